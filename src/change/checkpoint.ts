@@ -1,0 +1,36 @@
+// Where a sink stands in the source's stream of commits. The only thing that a restart believes.
+
+import type { Lsn } from "./lsn.ts";
+
+/**
+ * A change's place: the LSN of its transaction's commit record and its ordinal among the changes of that
+ * transaction, counted from 0 in the order of the stream. The same on every replay, unlike a change's own LSN.
+ */
+export interface Position {
+  readonly commitLsn: Lsn;
+  readonly ordinal: number;
+}
+
+/**
+ * Everything up to here is durable at the sink.
+ *
+ * - `resumeLsn`: each transaction whose commit record starts before it is done. It is what the source is
+ *   asked to stream from, and the most that may be acknowledged to it.
+ * - `partial`: set while a transaction is done only in part: the last change of it that is durable. Its
+ *   commit record starts at or after `resumeLsn`.
+ * - `lastVersion`: the last `_sm_version` given out, so that versions go on rising and repeat on replay.
+ */
+export interface Checkpoint {
+  readonly resumeLsn: Lsn;
+  readonly partial: Position | null;
+  readonly lastVersion: bigint;
+}
+
+/** Whether the change at `position` is already durable under `checkpoint`. */
+export function isDone(checkpoint: Checkpoint, position: Position): boolean {
+  if (position.commitLsn < checkpoint.resumeLsn) return true;
+  const partial = checkpoint.partial;
+  if (!partial) return false;
+  if (position.commitLsn !== partial.commitLsn) return position.commitLsn < partial.commitLsn;
+  return position.ordinal <= partial.ordinal;
+}

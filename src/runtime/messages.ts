@@ -1,0 +1,104 @@
+// What passes between the main thread and a connector's workers. Plain data; bigint and MessagePort allowed.
+
+import type { ConnectorConfig } from "../connector/connector.ts";
+import type { HistoryComponent, Status } from "../connector/status.ts";
+import type { SnapshotSpec } from "../connector/task.ts";
+import type { ErrorCode } from "../errors/error-codes.ts";
+
+/** main → replication worker */
+export type ToReplicationWorker =
+  | {
+      readonly type: "start";
+      /** Full form, with its secrets. */
+      readonly connector: ConnectorConfig;
+      readonly runId: string;
+      /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
+      readonly initialized: boolean;
+      /** The line to the webhook worker, for a webhook sink. */
+      readonly webhook: MessagePort | null;
+    }
+  /** Finish what is in flight, then end. */
+  | { readonly type: "stop" }
+  /** A snapshot task is waiting. The worker asks for it with `task.claim` when it can begin. */
+  | { readonly type: "task.offer"; readonly taskId: string; readonly spec: SnapshotSpec }
+  | Reply;
+
+/** replication worker → main */
+export type FromReplicationWorker =
+  /** Loaded and listening. Nothing is sent to a worker before. */
+  | { readonly type: "ready" }
+  | { readonly type: "status"; readonly component: HistoryComponent; readonly status: Status }
+  /** Slot and checkpoint exist. Stored before anything is delivered. Answered with `reply`. */
+  | { readonly type: "initialized"; readonly requestId: number }
+  | { readonly type: "metrics"; readonly metrics: RunMetrics }
+  /** Pending → Running, answered with `reply`: value "claimed" or "gone". */
+  | { readonly type: "task.claim"; readonly requestId: number; readonly taskId: string }
+  | {
+      readonly type: "task.progress";
+      readonly taskId: string;
+      readonly rows: number;
+      readonly bytes: number;
+      readonly estimatedRows: number;
+    }
+  | { readonly type: "task.done"; readonly taskId: string }
+  | { readonly type: "task.failed"; readonly taskId: string; readonly error: WireError }
+  | StoreRequest
+  | LogLine
+  /** The last word. `error` null: stopped or complete as asked. */
+  | { readonly type: "ended"; readonly error: WireError | null };
+
+/** main → webhook worker */
+export type ToWebhookWorker =
+  | {
+      readonly type: "start";
+      readonly connector: ConnectorConfig;
+      readonly runId: string;
+      /** The line to the replication worker. */
+      readonly line: MessagePort;
+    }
+  | { readonly type: "stop" }
+  | Reply;
+
+/** webhook worker → main */
+export type FromWebhookWorker = { readonly type: "ready" } | StoreRequest | LogLine;
+
+/** A sink's record in the state store. Answered with `reply`: the record or null for a load, null for a save. */
+export type StoreRequest =
+  | { readonly type: "store.load"; readonly requestId: number }
+  | { readonly type: "store.save"; readonly requestId: number; readonly record: string };
+
+export type Reply =
+  | { readonly type: "reply"; readonly requestId: number; readonly value: string | null }
+  | { readonly type: "reply"; readonly requestId: number; readonly error: WireError };
+
+export interface LogLine {
+  readonly type: "log";
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly message: string;
+  readonly fields: Readonly<Record<string, string | number | boolean | null>>;
+}
+
+export interface WireError {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** Counters since the run began, and gauges of now. Sent about twice a second while something moves. */
+export interface RunMetrics {
+  readonly rowsIn: number;
+  readonly rowsDurable: number;
+  readonly bytesDurable: number;
+  readonly requests: number;
+  /** Tables of the initial copy: done and in all; rows copied of rows expected, over all of them. */
+  readonly snapshot: {
+    readonly tables: number;
+    readonly tablesDone: number;
+    readonly rows: number;
+    readonly bytes: number;
+    readonly estimatedRows: number;
+  };
+  readonly lagBytes: number;
+  /** From commit at the source to durable at the sink of the last change, in milliseconds; null before one. */
+  readonly latencyMs: number | null;
+  readonly resumeLsn: string | null;
+}

@@ -1,0 +1,85 @@
+// The contract of a sink: where changes go.
+//
+// - Order: changes of one row reach the target in the order of the stream.
+// - Durability: a checkpoint is reported by `durable` only when everything before it will survive the death of
+//   the service, the sink and the machine. What `open` returns is what was durable last.
+// - Repetition: changes that follow the durable checkpoint may come again after a restart, with the same
+//   positions. A transactional sink has them once; an idempotent one sends them with the same keys.
+// - Back-pressure: `write` returns once the batch has been taken over, and waits while too much is in flight.
+// - Failure: a failed call leaves the checkpoint where it was. The sink is then disposed of, and another opened.
+// - Stopping: the signal ends every call; nothing is half-applied.
+
+import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
+import type { Checkpoint } from "../change/checkpoint.ts";
+import type { Lsn } from "../change/lsn.ts";
+import type { TableShape } from "../change/relation.ts";
+
+export interface Sink extends AsyncDisposable {
+  /** Connects and tells where the sink stands. */
+  open(): Promise<SinkState>;
+
+  /** Makes durable where the stream begins. Called once in a connector's life, before any row. */
+  begin(checkpoint: Checkpoint): Promise<void>;
+
+  /** Makes the tables ready and tells in which form the sink wants the stream. */
+  prepare(tables: readonly TableShape[]): Promise<TupleForm>;
+
+  /** In which form it wants a copy of this table. */
+  copyForm(table: TableShape): TupleForm;
+
+  /** Takes a copy of a table; returns when it, and that it was made, is durable. */
+  copyTable(request: CopyRequest): Promise<void>;
+
+  write(batch: ChangeBatch): Promise<void>;
+
+  /** Returns when everything written is durable. */
+  flush(): Promise<void>;
+}
+
+export interface SinkState {
+  /** Null: nothing was ever begun. */
+  readonly checkpoint: Checkpoint | null;
+  /** Tables whose initial copy is durable, by `qualifiedName`. */
+  readonly copied: ReadonlySet<string>;
+}
+
+export interface CopyRequest {
+  readonly table: TableShape;
+  readonly form: TupleForm;
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** The consistent point of the copy: changes committed before it are in it. */
+  readonly lsn: Lsn;
+  readonly timeUs: bigint;
+  /**
+   * - `initial`: the table's first copy. The sink holds nothing of it but what an interrupted first copy left.
+   * - `merge`: rows replace those of the same key; others stay.
+   * - `replace`: as `merge`, and rows that the copy did not bring are removed, where the sink can.
+   */
+  readonly mode: "initial" | "merge" | "replace";
+  /** Called now and then with the rows and bytes that were taken so far. */
+  readonly progress: (rows: number, bytes: number) => void;
+}
+
+/** What a sink is made with, beside its configuration. */
+export interface SinkContext {
+  readonly connectorId: string;
+  readonly signal: AbortSignal;
+  /** For sinks that cannot keep their checkpoint beside their rows. */
+  readonly checkpoints: CheckpointStore;
+  readonly events: SinkEvents;
+}
+
+export interface SinkEvents {
+  /** Called in rising order. `rows` and `bytes`: what became durable since the last call. */
+  durable(checkpoint: Checkpoint, rows: number, bytes: number): void;
+  /** Something people should know that does not stop the run. Null: it is over. */
+  warning(reason: string | null): void;
+  /** The sink tries again by itself. Null: it succeeded. */
+  retrying(attempt: number | null, reason: string): void;
+}
+
+/** A sink's own record in the state store: opaque to all but the sink, replaced as a whole, durable on return. */
+export interface CheckpointStore {
+  load(): Promise<string | null>;
+  save(record: string): Promise<void>;
+}

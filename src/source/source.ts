@@ -1,0 +1,73 @@
+// The contract of a source: where changes come from.
+//
+// - Order: batches hold whole changes in commit order, each transaction's in the order it made them.
+// - Repetition: after a restart a stream begins at a checkpoint; changes that are done under it are left out,
+//   the others come again with the same positions.
+// - Acknowledgement: the source forgets nothing before `acknowledge` has named it. It is told on a timer of the
+//   stream's own, whatever the reader is doing.
+// - Memory: a stream holds at most `maxBufferedBytes` that have not been taken, then it stops reading its socket.
+// - Stopping: the signal ends every call with `signal.reason`; disposing closes every connection.
+// - Errors are MillraceErrors whose `retry` tells whether another attempt may help.
+
+import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
+import type { Checkpoint } from "../change/checkpoint.ts";
+import type { Lsn } from "../change/lsn.ts";
+import type { TableShape } from "../change/relation.ts";
+
+export interface Source extends AsyncDisposable {
+  /** The selected tables as they are now. Throws `table_unavailable` when one that was named is missing. */
+  tables(): Promise<readonly TableShape[]>;
+
+  /**
+   * Makes slot and publication and returns the point where the slot begins. A slot of the same name is
+   * dropped first: call it only when nothing has ever been delivered from it.
+   */
+  createSlot(): Promise<SnapshotPoint>;
+
+  /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, … unless the stream can go on at `checkpoint`. */
+  checkSlot(checkpoint: Checkpoint): Promise<void>;
+
+  /** A consistent point now, beside the stream: what is committed before `lsn` is in it, and nothing else. */
+  snapshotPoint(): Promise<SnapshotPoint>;
+
+  /** Reads one table as of `point`. Several may run at once. */
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy;
+
+  /** Streams the changes that are not done under `checkpoint`. One at a time. */
+  stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream>;
+}
+
+/** A snapshot of the source that stays readable until it is disposed of. */
+export interface SnapshotPoint extends AsyncDisposable {
+  /** Transactions whose commit record starts before it are in the snapshot, the others are not. */
+  readonly lsn: Lsn;
+  /** When it was taken, in microseconds since 1970-01-01 UTC, by the source's clock. */
+  readonly timeUs: bigint;
+}
+
+/** One table's rows, as COPY TO STDOUT writes them in the asked form, in chunks of any size. */
+export interface TableCopy {
+  readonly table: TableShape;
+  readonly form: TupleForm;
+  /** A chunk is the reader's to keep. Leaving the loop early cancels the copy. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+}
+
+export interface ChangeStream extends AsyncDisposable {
+  /**
+   * All that has arrived since the last call, in whole transactions unless one is larger than the buffer.
+   * Waits while there is nothing new. Throws when the connection fails.
+   */
+  next(): Promise<ChangeBatch>;
+  /** Everything before `resumeLsn` is durable at the sink. Never goes back. */
+  acknowledge(resumeLsn: Lsn): void;
+  /** How far the server's log is ahead of what has been acknowledged, for people. */
+  lag(): StreamLag;
+}
+
+export interface StreamLag {
+  /** Bytes of WAL between the server's last word and the last acknowledgement. */
+  readonly bytes: number;
+  /** Commit time of the last change that arrived, microseconds since 1970-01-01 UTC; null before the first. */
+  readonly lastCommitTimeUs: bigint | null;
+}
