@@ -1,0 +1,172 @@
+// How millrace connects to a Postgres server, whether that is a source or a sink: TLS modes, timeouts and the
+// session settings that make text forms the same everywhere. It runs no query; what a failure means is in
+// postgres-failure.ts.
+
+import { Client, type ClientConfig } from "pg";
+import type { PostgresConnection } from "../connector/connection.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import { describePostgresError, isTlsRefusal, type PostgresSide } from "./postgres-failure.ts";
+
+/** What a connection is for. It is the end of `application_name`, and decides the statement timeout. */
+export type ConnectionPurpose =
+  | "validation"
+  | "catalog"
+  | "control"
+  | "snapshot"
+  | "replication"
+  | "apply"
+  | "copy";
+
+/** From the first packet to the first ReadyForQuery. */
+const connectTimeoutMs = 10_000;
+/** For what a person waits for; long work has no limit of its own and ends by its signal. */
+const interactiveStatementTimeoutMs = 30_000;
+const keepAliveAfterMs = 30_000;
+
+/**
+ * Fixed for each session, so that a value's text is the same on every server and in every connection, and no
+ * default of the role or the database ends a long copy.
+ */
+const sessionSettings: Readonly<Record<string, string>> = {
+  DateStyle: "ISO",
+  IntervalStyle: "postgres",
+  extra_float_digits: "3",
+  TimeZone: "UTC",
+  bytea_output: "hex",
+  lc_monetary: "C",
+  idle_in_transaction_session_timeout: "0",
+};
+
+/**
+ * Options for a `pg` client. `ssl_mode` has libpq's meaning, certificates are PEM text; `encrypted` decides for
+ * `Prefer`, which is a rule about trying and not an option: `connectPostgres` tries, and `isEncrypted` tells what
+ * came of it, so that a client made elsewhere (the replication stream's) is made the same way.
+ * https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION
+ *
+ * Throws `unsupported_kind` for a connection through a tunnel.
+ */
+export function clientOptions(
+  connection: PostgresConnection,
+  purpose: ConnectionPurpose,
+  encrypted = connection.ssl_mode !== "Disable",
+): ClientConfig {
+  if (connection.tunnel !== undefined) {
+    throw new MillraceError("unsupported_kind", "Connections through an SSH tunnel are not built yet.");
+  }
+  return {
+    host: connection.host,
+    port: connection.port,
+    user: connection.user,
+    // A function, because pg takes PGPASSWORD or ~/.pgpass in place of an empty string.
+    password: () => connection.password ?? "",
+    database: connection.database,
+    ssl: encrypted ? tlsOptions(connection) : false,
+    application_name: `millrace ${purpose}`,
+    client_encoding: "UTF8",
+    options: startupOptions(connection, purpose),
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: keepAliveAfterMs,
+  };
+}
+
+/**
+ * A connected client. The caller ends it. A failure of the connection while no query runs is swallowed here: it
+ * is seen by the next query.
+ *
+ * Throws MillraceErrors of `side` (`source_unreachable`, `sink_authentication_failed`, …), or `signal.reason`.
+ */
+export async function connectPostgres(
+  connection: PostgresConnection,
+  purpose: ConnectionPurpose,
+  signal: AbortSignal,
+  side: PostgresSide,
+): Promise<Client> {
+  try {
+    if (connection.ssl_mode !== "Prefer")
+      return await connectOnce(clientOptions(connection, purpose), signal);
+    try {
+      return await connectOnce(clientOptions(connection, purpose, true), signal);
+    } catch (error) {
+      if (!isTlsRefusal(error)) throw error;
+      return await connectOnce(clientOptions(connection, purpose, false), signal);
+    }
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, side);
+  }
+}
+
+/** Whether the connection is under TLS. */
+export function isEncrypted(client: Client): boolean {
+  return socketOf(client).encrypted === true;
+}
+
+/** Breaks the connection at once, whatever it is doing. A running query fails. */
+export function destroyClient(client: Client): void {
+  socketOf(client).destroy();
+}
+
+async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<Client> {
+  signal.throwIfAborted();
+  const client = new Client(options);
+  client.on("error", () => {});
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await client.connect();
+    return client;
+  } catch (error) {
+    destroyClient(client);
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+/** Settings in the startup packet, so that they hold from the first byte, on a walsender too. */
+function startupOptions(connection: PostgresConnection, purpose: ConnectionPurpose): string {
+  const interactive = purpose === "validation" || purpose === "catalog";
+  const settings = {
+    ...sessionSettings,
+    statement_timeout: String(interactive ? interactiveStatementTimeoutMs : 0),
+    lock_timeout: String((connection.operation_lock_timeout_seconds ?? 0) * 1000),
+  };
+  return Object.entries(settings)
+    .map(([name, value]) => `-c ${name}=${value}`)
+    .join(" ");
+}
+
+function tlsOptions(connection: PostgresConnection): Exclude<ClientConfig["ssl"], boolean | undefined> {
+  const root = connection.ssl_root_cert || undefined;
+  return {
+    ...(root === undefined ? {} : { ca: root }),
+    ...(connection.ssl_cert ? { cert: connection.ssl_cert } : {}),
+    ...(connection.ssl_key ? { key: connection.ssl_key } : {}),
+    ...verification(connection.ssl_mode, root !== undefined),
+  };
+}
+
+function verification(mode: PostgresConnection["ssl_mode"], hasRoot: boolean) {
+  const withoutName = { rejectUnauthorized: true, checkServerIdentity: () => undefined };
+  switch (mode) {
+    case "VerifyFull":
+      return { rejectUnauthorized: true };
+    case "VerifyCa":
+      return withoutName;
+    case "Require":
+      // As libpq: a root certificate that was given is used, also when nobody asked for verification.
+      return hasRoot ? withoutName : { rejectUnauthorized: false };
+    case "Disable":
+    case "Prefer":
+      return { rejectUnauthorized: false };
+    default:
+      return mode satisfies never;
+  }
+}
+
+// library edge: pg does not type the connection below a client.
+function socketOf(client: Client): { encrypted?: boolean; destroy(): void } {
+  return (client as unknown as { connection: { stream: { encrypted?: boolean; destroy(): void } } })
+    .connection.stream;
+}

@@ -1,0 +1,205 @@
+// What a failure of a Postgres connection or statement means: one of our error codes and a sentence that holds
+// no secret, no address and no row value. Shared by source and sink; knows neither.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+
+/** Which side of a connector a server stands on: it picks the error codes. */
+export type PostgresSide = "source" | "sink";
+
+/** What is read of an error that `pg`, node:net or node:tls threw. */
+interface ForeignError {
+  readonly code: string;
+  readonly message: string;
+  readonly schema: string | undefined;
+  readonly table: string | undefined;
+  readonly column: string | undefined;
+  readonly constraint: string | undefined;
+}
+
+interface Meaning {
+  readonly code: ErrorCode;
+  readonly text: string;
+}
+
+/**
+ * `error` as a MillraceError of that side, with the original as its cause. `fallback` is for an SQLSTATE that has
+ * no meaning here.
+ */
+export function describePostgresError(
+  error: unknown,
+  side: PostgresSide,
+  fallback: ErrorCode = "internal",
+): MillraceError {
+  if (error instanceof MillraceError) return error;
+  const foreign = readError(error);
+  const meaning = isSqlState(foreign.code)
+    ? meaningOfSqlState(foreign, side, fallback)
+    : meaningOfConnection(foreign, side);
+  return new MillraceError(meaning.code, meaning.text, { cause: error });
+}
+
+/** SQLSTATE of an error that the server sent, or null. */
+export function sqlStateOf(error: unknown): string | null {
+  const inner = error instanceof MillraceError && error.cause !== undefined ? error.cause : error;
+  const { code } = readError(inner);
+  return isSqlState(code) ? code : null;
+}
+
+/**
+ * Whether TLS itself was what failed: the server has none, the handshake broke, or pg_hba.conf wants a plain
+ * connection. Only then does `Prefer` try without it: a wrong password is not sent twice.
+ */
+export function isTlsRefusal(error: unknown): boolean {
+  const { code, message } = readError(error);
+  if (code === "28000") return /no pg_hba\.conf entry.*SSL encryption|pg_hba\.conf rejects/.test(message);
+  return isTlsProblem(code, message);
+}
+
+function isSqlState(code: string): boolean {
+  return /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code);
+}
+
+/** Codes of node:net that have an SQLSTATE's five characters. */
+const nodeCodes = new Set(["EPIPE", "EBUSY", "EPERM", "EBADF", "EXDEV"]);
+
+const unreachable: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "The server refused the connection: nothing listens on that host and port.",
+  ENOTFOUND: "The host name does not resolve.",
+  EAI_AGAIN: "The host name does not resolve at the moment.",
+  EHOSTUNREACH: "There is no route to the host.",
+  ENETUNREACH: "There is no route to the host's network.",
+  EACCES: "The operating system forbids the connection.",
+  ENOENT: "There is no socket at that path.",
+};
+
+function meaningOfConnection({ code, message }: ForeignError, side: PostgresSide): Meaning {
+  const known = unreachable[code];
+  if (known) return { code: `${side}_unreachable`, text: known };
+  if (code === "ETIMEDOUT" || /timeout expired|timed out/i.test(message)) return timedOut(side);
+  if (/SASL|SCRAM|password must be/i.test(message)) {
+    return { code: `${side}_authentication_failed`, text: "The server asked for a password and refused it." };
+  }
+  if (isTlsProblem(code, message)) return { code: `${side}_unreachable`, text: tlsText(code, message) };
+  if (isLost(code, message)) {
+    return { code: `${side}_connection_lost`, text: "The connection to the server was lost." };
+  }
+  return { code: "internal", text: `Unexpected failure: ${message}` };
+}
+
+function timedOut(side: PostgresSide): Meaning {
+  const code = side === "source" ? "source_timeout" : "sink_unreachable";
+  return { code, text: "The server did not answer in time: a firewall may drop the packets." };
+}
+
+function isLost(code: string, message: string): boolean {
+  return (
+    code === "ECONNRESET" ||
+    code === "EPIPE" ||
+    code === "ERR_SOCKET_CLOSED" ||
+    code === "ERR_STREAM_DESTROYED" ||
+    /connection terminated|not queryable|connection.*closed|socket.*closed|premature close/i.test(message)
+  );
+}
+
+function isTlsProblem(code: string, message: string): boolean {
+  return (
+    /^(ERR_TLS|ERR_SSL|EPROTO|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|HOSTNAME_MISMATCH)/.test(code) ||
+    /SSL|TLS|certificate/i.test(message)
+  );
+}
+
+function tlsText(code: string, message: string): string {
+  if (/does not support SSL/.test(message)) {
+    return "The server does not offer TLS, and ssl_mode asks for it.";
+  }
+  if (/ALTNAME|HOSTNAME/.test(code) || /altnames|hostname/i.test(message)) {
+    return "The server's certificate is for another host name.";
+  }
+  if (/EXPIRED/.test(code) || /expired/i.test(message)) return "The server's certificate has expired.";
+  if (/SELF_SIGNED|UNABLE_TO|DEPTH_ZERO/.test(code) || /self.signed|unable to/i.test(message)) {
+    return "The server's certificate is not signed by a root that is trusted: set ssl_root_cert.";
+  }
+  return "The TLS handshake failed.";
+}
+
+/** The first match counts: five characters, or a class of two. */
+const sqlStates: Readonly<Record<string, (side: PostgresSide) => Meaning>> = {
+  "28": (side) => ({
+    code: `${side}_authentication_failed`,
+    text: "The server refused the user name, the password, or the address it came from (pg_hba.conf).",
+  }),
+  "3D000": (side) => ({ code: `${side}_unreachable`, text: "The database does not exist on that server." }),
+  "42501": (side) => ({ code: `${side}_permission_denied`, text: "The role lacks a privilege" }),
+  "53300": (side) => ({ code: `${side}_connection_lost`, text: "The server has no connection free." }),
+  "57P01": (side) => ({ code: `${side}_connection_lost`, text: "The server closed the connection." }),
+  "57P02": (side) => ({ code: `${side}_connection_lost`, text: "The server crashed and is recovering." }),
+  "57P03": (side) => ({ code: `${side}_connection_lost`, text: "The server is starting or shutting down." }),
+  "57P05": (side) => ({ code: `${side}_connection_lost`, text: "The server closed an idle connection." }),
+  "08": (side) => ({ code: `${side}_connection_lost`, text: "The connection to the server was lost." }),
+};
+
+const sourceStates: Readonly<Record<string, ErrorCode>> = {
+  "42P01": "table_unavailable",
+  "55006": "slot_active",
+  "53400": "slots_exhausted",
+  "57014": "source_timeout",
+  "08P01": "protocol_violation",
+};
+
+const sinkStates: Readonly<Record<string, ErrorCode>> = {
+  "42": "sink_schema_mismatch",
+  "3F": "sink_schema_mismatch",
+  "22": "sink_rejected_rows",
+  "23": "sink_rejected_rows",
+  "40": "sink_rejected_rows",
+  "44": "sink_rejected_rows",
+  "53": "sink_rejected_rows",
+  "54": "sink_rejected_rows",
+  "55": "sink_rejected_rows",
+  "57014": "sink_rejected_rows",
+  P0: "sink_rejected_rows",
+};
+
+function lookUp<Value>(table: Readonly<Record<string, Value>>, state: string): Value | undefined {
+  return table[state] ?? table[state.slice(0, 2)];
+}
+
+function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
+  const bySide = side === "source" ? sourceStates : sinkStates;
+  const common = sqlStates[error.code] ?? (bySide[error.code] ? undefined : lookUp(sqlStates, error.code));
+  if (!common) return { code: lookUp(bySide, error.code) ?? fallback, text: serverText(error) };
+  const meaning = common(side);
+  if (error.code !== "42501") return meaning;
+  return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE 42501).` };
+}
+
+/**
+ * The server's own words, unless they may quote a value: then what the server says of the place. Classes 22 and
+ * 23 are data exceptions and constraints, 44 check options, P0 whatever a trigger raised.
+ */
+function serverText(error: ForeignError): string {
+  const state = `SQLSTATE ${error.code}`;
+  if (!/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
+  const place = [
+    error.constraint ? `constraint ${error.constraint}` : "",
+    error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
+    error.column ? `column ${error.column}` : "",
+  ].filter((part) => part !== "");
+  return `The server refused a value${place.length > 0 ? `: ${place.join(", ")}` : ""} (${state}).`;
+}
+
+function readError(error: unknown): ForeignError {
+  const record: Record<string, unknown> =
+    typeof error === "object" && error !== null ? (error as Record<string, unknown>) : {};
+  const text = (value: unknown) => (typeof value === "string" ? value : undefined);
+  return {
+    code: text(record.code) ?? "",
+    message: error instanceof Error ? error.message : String(error),
+    schema: text(record.schema),
+    table: text(record.table),
+    column: text(record.column),
+    constraint: text(record.constraint),
+  };
+}
