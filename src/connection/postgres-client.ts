@@ -1,6 +1,5 @@
 // How millrace connects to a Postgres server, whether that is a source or a sink: TLS modes, timeouts and the
-// session settings that make text forms the same everywhere. It runs no query; what a failure means is in
-// postgres-failure.ts.
+// session settings that make text forms the same everywhere. What a failure means is in postgres-failure.ts.
 
 import { Client, type ClientConfig } from "pg";
 import type { PostgresConnection } from "../connector/connection.ts";
@@ -22,10 +21,12 @@ const connectTimeoutMs = 10_000;
 /** For what a person waits for; long work has no limit of its own and ends by its signal. */
 const interactiveStatementTimeoutMs = 30_000;
 const keepAliveAfterMs = 30_000;
+const goodbyeMs = 1_000;
 
 /**
  * Fixed for each session, so that a value's text is the same on every server and in every connection, and no
- * default of the role or the database ends a long copy.
+ * default of the role or the database ends a long copy. The search path is empty, as an apply worker of Postgres
+ * has it: types print with their schema, and no function of a stranger is found before the one that was meant.
  */
 const sessionSettings: Readonly<Record<string, string>> = {
   DateStyle: "ISO",
@@ -34,6 +35,7 @@ const sessionSettings: Readonly<Record<string, string>> = {
   TimeZone: "UTC",
   bytea_output: "hex",
   lc_monetary: "C",
+  search_path: "",
   idle_in_transaction_session_timeout: "0",
 };
 
@@ -94,6 +96,43 @@ export async function connectPostgres(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     throw describePostgresError(error, side);
+  }
+}
+
+/**
+ * Connects, runs `work`, and closes, whatever happens. The signal breaks the connection, also under a running
+ * query. Throws MillraceErrors of `side`, or `signal.reason`.
+ */
+export async function withPostgres<Result>(
+  connection: PostgresConnection,
+  purpose: ConnectionPurpose,
+  signal: AbortSignal,
+  side: PostgresSide,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  const client = await connectPostgres(connection, purpose, signal, side);
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await work(client);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, side);
+  } finally {
+    signal.removeEventListener("abort", abort);
+    await closeClient(client);
+  }
+}
+
+/** Says goodbye to the server, and does not wait long for a server that is gone. */
+export async function closeClient(client: Client): Promise<void> {
+  const timer = setTimeout(() => destroyClient(client), goodbyeMs);
+  try {
+    await client.end();
+  } catch {
+    // The connection was broken already: there is nothing left to close.
+  } finally {
+    clearTimeout(timer);
   }
 }
 
