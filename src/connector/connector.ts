@@ -1,0 +1,144 @@
+// A connector: one source paired with one sink. Schemas and types of the request form, in which nearly everything may be
+// left out, and of the full form, in which every default is filled. The step from one to the other is
+// resolve-connector.ts.
+
+import { type Static, Type } from "@sinclair/typebox";
+import {
+  emptyObject,
+  nullable,
+  oneOf,
+  strictObject,
+  taggedUnion,
+  timestamp,
+  wholeNumber,
+} from "./schema-forms.ts";
+import { SinkConfigSchema, SinkRequestSchema } from "./sink-config.ts";
+import { SourceConfigSchema, SourceRequestSchema } from "./source-config.ts";
+import { ConnectorStatusSchema } from "./status.ts";
+
+/** Buffers that are known by name and not built. */
+export const unbuiltBufferKinds = ["object_store"] as const;
+
+const displayName = nullable(Type.String({ minLength: 1, maxLength: 255, description: "Name for people." }));
+const disabled = Type.Boolean({ description: "A disabled connector is stored and does not run." });
+const buffer = nullable(emptyObject("Must be empty: nothing is buffered between source and sink."));
+
+const flushInterval = wholeNumber({
+  maximum: 3_600_000,
+  description: "In milliseconds; 0: built-in default.",
+});
+const bufferRows = wholeNumber({ description: "Most rows held in memory; 0: built-in default." });
+
+const ScheduleSchema = taggedUnion(
+  {
+    rate: Type.Optional(
+      strictObject({
+        value: wholeNumber({ minimum: 1, maximum: 100_000 }),
+        unit: oneOf(["Minute", "Hour", "Day"]),
+      }),
+    ),
+    cron: Type.Optional(
+      strictObject({
+        expression: Type.String({ minLength: 1, maxLength: 255, description: "Five fields." }),
+        timezone: Type.String({ minLength: 1, maxLength: 64, description: "Name of the IANA database." }),
+      }),
+    ),
+  },
+  { description: "When to copy again; with `replication_type` `snapshot` only." },
+);
+const schedule = nullable(ScheduleSchema);
+
+const schemaPrefix = nullable(Type.String({ minLength: 1, maxLength: 63 }));
+const ColumnConflictSchema = oneOf(["Fail", "KeepFirst"]);
+const TableConflictSchema = oneOf(["Merge", "Fail"]);
+
+// --- request form ----------------------------------------------------------------------------
+
+const LimitsRequestSchema = strictObject({
+  cdc: Type.Optional(
+    strictObject({
+      flush_interval_ms: Type.Optional(flushInterval),
+      max_buffer_rows: Type.Optional(bufferRows),
+    }),
+  ),
+  snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(bufferRows) })),
+});
+
+const IdentifierNamingRequestSchema = taggedUnion({
+  SourceNaming: Type.Optional(emptyObject("Names as they are at the source.")),
+  FivetranNaming: Type.Optional(
+    strictObject({
+      schema_prefix: Type.Optional(schemaPrefix),
+      column_conflict: Type.Optional(ColumnConflictSchema),
+      table_conflict: Type.Optional(TableConflictSchema),
+    }),
+  ),
+});
+
+export const ConnectorRequestSchema = strictObject({
+  id: Type.String({ description: "Required. Ignored where the server makes the id, or the path has it." }),
+  source: SourceRequestSchema,
+  sink: SinkRequestSchema,
+  buffer: Type.Optional(buffer),
+  limits: Type.Optional(nullable(LimitsRequestSchema)),
+  disabled: Type.Optional(disabled),
+  schedule: Type.Optional(schedule),
+  name: Type.Optional(displayName),
+  identifier_naming: Type.Optional(nullable(IdentifierNamingRequestSchema)),
+});
+export type ConnectorRequest = Static<typeof ConnectorRequestSchema>;
+
+// --- full form -------------------------------------------------------------------------------
+
+const LimitsSchema = strictObject({
+  cdc: strictObject({ flush_interval_ms: flushInterval, max_buffer_rows: bufferRows }),
+  snapshot: strictObject({ max_buffer_rows: bufferRows }),
+});
+export type Limits = Static<typeof LimitsSchema>;
+
+const IdentifierNamingSchema = taggedUnion({
+  SourceNaming: Type.Optional(emptyObject("Names as they are at the source.")),
+  FivetranNaming: Type.Optional(
+    strictObject({
+      schema_prefix: schemaPrefix,
+      column_conflict: ColumnConflictSchema,
+      table_conflict: TableConflictSchema,
+    }),
+  ),
+});
+export type IdentifierNaming = Static<typeof IdentifierNamingSchema>;
+
+export const ConnectorConfigSchema = strictObject({
+  id: Type.String(),
+  name: displayName,
+  disabled,
+  source: SourceConfigSchema,
+  sink: SinkConfigSchema,
+  buffer,
+  limits: LimitsSchema,
+  schedule,
+  identifier_naming: IdentifierNamingSchema,
+});
+/** The full form: every default filled, `id` and secrets present. */
+export type ConnectorConfig = Static<typeof ConnectorConfigSchema>;
+
+/** What the API shows of a connector; `connector` with secrets redacted. */
+export const ConnectorWithStatusSchema = strictObject({
+  connector: ConnectorConfigSchema,
+  status: ConnectorStatusSchema,
+  run_id: Type.String({ description: "UUIDv7 of the last run." }),
+  created_at: timestamp(),
+});
+export type ConnectorWithStatus = Static<typeof ConnectorWithStatusSchema>;
+
+/** What can be asked of a stored connector. `ReIntialize` is spelled as clients send it. */
+export const CommandSchema = oneOf([
+  "Start",
+  "Stop",
+  "Restart",
+  "ReIntialize",
+  "ReInitialize",
+  "Delete",
+  "ForceDelete",
+]);
+export type Command = Static<typeof CommandSchema>;

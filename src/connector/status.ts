@@ -1,0 +1,121 @@
+// What a connector is doing and how it fares: the status object, its history, and the progress of a run.
+// Deciding the status is left to the runtime and the pipeline.
+
+import { type Static, Type } from "@sinclair/typebox";
+import {
+  emptyObject,
+  nullable,
+  oneOf,
+  strictObject,
+  taggedUnion,
+  timestamp,
+  wholeNumber,
+} from "./schema-forms.ts";
+
+/** The phase of a run. */
+export const RunStateSchema = taggedUnion(
+  {
+    start: Type.Optional(emptyObject("The run begins.")),
+    initialize: Type.Optional(
+      strictObject(
+        {
+          sub_state: Type.String({ description: "What is being prepared." }),
+          commands: Type.Array(Type.String(), { description: "SQL that would help, ready to paste." }),
+        },
+        { description: "Connections, slot and publication are made." },
+      ),
+    ),
+    snapshot: Type.Optional(
+      strictObject(
+        { name: Type.String({ description: "schema.table" }) },
+        { description: "A table is copied." },
+      ),
+    ),
+    realtime: Type.Optional(
+      strictObject(
+        { name: Type.String({ description: "The slot." }) },
+        { description: "Changes are streamed." },
+      ),
+    ),
+    scheduled: Type.Optional(emptyObject("The next copy waits for its time.")),
+    disabled: Type.Optional(emptyObject("The connector is disabled.")),
+    complete: Type.Optional(emptyObject("Everything asked for was copied.")),
+    shutdown: Type.Optional(emptyObject("The run was stopped.")),
+  },
+  { description: "The phase of the run." },
+);
+export type RunState = Static<typeof RunStateSchema>;
+
+const reason = Type.String({ description: "What is wrong, and what to do about it." });
+
+/** How the run fares within its phase. */
+export const HealthSchema = taggedUnion(
+  {
+    start: Type.Optional(emptyObject("The phase begins.")),
+    complete: Type.Optional(emptyObject("The phase is complete.")),
+    heartbeat: Type.Optional(emptyObject("The phase goes on.")),
+    skipped: Type.Optional(strictObject({ reason })),
+    warning: Type.Optional(strictObject({ reason })),
+    retry: Type.Optional(strictObject({ attempt: wholeNumber({ minimum: 1 }), reason })),
+    failed: Type.Optional(strictObject({ reason })),
+  },
+  { description: "How the run fares within its phase." },
+);
+export type Health = Static<typeof HealthSchema>;
+
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+
+/** Counters since the run began, and gauges of now. */
+export const RunProgressSchema = strictObject(
+  {
+    rows_in: count("Rows that came from the source since the run began."),
+    rows_durable: count("Rows that are durable at the sink since the run began."),
+    bytes_durable: count("Bytes of those rows."),
+    requests: count("Requests that were answered, at a webhook sink."),
+    snapshot: strictObject({
+      tables: count("Tables of the initial copy."),
+      tables_done: count("Tables whose copy is durable."),
+      rows: count("Rows copied."),
+      bytes: count("Bytes copied."),
+      estimated_rows: count("Rows expected, by the source's statistics."),
+    }),
+    lag_bytes: count("Bytes of the source's log that are not yet acknowledged."),
+    latency_ms: nullable(
+      Type.Number({ description: "From commit at the source to durable at the sink, of the last change." }),
+    ),
+    resume_lsn: nullable(Type.String({ description: "Everything before it is durable at the sink." })),
+  },
+  { description: "Counters since the run began, and gauges of now. Left out before the first." },
+);
+export type RunProgress = Static<typeof RunProgressSchema>;
+
+const statusFields = { state: RunStateSchema, status: HealthSchema };
+
+export const StatusSchema = strictObject(statusFields);
+export type Status = Static<typeof StatusSchema>;
+
+/** The status as connectors show it: with what people want to see beside it. */
+export const ConnectorStatusSchema = strictObject({
+  ...statusFields,
+  progress: Type.Optional(RunProgressSchema),
+  last_error: Type.Optional(
+    strictObject(
+      { code: Type.String(), reason, at: timestamp() },
+      { description: "The last error of this run, also when it is over. Left out when there was none." },
+    ),
+  ),
+});
+export type ConnectorStatus = Static<typeof ConnectorStatusSchema>;
+
+export const HistoryComponentSchema = oneOf(["Connector", "Source", "Buffer", "Target"]);
+export type HistoryComponent = Static<typeof HistoryComponentSchema>;
+
+export const HistoryEntrySchema = strictObject({
+  id: Type.String(),
+  connector_id: Type.String(),
+  run_id: Type.String(),
+  component: HistoryComponentSchema,
+  status: StatusSchema,
+  created_at: timestamp(),
+});
+export type HistoryEntry = Static<typeof HistoryEntrySchema>;
