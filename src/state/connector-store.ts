@@ -1,0 +1,98 @@
+// The stored connectors. What is sealed here is opened here: the rest of the service sees full configurations.
+
+import { eq } from "drizzle-orm";
+import type { ConnectorConfig } from "../connector/connector.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import { type Database, sqlState, stored, uniqueViolation } from "./database.ts";
+import type { Cipher } from "./encryption.ts";
+import { connectors } from "./schema.ts";
+
+export interface StoredConnector {
+  readonly id: string;
+  /** Full form, with its secrets. */
+  readonly config: ConnectorConfig;
+  readonly slotName: string;
+  readonly stopped: boolean;
+  readonly deleting: boolean;
+  readonly initialized: boolean;
+  /** UUIDv7 of the current, or else the last, run. */
+  readonly runId: string;
+  readonly createdAt: Date;
+}
+
+/** What may change once a connector is stored. */
+export type ConnectorChange = Partial<
+  Pick<StoredConnector, "config" | "stopped" | "deleting" | "initialized" | "runId">
+>;
+
+type Row = typeof connectors.$inferSelect;
+
+export class ConnectorStore {
+  readonly #database: Database;
+  readonly #cipher: Cipher;
+
+  constructor(database: Database, cipher: Cipher) {
+    this.#database = database;
+    this.#cipher = cipher;
+  }
+
+  /** Throws `conflict` when the id, or the slot name that it leads to, is taken. */
+  async insert(connector: StoredConnector): Promise<void> {
+    const { config, ...rest } = connector;
+    const values = { ...rest, sealedConfig: this.#seal(connector.id, config) };
+    try {
+      await this.#database.insert(connectors).values(values);
+    } catch (error) {
+      if (sqlState(error) !== uniqueViolation) return stored(Promise.reject(error));
+      throw new MillraceError(
+        "conflict",
+        `Another connector has the id ${connector.id}, or one that leads to the same slot name ${connector.slotName}.`,
+      );
+    }
+  }
+
+  async find(id: string): Promise<StoredConnector | null> {
+    const rows = await stored(
+      this.#database.select().from(connectors).where(eq(connectors.id, id)).execute(),
+    );
+    return rows[0] ? this.#read(rows[0]) : null;
+  }
+
+  /** All of them, oldest first. */
+  async list(): Promise<StoredConnector[]> {
+    const order = [connectors.createdAt, connectors.id];
+    const rows = await stored(
+      this.#database
+        .select()
+        .from(connectors)
+        .orderBy(...order)
+        .execute(),
+    );
+    return rows.map((row) => this.#read(row));
+  }
+
+  /** Changes what is named and leaves the rest. A connector that is gone is left gone. */
+  async update(id: string, change: ConnectorChange): Promise<void> {
+    const { config, ...rest } = change;
+    const values = config === undefined ? rest : { ...rest, sealedConfig: this.#seal(id, config) };
+    await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
+  }
+
+  /** Removes the connector with its history, tasks and sink record. */
+  async remove(id: string): Promise<void> {
+    await stored(this.#database.delete(connectors).where(eq(connectors.id, id)).execute());
+  }
+
+  #seal(id: string, config: ConnectorConfig): string {
+    return this.#cipher.seal(JSON.stringify(config), place(id));
+  }
+
+  #read(row: Row): StoredConnector {
+    const { sealedConfig, ...rest } = row;
+    return { ...rest, config: JSON.parse(this.#cipher.open(sealedConfig, place(row.id))) as ConnectorConfig };
+  }
+}
+
+function place(id: string): string {
+  return `connector ${id}`;
+}

@@ -1,0 +1,43 @@
+// The state in the data directory: Postgres as a library, in this process.
+
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { PGlite } from "@electric-sql/pglite";
+import { drizzle } from "drizzle-orm/pglite";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { OpenDatabase } from "./database.ts";
+import { DurableNodeFs, durableStartParameters } from "./durable-node-fs.ts";
+import { migrate } from "./migrations.ts";
+import { loadPgliteFiles } from "./pglite-files.ts";
+import { unpackPrepared } from "./prepared-archive.ts";
+import * as schema from "./schema.ts";
+
+/** Opens the database in `dataDirectory`, made when there is none. The caller holds the directory's lock. */
+export async function openPgliteDatabase(dataDirectory: string): Promise<OpenDatabase> {
+  const directory = join(dataDirectory, "pglite");
+  const [files] = await Promise.all([
+    loadPgliteFiles(),
+    existsSync(directory) ? Promise.resolve() : unpackPrepared(directory),
+  ]);
+  const client = await start(directory, files);
+  try {
+    const database = drizzle(client, { schema });
+    await migrate(database);
+    // Nobody can take the state from under us: the directory is locked by the kernel.
+    const lost = new AbortController().signal;
+    return { database, lost, [Symbol.asyncDispose]: () => client.close() };
+  } catch (error) {
+    await client.close();
+    throw error;
+  }
+}
+
+async function start(directory: string, files: Awaited<ReturnType<typeof loadPgliteFiles>>): Promise<PGlite> {
+  try {
+    const parameters = { fs: new DurableNodeFs(directory), startParams: durableStartParameters() };
+    return await PGlite.create({ ...parameters, ...files });
+  } catch (error) {
+    const text = error instanceof Error ? error.message : String(error);
+    throw new MillraceError("state_unavailable", `The state in ${directory} cannot be opened: ${text}`);
+  }
+}

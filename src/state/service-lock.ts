@@ -1,0 +1,99 @@
+// One service on one state database at a time: a session-level advisory lock on a connection of its own.
+// https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
+
+import postgres from "postgres";
+import { MillraceError } from "../errors/millrace-error.ts";
+
+/** "mill" and "race" as two int4: the lock's name within the database. */
+const lockName = [0x6d696c6c, 0x72616365] as const;
+
+const watchIntervalMs = 2_000;
+/** How long a session of ours that the server has not yet given up may stand in the way of the next one. */
+const reacquireMs = 60_000;
+/** How long a start waits for a service that is just going down. */
+const acquireMs = 5_000;
+const retryMs = 100;
+
+export interface ServiceLock extends AsyncDisposable {
+  /** Aborted when another service holds the lock in our place. */
+  readonly lost: AbortSignal;
+}
+
+/** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
+export async function holdServiceLock(url: string): Promise<ServiceLock> {
+  const client = postgres(url, {
+    max: 1,
+    idle_timeout: 0,
+    max_lifetime: null,
+    connect_timeout: 10,
+    onnotice: () => {},
+    connection: { application_name: "millrace service lock" },
+  });
+  try {
+    if (!(await acquireWithin(client, acquireMs))) throw await inUse(client);
+    return watch(client, await sessionPid(client));
+  } catch (error) {
+    await client.end({ timeout: 1 });
+    throw error;
+  }
+}
+
+async function acquireWithin(client: postgres.Sql, boundMs: number): Promise<boolean> {
+  for (const deadline = Date.now() + boundMs; ; ) {
+    const [row] = await client<
+      { locked: boolean }[]
+    >`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`;
+    if (row?.locked) return true;
+    if (Date.now() >= deadline) return false;
+    await Bun.sleep(retryMs);
+  }
+}
+
+async function sessionPid(client: postgres.Sql): Promise<number> {
+  const [row] = await client<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  return row?.pid ?? 0;
+}
+
+async function inUse(client: postgres.Sql): Promise<MillraceError> {
+  const [holder] = await client<{ pid: number; address: string }[]>`
+    select a.pid, coalesce(host(a.client_addr), 'a local socket') as address
+    from pg_locks l join pg_stat_activity a on a.pid = l.pid
+    where l.locktype = 'advisory' and l.classid = ${lockName[0]} and l.objid = ${lockName[1]} and l.granted`;
+  const who = holder ? ` (its session there is pid ${holder.pid}, from ${holder.address})` : "";
+  return new MillraceError(
+    "invalid_setting",
+    `Another millrace works on the state database of DATABASE_URL${who}. Stop it, or give this one another database.`,
+  );
+}
+
+/** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
+function watch(client: postgres.Sql, pid: number): ServiceLock {
+  const lost = new AbortController();
+  let holder = pid;
+  let check: Promise<void> = Promise.resolve();
+  const verify = async () => {
+    const current = await sessionPid(client);
+    if (current === holder) return;
+    if (await acquireWithin(client, reacquireMs)) holder = await sessionPid(client);
+    else lost.abort(await inUse(client));
+  };
+  let busy = false;
+  const timer = setInterval(() => {
+    if (busy) return;
+    busy = true;
+    // An unreachable server proves nothing: connectors go on, and the next round asks again.
+    check = verify()
+      .catch(() => {})
+      .finally(() => {
+        busy = false;
+      });
+  }, watchIntervalMs);
+  return {
+    lost: lost.signal,
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      await client.end({ timeout: 1 });
+      await check;
+    },
+  };
+}

@@ -1,0 +1,76 @@
+// The sinks' own records: one opaque text per connector. A save is durable when it returns; saves that arrive
+// while another is being written go together in the next statement.
+
+import { eq, sql } from "drizzle-orm";
+import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
+import { sinkRecords } from "./schema.ts";
+
+interface Waiting {
+  readonly record: string;
+  readonly done: PromiseWithResolvers<void>;
+}
+
+export class SinkRecordStore {
+  readonly #database: Database;
+  #waiting = new Map<string, Waiting>();
+  #writing: Promise<void> | null = null;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async load(connectorId: string): Promise<string | null> {
+    const where = eq(sinkRecords.connectorId, connectorId);
+    const rows = await stored(this.#database.select().from(sinkRecords).where(where).execute());
+    return rows[0]?.record ?? null;
+  }
+
+  /** Replaces the record. Of several saves that wait, the last one is written, and all of them return then. */
+  save(connectorId: string, record: string): Promise<void> {
+    const done = this.#waiting.get(connectorId)?.done ?? Promise.withResolvers<void>();
+    this.#waiting.set(connectorId, { record, done });
+    this.#writing ??= this.#drain();
+    return done.promise;
+  }
+
+  async remove(connectorId: string): Promise<void> {
+    await stored(
+      this.#database.delete(sinkRecords).where(eq(sinkRecords.connectorId, connectorId)).execute(),
+    );
+  }
+
+  async #drain(): Promise<void> {
+    // What is asked for in the same turn goes together already.
+    await Promise.resolve();
+    while (this.#waiting.size > 0) {
+      const group = this.#waiting;
+      this.#waiting = new Map();
+      await this.#write(group);
+    }
+    this.#writing = null;
+  }
+
+  async #write(group: ReadonlyMap<string, Waiting>): Promise<void> {
+    try {
+      await this.#upsert(group);
+      for (const { done } of group.values()) done.resolve();
+    } catch (error) {
+      // One connector that was removed meanwhile must not fail the others.
+      if (sqlState(error) === foreignKeyViolation && group.size > 1) {
+        for (const [connectorId, waiting] of group) await this.#write(new Map([[connectorId, waiting]]));
+        return;
+      }
+      const failure = stored(Promise.reject(error));
+      for (const { done } of group.values()) failure.catch(done.reject);
+      await failure.catch(() => {});
+    }
+  }
+
+  async #upsert(group: ReadonlyMap<string, Waiting>): Promise<void> {
+    const values = [...group].map(([connectorId, { record }]) => ({ connectorId, record }));
+    await this.#database
+      .insert(sinkRecords)
+      .values(values)
+      .onConflictDoUpdate({ target: sinkRecords.connectorId, set: { record: sql`excluded.record` } });
+  }
+}
