@@ -1,0 +1,134 @@
+// The settings of the service: flags over environment over defaults. Pure; main.ts hands in what it was started with.
+
+import { resolve } from "node:path";
+import { MillraceError } from "./errors/millrace-error.ts";
+import { isLoopbackHost } from "./loopback.ts";
+
+export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+/** What the command line may say; what is absent comes from the environment. */
+export interface ServeFlags {
+  readonly host?: string;
+  readonly port?: string;
+  readonly dataDir?: string;
+  readonly logLevel?: string;
+}
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Authentication {
+  readonly basic: { readonly username: string; readonly password: string } | null;
+  readonly bearer: { readonly token: string } | null;
+}
+
+export interface Settings {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly dataDirectory: string;
+  readonly databaseUrl: string | null;
+  readonly encryptionKey: string | null;
+  readonly authentication: Authentication;
+  readonly logLevel: LogLevel;
+}
+
+/** One setting as `--help` shows it. Those without a flag are secrets: a process's arguments are visible to others. */
+export interface SettingHelp {
+  readonly variable: string;
+  readonly meaning: string;
+}
+
+export const environmentHelp: readonly SettingHelp[] = [
+  { variable: "MILLRACE_HOST, MILLRACE_PORT", meaning: "as --host and --port" },
+  { variable: "MILLRACE_DATA_DIR", meaning: "as --data-dir" },
+  { variable: "DATABASE_URL", meaning: "keep the state in this Postgres; unset: in the data directory" },
+  { variable: "MILLRACE_USERNAME, MILLRACE_PASSWORD", meaning: "ask clients for HTTP Basic authentication" },
+  { variable: "MILLRACE_API_TOKEN", meaning: "accept this Bearer token" },
+  { variable: "MILLRACE_ALLOW_ANONYMOUS", meaning: "1: listen on an open address without authentication" },
+  {
+    variable: "MILLRACE_ENCRYPTION_KEY",
+    meaning: "32 bytes in base64 that secrets are stored under; unset: a key file in the data directory",
+  },
+  { variable: "MILLRACE_WEBHOOK_EGRESS", meaning: "public: webhooks may not go to private addresses" },
+  { variable: "MILLRACE_LOG_LEVEL", meaning: `one of ${logLevels.join(", ")}; default info` },
+];
+
+export const defaults = { host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" } as const;
+
+/** Throws `invalid_setting` with what to set, never with a value that may be a secret. */
+export function readSettings(flags: ServeFlags, environment: Environment): Settings {
+  const variable = (name: string) => nonEmpty(environment[name]);
+  const settings: Settings = {
+    host: nonEmpty(flags.host) ?? variable("MILLRACE_HOST") ?? defaults.host,
+    port: parsePort(nonEmpty(flags.port) ?? variable("MILLRACE_PORT") ?? defaults.port),
+    dataDirectory: resolve(nonEmpty(flags.dataDir) ?? variable("MILLRACE_DATA_DIR") ?? defaults.dataDir),
+    databaseUrl: parseDatabaseUrl(variable("DATABASE_URL")),
+    encryptionKey: variable("MILLRACE_ENCRYPTION_KEY"),
+    authentication: readAuthentication(variable),
+    logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
+  };
+  if (!isLoopbackHost(settings.host) && !isAuthenticated(settings)) {
+    if (!isTrue(variable("MILLRACE_ALLOW_ANONYMOUS"))) throw openWithoutAuthentication(settings.host);
+  }
+  return settings;
+}
+
+function readAuthentication(variable: (name: string) => string | null): Authentication {
+  const username = variable("MILLRACE_USERNAME");
+  const password = variable("MILLRACE_PASSWORD");
+  if ((username === null) !== (password === null)) {
+    throw invalid("MILLRACE_USERNAME and MILLRACE_PASSWORD belong together: set both, or neither.");
+  }
+  if (username?.includes(":")) throw invalid("MILLRACE_USERNAME must not contain a colon (RFC 7617).");
+  const token = variable("MILLRACE_API_TOKEN");
+  return {
+    basic: username !== null && password !== null ? { username, password } : null,
+    bearer: token === null ? null : { token },
+  };
+}
+
+function isAuthenticated({ authentication }: Settings): boolean {
+  return authentication.basic !== null || authentication.bearer !== null;
+}
+
+function openWithoutAuthentication(host: string): MillraceError {
+  return invalid(
+    `Refusing to listen on ${host} without authentication: anyone who reaches it could read and redirect your data. ` +
+      "Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD, or listen on 127.0.0.1. " +
+      "MILLRACE_ALLOW_ANONYMOUS=1 overrides this.",
+  );
+}
+
+function parsePort(text: string): number {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(port <= 65_535)) throw invalid("--port (MILLRACE_PORT) must be a number from 0 to 65535.");
+  return port;
+}
+
+function parseDatabaseUrl(text: string | null): string | null {
+  if (text === null) return null;
+  if (!/^postgres(ql)?:\/\//.test(text) || !URL.canParse(text)) {
+    throw invalid("DATABASE_URL must look like postgres://user:password@host:5432/database.");
+  }
+  return text;
+}
+
+function parseLogLevel(text: string): LogLevel {
+  const level = logLevels.find((candidate) => candidate === text);
+  if (!level) throw invalid(`--log-level (MILLRACE_LOG_LEVEL) must be one of ${logLevels.join(", ")}.`);
+  return level;
+}
+
+/** An empty variable is as good as none: compose files and shells leave them behind. */
+function nonEmpty(text: string | undefined): string | null {
+  return text === undefined || text.trim() === "" ? null : text;
+}
+
+function isTrue(text: string | null): boolean {
+  return text !== null && /^(1|true|yes|on)$/i.test(text);
+}
+
+function invalid(message: string): MillraceError {
+  return new MillraceError("invalid_setting", message);
+}

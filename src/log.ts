@@ -1,0 +1,88 @@
+// The service's log: JSON lines, or readable lines on a terminal. No transport threads: they do not survive compiling.
+
+import { Writable } from "node:stream";
+import pino from "pino";
+import type { LogLevel } from "./config.ts";
+
+export type Log = pino.Logger;
+
+/** Keys whose values are never written, wherever they stand in up to three levels. */
+const secretKeys = [
+  "password",
+  "ssl_cert",
+  "ssl_key",
+  "ssl_root_cert",
+  "private_key",
+  "token",
+  "value",
+  "secret",
+  "salt",
+  "authorization",
+];
+
+export interface LogOptions {
+  readonly level: LogLevel;
+  /** Lines for people in place of JSON. */
+  readonly readable: boolean;
+  readonly write: (line: string) => void;
+}
+
+export function createLog(options: LogOptions): Log {
+  const write = options.readable ? (line: string) => options.write(readableLine(line)) : options.write;
+  const settings: pino.LoggerOptions = {
+    level: options.level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: {
+      paths: secretKeys.flatMap((key) => [key, `*.${key}`, `*.*.${key}`, `*.*.*.${key}`]),
+      censor: "***",
+    },
+    serializers: { error: describeError },
+  };
+  return pino(settings, new Writable({ decodeStrings: false, write: passOn(write) }));
+}
+
+function passOn(write: (line: string) => void) {
+  return (line: string | Buffer, _encoding: string, done: () => void) => {
+    write(line.toString());
+    done();
+  };
+}
+
+/** Name, code, message, stack and causes; no other property, because a driver's errors carry row values. */
+function describeError(error: unknown): unknown {
+  if (!(error instanceof Error)) return String(error);
+  const code = (error as { code?: unknown }).code;
+  return {
+    name: error.name,
+    ...(typeof code === "string" ? { code } : {}),
+    message: error.message,
+    stack: error.stack,
+    ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
+  };
+}
+
+const colours: Readonly<Record<string, string>> = {
+  debug: "\x1b[2m",
+  info: "\x1b[32m",
+  warn: "\x1b[33m",
+  error: "\x1b[31m",
+};
+const plain = "\x1b[0m";
+
+/** `12:00:00.000 info  message  key=value …`, a stack below it. */
+function readableLine(json: string): string {
+  const { time, level, msg, error, ...fields } = JSON.parse(json) as Record<string, unknown>;
+  const clock = String(time).slice(11, 23);
+  const label = `${colours[String(level)] ?? ""}${String(level).padEnd(5)}${plain}`;
+  const details = Object.entries(fields).map(([key, value]) => `${key}=${readableValue(value)}`);
+  const failure = error as { message?: string; stack?: string } | undefined;
+  const reason = failure === undefined ? "" : `\n  ${failure.stack ?? failure.message ?? String(error)}`;
+  const tail = details.length > 0 ? `  \x1b[2m${details.join(" ")}${plain}` : "";
+  return `${clock} ${label} ${String(msg ?? "")}${tail}${reason}\n`;
+}
+
+function readableValue(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
