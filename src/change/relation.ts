@@ -33,6 +33,8 @@ export interface TableShape {
   /** Column names, in the primary key's order; empty without one. */
   readonly primaryKey: readonly string[];
   readonly notNull: readonly string[];
+  /** A partitioned table's root: its rows are in its partitions. */
+  readonly isPartitioned: boolean;
   /** Every column's bytes mean the same on another server: COPY BINARY may carry it. */
   readonly binarySafe: boolean;
   /** From the planner's statistics; 0 when it has none. */

@@ -16,6 +16,8 @@ export type ConnectionPurpose =
   | "apply"
   | "copy";
 
+/** Makes the server start a walsender for this database: a startup parameter that pg passes on and does not type. */
+const walsender: object = { replication: "database" };
 /** From the first packet to the first ReadyForQuery. */
 const connectTimeoutMs = 10_000;
 /** For what a person waits for; long work has no limit of its own and ends by its signal. */
@@ -66,6 +68,7 @@ export function clientOptions(
     application_name: `millrace ${purpose}`,
     client_encoding: "UTF8",
     options: startupOptions(connection, purpose),
+    ...(purpose === "replication" ? walsender : {}),
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,

@@ -15,12 +15,15 @@ import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
 
 export interface Source extends AsyncDisposable {
-  /** The selected tables as they are now. Throws `table_unavailable` when one that was named is missing. */
+  /**
+   * The selected tables as they are now, published from here on. Throws `table_unavailable` when one that was
+   * named is missing.
+   */
   tables(): Promise<readonly TableShape[]>;
 
   /**
-   * Makes slot and publication and returns the point where the slot begins. A slot of the same name is
-   * dropped first: call it only when nothing has ever been delivered from it.
+   * Makes the slot and returns the point where it begins; call `tables` first. A slot of the same name is dropped:
+   * only for when nothing was ever delivered from it, or everything is to be copied again.
    */
   createSlot(): Promise<SnapshotPoint>;
 
@@ -63,6 +66,17 @@ export interface ChangeStream extends AsyncDisposable {
   acknowledge(resumeLsn: Lsn): void;
   /** How far the server's log is ahead of what has been acknowledged, for people. */
   lag(): StreamLag;
+}
+
+/** What a source is made with, beside its configuration. */
+export interface SourceContext {
+  readonly signal: AbortSignal;
+  readonly events: SourceEvents;
+}
+
+export interface SourceEvents {
+  /** Something people should know that does not stop the run. Null: it is over. */
+  warning(reason: string | null): void;
 }
 
 export interface StreamLag {

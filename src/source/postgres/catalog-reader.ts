@@ -68,7 +68,9 @@ function assembleCatalog(database: string, rows: readonly CatalogRow[]): Catalog
     schemas: [...bySchema].map(([name, tables]) => ({
       name,
       action: "Include",
-      tables: tables.flatMap((row) => (row.table === null ? [] : [assembleTable(row.table, row.columns ?? [])])),
+      tables: tables.flatMap((row) =>
+        row.table === null ? [] : [assembleTable(row.table, row.columns ?? [])],
+      ),
     })),
   };
 }

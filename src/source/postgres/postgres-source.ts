@@ -1,0 +1,200 @@
+// A Postgres database as a source: one slot, the publications, and the tables that the connector selects.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { TableShape } from "../../change/relation.ts";
+import {
+  type ConnectionPurpose,
+  clientOptions,
+  connectPostgres,
+  destroyClient,
+  isEncrypted,
+} from "../../connection/postgres-client.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { isHashedColumn } from "../../connector/catalog.ts";
+import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
+import { reconcilePublications, requirePublication } from "./publication.ts";
+import { describeRelation } from "./relation-description.ts";
+import { RelationRegistry } from "./relation-registry.ts";
+import { checkSlot, dropSlot } from "./slot.ts";
+import { watchSlotCreation } from "./slot-creation-watch.ts";
+import { ExportedSnapshot } from "./snapshot-point.ts";
+import { copyTableChunks } from "./table-copy.ts";
+import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
+import { readTableShapes } from "./table-shapes.ts";
+
+const defaultBufferedRows = 100_000;
+const maxBufferedBytes = 16 * 1024 * 1024;
+const pieceBytes = 1024 * 1024;
+
+/** logical decoding requires wal_level >= logical */
+const notInPrerequisiteState = "55000";
+
+export class PostgresSource implements Source {
+  readonly #selection: TableSelection;
+  #tables: readonly TableShape[] = [];
+  #publications: readonly string[] = [];
+
+  constructor(
+    private readonly config: PostgresSourceConfig,
+    private readonly slot: string,
+    private readonly maxBufferedRows: number,
+    private readonly context: SourceContext,
+  ) {
+    this.#selection = selectionOf(config.catalog);
+  }
+
+  async tables(): Promise<readonly TableShape[]> {
+    return await this.#withClient("control", async (client) => {
+      const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
+      this.#requireNamedTables(shapes);
+      this.#refuseHashing(shapes);
+      const named = this.config.replication_type.logical_replication?.publication_name ?? null;
+      if (named === null) {
+        this.#publications = await reconcilePublications(
+          client,
+          this.slot,
+          shapes,
+          this.config.partitions_as_root,
+        );
+      } else {
+        await requirePublication(client, named);
+        this.#publications = [named];
+      }
+      this.#tables = shapes;
+      return shapes;
+    });
+  }
+
+  async createSlot(): Promise<SnapshotPoint> {
+    return await this.#withClient("control", async (client) => {
+      await dropSlot(client, this.slot);
+      return await this.#snapshot(client, this.slot, "permanent");
+    });
+  }
+
+  async checkSlot(checkpoint: Checkpoint): Promise<void> {
+    await this.#withClient("control", (client) => checkSlot(client, this.slot, checkpoint));
+  }
+
+  async snapshotPoint(): Promise<SnapshotPoint> {
+    const name = `${this.slot.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
+    return await this.#withClient("control", (client) => this.#snapshot(client, name, "temporary"));
+  }
+
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const { signal } = this.context;
+    const connect = () => connectPostgres(this.config.connection, "snapshot", signal, "source");
+    return { table, form, chunks: copyTableChunks(connect, table, point.snapshotName, form, signal) };
+  }
+
+  async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
+    const { encrypted, walSenderTimeoutMs } = await this.#withClient("control", async (client) => {
+      const { rows } = await client.query<{ ms: number }>(
+        "select setting::int4 as ms from pg_settings where name = 'wal_sender_timeout'",
+      );
+      return { encrypted: isEncrypted(client), walSenderTimeoutMs: rows[0]?.ms ?? 60_000 };
+    });
+    const bounds: StreamBounds = {
+      maxBufferedBytes,
+      maxBufferedRows: this.maxBufferedRows || defaultBufferedRows,
+      pieceBytes,
+    };
+    return await PostgresStream.start({
+      client: clientOptions(this.config.connection, "replication", encrypted),
+      request: { slot: this.slot, publications: this.#publications, startLsn: checkpoint.resumeLsn, form },
+      checkpoint,
+      registry: new RelationRegistry(this.#selection, this.#tables),
+      walSenderTimeoutMs,
+      bounds,
+      describe: (relations) =>
+        this.#withClient("control", (client) =>
+          Promise.all(relations.map((relation) => describeRelation(client, relation))),
+        ),
+      signal: this.context.signal,
+    });
+  }
+
+  /** Nothing is held between calls: points and streams close what they opened. */
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  async #snapshot(control: Client, slot: string, kind: "permanent" | "temporary"): Promise<SnapshotPoint> {
+    const { signal } = this.context;
+    const replication = await connectPostgres(this.config.connection, "replication", signal, "source");
+    const watch = watchSlotCreation(control, (reason) => this.context.events.warning(reason));
+    try {
+      return await abortable(replication, signal, () =>
+        ExportedSnapshot.create(replication, slot, kind, control),
+      );
+    } catch (error) {
+      if (sqlStateOf(error) === notInPrerequisiteState) {
+        throw new MillraceError(
+          "wal_level_not_logical",
+          "The source's wal_level is not logical. Run ALTER SYSTEM SET wal_level = logical; and restart the server.",
+          { cause: error },
+        );
+      }
+      throw error;
+    } finally {
+      await watch.stop();
+    }
+  }
+
+  #requireNamedTables(shapes: readonly TableShape[]): void {
+    const missing = namedTables(this.config.catalog).filter(
+      ({ schema, name }) =>
+        !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
+    );
+    if (missing.length === 0) return;
+    const names = missing.map(({ schema, name }) => `${schema}.${name}`).join(", ");
+    throw new MillraceError(
+      "table_unavailable",
+      `The catalog includes tables that the source does not have as permanent tables: ${names}. ` +
+        "Create them, or take them out of the catalog.",
+    );
+  }
+
+  #refuseHashing(shapes: readonly TableShape[]): void {
+    for (const { relation } of shapes) {
+      for (const column of relation.columns) {
+        if (!isHashedColumn(this.config.catalog, relation.schema, relation.name, column.name)) continue;
+        throw new MillraceError(
+          "unsupported_kind",
+          `Hashing of columns is not built yet: ${relation.schema}.${relation.name}.${column.name} would travel in the clear.`,
+        );
+      }
+    }
+  }
+
+  async #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {
+    const { signal } = this.context;
+    const client = await connectPostgres(this.config.connection, purpose, signal, "source");
+    try {
+      return await abortable(client, signal, async () => {
+        await client.query("set search_path = ''");
+        return await action(client);
+      });
+    } finally {
+      await client.end().catch(() => destroyClient(client));
+    }
+  }
+}
+
+/** Runs `action` and breaks the connection when the signal fires meanwhile. */
+async function abortable<T>(client: Client, signal: AbortSignal, action: () => Promise<T>): Promise<T> {
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await action();
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, "source");
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}

@@ -1,0 +1,215 @@
+// A stream of changes from one slot: fills batches as messages arrive, hands them out when asked, stops reading when
+// too much waits, and tells the server on a timer what is durable.
+
+import { BatchBuilder, emptyBatch } from "../../change/batch-builder.ts";
+import type { ChangeBatch } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation } from "../../change/relation.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { ChangeStream, StreamLag } from "../source.ts";
+import { feedbackIntervalMs, liveness, silenceLimitMs } from "./feedback.ts";
+import { PgoutputDecoder } from "./pgoutput-decoder.ts";
+import type { RelationRegistry } from "./relation-registry.ts";
+import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
+
+export interface StreamBounds {
+  /** The socket is paused while more than this waits to be taken. */
+  readonly maxBufferedBytes: number;
+  readonly maxBufferedRows: number;
+  /** A transaction that is larger is handed out in pieces of about this size. */
+  readonly pieceBytes: number;
+}
+
+export interface PostgresStreamOptions {
+  readonly client: Parameters<typeof ReplicationClient.start>[0];
+  readonly request: ReplicationRequest;
+  readonly checkpoint: Checkpoint;
+  readonly registry: RelationRegistry;
+  readonly walSenderTimeoutMs: number;
+  readonly bounds: StreamBounds;
+  /** Completes relations with what the catalog knows. */
+  readonly describe: (relations: readonly Relation[]) => Promise<readonly Relation[]>;
+  readonly signal: AbortSignal;
+}
+
+/** How often a source without changes for us still moves its checkpoint, so that the server can drop its log. */
+const idleAdvanceMs = 10_000;
+
+export class PostgresStream implements ChangeStream {
+  readonly #decoder: PgoutputDecoder;
+  #client: ReplicationClient | null = null;
+  #timer: ReturnType<typeof setInterval> | null = null;
+  #failure: unknown = null;
+  #wake: (() => void) | null = null;
+  #isPaused = false;
+  #acknowledged: Lsn;
+  /** What the last batch that was handed out said. */
+  #handedOut: Lsn;
+  #handedOutAt = performance.now();
+  #walEnd: Lsn;
+  #heard = true;
+  #heardAt = performance.now();
+
+  private constructor(private readonly options: PostgresStreamOptions) {
+    const { checkpoint, request, registry } = options;
+    this.#acknowledged = checkpoint.resumeLsn;
+    this.#handedOut = checkpoint.resumeLsn;
+    this.#walEnd = checkpoint.resumeLsn;
+    const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
+    this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry);
+  }
+
+  static async start(options: PostgresStreamOptions): Promise<PostgresStream> {
+    const stream = new PostgresStream(options);
+    options.signal.addEventListener("abort", stream.#onAbort, { once: true });
+    try {
+      stream.#client = await ReplicationClient.start(options.client, options.request, {
+        onMessage: (message) => stream.#receive(message),
+        onKeepalive: (walEnd, replyRequested) => stream.#keepalive(walEnd, replyRequested),
+        onFailure: (error) => stream.#fail(describePostgresError(error, "source")),
+      });
+    } catch (error) {
+      options.signal.removeEventListener("abort", stream.#onAbort);
+      throw describePostgresError(error, "source");
+    }
+    stream.#timer = setInterval(() => stream.#tick(), feedbackIntervalMs(options.walSenderTimeoutMs));
+    return stream;
+  }
+
+  async next(): Promise<ChangeBatch> {
+    while (true) {
+      this.options.signal.throwIfAborted();
+      const batch = this.#take();
+      if (batch) {
+        this.#handedOut = batch.resumeLsn;
+        this.#handedOutAt = performance.now();
+        this.#regulate();
+        return await this.#describe(batch);
+      }
+      if (this.#failure !== null) throw this.#failure;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  acknowledge(resumeLsn: Lsn): void {
+    if (resumeLsn > this.#acknowledged) this.#acknowledged = resumeLsn;
+  }
+
+  lag(): StreamLag {
+    const behind = this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
+    return { bytes: Number(behind), lastCommitTimeUs: this.#decoder.lastCommitTimeUs };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.options.signal.removeEventListener("abort", this.#onAbort);
+    if (this.#timer) clearInterval(this.#timer);
+    this.#client?.sendFeedback(this.#acknowledged, false);
+    await this.#client?.[Symbol.asyncDispose]();
+  }
+
+  readonly #onAbort = () => this.#notify();
+
+  #receive(message: Buffer): void {
+    this.#heard = true;
+    this.#decoder.decode(message);
+    if (this.#wake !== null && this.#isDeliverable()) this.#notify();
+    if (!this.#isPaused && this.#isFull()) this.#regulate();
+  }
+
+  #keepalive(walEnd: Lsn, replyRequested: boolean): void {
+    this.#heard = true;
+    if (walEnd > this.#walEnd) this.#walEnd = walEnd;
+    const builder = this.#decoder.builder;
+    // All that was committed before `walEnd` has been sent, and nothing of it is for us.
+    if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
+    if (replyRequested) this.#client?.sendFeedback(this.#acknowledged, false);
+  }
+
+  #tick(): void {
+    const now = performance.now();
+    if (this.#heard || this.#isPaused) this.#heardAt = now;
+    this.#heard = false;
+    const limit = silenceLimitMs(this.options.walSenderTimeoutMs);
+    const verdict = liveness(now - this.#heardAt, limit, !this.#isPaused);
+    if (verdict === "dead") {
+      this.#fail(
+        new MillraceError(
+          "source_connection_lost",
+          `The source has been silent for ${Math.round(limit / 1000)} s.`,
+        ),
+      );
+      return;
+    }
+    this.#client?.sendFeedback(this.#acknowledged, verdict === "ask");
+    if (this.#isIdleAdvance()) this.#notify();
+  }
+
+  #isDeliverable(): boolean {
+    const builder = this.#decoder.builder;
+    return builder.wholeCount > 0 || builder.bytes >= this.options.bounds.pieceBytes;
+  }
+
+  #isIdleAdvance(): boolean {
+    const builder = this.#decoder.builder;
+    return (
+      builder.count === 0 &&
+      builder.resumeLsn > this.#handedOut &&
+      performance.now() - this.#handedOutAt >= idleAdvanceMs
+    );
+  }
+
+  #isFull(): boolean {
+    const { bytes, count } = this.#decoder.builder;
+    return bytes >= this.options.bounds.maxBufferedBytes || count >= this.options.bounds.maxBufferedRows;
+  }
+
+  #take(): ChangeBatch | null {
+    const builder = this.#decoder.builder;
+    if (builder.wholeCount > 0) return this.#continueWith(builder.takeWhole());
+    if (builder.count > 0 && builder.bytes >= this.options.bounds.pieceBytes) {
+      return this.#continueWith(builder.takeAll());
+    }
+    if (this.#isIdleAdvance()) return emptyBatch(this.options.request.form, builder.resumeLsn);
+    return null;
+  }
+
+  #continueWith(taken: { batch: ChangeBatch; rest: BatchBuilder }): ChangeBatch {
+    this.#decoder.continueWith(taken.rest);
+    return taken.batch;
+  }
+
+  async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
+    const { registry } = this.options;
+    const relations = registry.undescribed();
+    if (relations.length === 0) return batch;
+    const described = await this.options.describe(relations);
+    const own = [...batch.relations];
+    relations.forEach((relation, i) => {
+      registry.describe(relation, described[i] ?? relation, [own, this.#decoder.builder.relations]);
+    });
+    return { ...batch, relations: own };
+  }
+
+  #regulate(): void {
+    const isFull = this.#isFull();
+    if (isFull === this.#isPaused) return;
+    this.#isPaused = isFull;
+    if (isFull) this.#client?.pause();
+    else this.#client?.resume();
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#notify();
+  }
+
+  #notify(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+}

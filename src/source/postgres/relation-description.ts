@@ -1,0 +1,36 @@
+// Completes a relation that the stream announced with what only the catalog knows. It is asked as it is now, which is
+// later than the announcement: names of types and a primary key's columns are all that is taken from it.
+
+import type { Client } from "pg";
+import type { Column, Relation } from "../../change/relation.ts";
+
+const typeNamesQuery = `
+select format_type(c.type_oid, c.typmod) as name
+from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
+order by c.place`;
+
+const primaryKeyQuery = `
+select a.attname as name
+from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+where i.indrelid = $1 and i.indisprimary`;
+
+/** The client's search_path must be empty, so that type names are qualified. */
+export async function describeRelation(client: Client, relation: Relation): Promise<Relation> {
+  const columns = await nameTypes(client, relation.columns);
+  if (relation.replicaIdentity !== "full") return { ...relation, columns };
+  const { rows } = await client.query<{ name: string }>(primaryKeyQuery, [relation.id]);
+  const primaryKey = rows.map((row) => row.name);
+  return {
+    ...relation,
+    columns,
+    key: columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : [])),
+  };
+}
+
+async function nameTypes(client: Client, columns: readonly Column[]): Promise<readonly Column[]> {
+  const { rows } = await client.query<{ name: string }>(typeNamesQuery, [
+    columns.map((column) => column.typeOid),
+    columns.map((column) => column.typmod),
+  ]);
+  return columns.map((column, i) => ({ ...column, typeName: rows[i]?.name ?? "text" }));
+}

@@ -1,0 +1,131 @@
+// Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
+// relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
+
+import type { Relation, ReplicaIdentity, TableShape } from "../../change/relation.ts";
+import type { RelationMessage } from "./pgoutput-messages.ts";
+import type { TableSelection } from "./table-selection.ts";
+
+/** What the decoder needs of a relation at each change. */
+export interface RelationSlot {
+  relation: Relation;
+  /** Columns that travel, by their place in the message; null when all do. */
+  readonly keep: Uint8Array | null;
+  readonly selected: boolean;
+  /** Names and keys that only the catalog knows are still to be filled in. */
+  described: boolean;
+  /** Index of the relation in the batch that is being filled; -1 before its first change there. */
+  indexInBatch: number;
+}
+
+export class RelationRegistry {
+  readonly #byOid = new Map<number, RelationSlot>();
+  readonly #shapes: Map<number, TableShape>;
+
+  constructor(
+    private readonly selection: TableSelection,
+    shapes: readonly TableShape[],
+  ) {
+    this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
+  }
+
+  find(oid: number): RelationSlot | undefined {
+    return this.#byOid.get(oid);
+  }
+
+  /** Takes an announcement. The same shape again keeps the Relation object that batches already refer to. */
+  announce(message: RelationMessage): void {
+    const keep = this.#keep(message);
+    const relation = relationOf(message, keep, this.#shapes.get(message.oid));
+    const known = this.#byOid.get(message.oid);
+    if (known && isSameShape(known.relation, relation)) return;
+    this.#byOid.set(message.oid, {
+      relation,
+      keep,
+      selected: this.selection.includesTable(message.schema, message.name),
+      described: relation.columns.every((column) => column.typeName !== ""),
+      indexInBatch: -1,
+    });
+  }
+
+  /** Relations that still lack what only the catalog knows: type names, and a primary key under identity full. */
+  undescribed(): readonly Relation[] {
+    return [...this.#byOid.values()].filter((slot) => !slot.described).map((slot) => slot.relation);
+  }
+
+  /** Puts `described` in the place of `relation`, here and in the batches that hold it. */
+  describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
+    const slot = this.#byOid.get(relation.id);
+    if (slot?.relation === relation) {
+      slot.relation = described;
+      slot.described = true;
+    }
+    for (const relations of batches) {
+      const at = relations.indexOf(relation);
+      if (at >= 0) relations[at] = described;
+    }
+  }
+
+  /** Another batch begins: no relation has an index in it. */
+  beginBatch(relations: readonly Relation[]): void {
+    for (const slot of this.#byOid.values()) slot.indexInBatch = relations.indexOf(slot.relation);
+  }
+
+  #keep(message: RelationMessage): Uint8Array | null {
+    const kept = message.columns.map((column) =>
+      this.selection.includesColumn(message.schema, message.name, column.name),
+    );
+    return kept.every(Boolean) ? null : Uint8Array.from(kept, Number);
+  }
+}
+
+const identities: Readonly<Record<string, ReplicaIdentity>> = {
+  d: "default",
+  n: "nothing",
+  f: "full",
+  i: "index",
+};
+
+function relationOf(
+  message: RelationMessage,
+  keep: Uint8Array | null,
+  shape: TableShape | undefined,
+): Relation {
+  const sent = message.columns.filter((_, i) => keep === null || keep[i] === 1);
+  const replicaIdentity = identities[message.identity] ?? "default";
+  const primaryKey = shape?.primaryKey ?? [];
+  const isKey = (column: { name: string; inIdentity: boolean }) =>
+    replicaIdentity === "full" ? primaryKey.includes(column.name) : column.inIdentity;
+  return {
+    id: message.oid,
+    schema: message.schema,
+    name: message.name,
+    replicaIdentity,
+    columns: sent.map(({ name, typeOid, typmod }) => ({
+      name,
+      typeOid,
+      typmod,
+      typeName: knownTypeName(shape, name, typeOid, typmod),
+    })),
+    key: sent.flatMap((column, i) => (isKey(column) ? [i] : [])),
+  };
+}
+
+function knownTypeName(shape: TableShape | undefined, name: string, typeOid: number, typmod: number): string {
+  const column = shape?.relation.columns.find((candidate) => candidate.name === name);
+  return column && column.typeOid === typeOid && column.typmod === typmod ? column.typeName : "";
+}
+
+/** Type names aside: they follow from the OIDs. */
+function isSameShape(a: Relation, b: Relation): boolean {
+  return (
+    a.schema === b.schema &&
+    a.name === b.name &&
+    a.replicaIdentity === b.replicaIdentity &&
+    a.columns.length === b.columns.length &&
+    a.columns.every((column, i) => {
+      const other = b.columns[i]!;
+      return column.name === other.name && column.typeOid === other.typeOid && column.typmod === other.typmod;
+    }) &&
+    (a.replicaIdentity === "full" || a.key.join() === b.key.join())
+  );
+}

@@ -1,0 +1,152 @@
+// The one place that touches pg-logical-replication. It starts the stream, hands each raw pgoutput message on, sends
+// feedback when asked, and pauses the socket. Everything that the library does by itself and must not do is switched
+// off here:
+// - Its timer would acknowledge what was received, not what is durable: `timeoutSeconds: 0`.
+// - Its `acknowledge(x)` sends x + 1, and a transaction whose commit record starts at the end of the one before would be
+//   skipped: `sendFeedback` takes one off.
+// - A handler or plugin that throws is lost or fatal: ours hand the failure to `onFailure` and never throw.
+// https://www.postgresql.org/docs/current/protocol-replication.html
+
+import { type Client, type ClientConfig, type Connection, escapeIdentifier, escapeLiteral } from "pg";
+import { LogicalReplicationService } from "pg-logical-replication";
+import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstract.plugin.js";
+import type { TupleForm } from "../../change/change-batch.ts";
+import { formatLsn, type Lsn, lsn, parseLsn } from "../../change/lsn.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+export interface ReplicationHandlers {
+  /** One pgoutput message: a view of memory that is used again. */
+  onMessage(message: Buffer): void;
+  /** The server's log ends here, and all before it has been sent. */
+  onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
+  /** The stream is over. Called once. */
+  onFailure(error: unknown): void;
+}
+
+export interface ReplicationRequest {
+  readonly slot: string;
+  readonly publications: readonly string[];
+  readonly startLsn: Lsn;
+  readonly form: TupleForm;
+}
+
+class RawPlugin extends AbstractPlugin<ReplicationRequest> {
+  constructor(
+    request: ReplicationRequest,
+    private readonly onMessage: (message: Buffer) => void,
+  ) {
+    super(request);
+  }
+
+  get name(): string {
+    return "pgoutput";
+  }
+
+  override parse(buffer: Buffer): void {
+    this.onMessage(buffer);
+  }
+
+  // library edge: the base class declares `any`.
+  override async start(client: Client): Promise<unknown> {
+    const { slot, publications, startLsn, form } = this.options;
+    const names = publications.map(escapeIdentifier).join(",");
+    const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`];
+    if (form === "binary") options.push("binary 'true'");
+    return client.query(
+      `START_REPLICATION SLOT ${escapeIdentifier(slot)} LOGICAL ${formatLsn(startLsn)} (${options.join(", ")})`,
+    );
+  }
+}
+
+export class ReplicationClient implements AsyncDisposable {
+  #closed = false;
+
+  private constructor(
+    private readonly service: LogicalReplicationService,
+    private readonly handlers: ReplicationHandlers,
+  ) {}
+
+  /** Connects and starts the stream; returns when the server has begun to send. */
+  static async start(
+    options: ClientConfig,
+    request: ReplicationRequest,
+    handlers: ReplicationHandlers,
+  ): Promise<ReplicationClient> {
+    const service = new LogicalReplicationService(options, {
+      acknowledge: { auto: false, timeoutSeconds: 0 },
+      flowControl: { enabled: false },
+    });
+    const client = new ReplicationClient(service, handlers);
+    service.on("error", (error: unknown) => client.#fail(error));
+    service.on("heartbeat", (walEnd: string, _timestamp: number, replyRequested: boolean) =>
+      client.#guard(() => handlers.onKeepalive(parseLsn(walEnd), replyRequested)),
+    );
+    const plugin = new RawPlugin(request, (message) => client.#guard(() => handlers.onMessage(message)));
+    const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
+    const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(
+      () => new MillraceError("source_connection_lost", "The server ended the replication stream."),
+      (error: unknown) => error,
+    );
+    const failedFirst = await Promise.race([started.then(() => null), ended.then((error) => ({ error }))]);
+    if (failedFirst !== null) {
+      client.#closed = true;
+      await client.#stopService();
+      throw failedFirst.error;
+    }
+    void ended.then((error) => client.#fail(error));
+    return client;
+  }
+
+  /** Everything before `durable` is durable. `ping` asks the server to answer at once. */
+  sendFeedback(durable: Lsn, ping: boolean): void {
+    if (this.#closed || durable === 0n) return;
+    void this.service.acknowledge(formatLsn(lsn(durable - 1n)), ping);
+  }
+
+  pause(): void {
+    this.#stream?.pause();
+  }
+
+  resume(): void {
+    this.#stream?.resume();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    await this.#stopService();
+  }
+
+  // library edge: the connection is private, and the socket below it is where back-pressure must reach.
+  get #connection(): Connection | null {
+    return (this.service as unknown as { _connection: Connection | null })._connection;
+  }
+
+  get #stream(): { pause(): void; resume(): void; destroy(): void } | undefined {
+    return (
+      this.#connection as unknown as { stream: { pause(): void; resume(): void; destroy(): void } } | null
+    )?.stream;
+  }
+
+  async #stopService(): Promise<void> {
+    const stream = this.#stream;
+    // A clean goodbye would wait for a server that may be gone, or for a socket that is paused.
+    stream?.destroy();
+    await this.service.destroy().catch(() => {});
+  }
+
+  #guard(action: () => void): void {
+    if (this.#closed) return;
+    try {
+      action();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.handlers.onFailure(error);
+    void this.#stopService();
+  }
+}

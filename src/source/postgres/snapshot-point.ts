@@ -1,0 +1,41 @@
+// A consistent point: the snapshot that the creation of a slot exports. It is exact about commit order, which a
+// snapshot taken beside an LSN is not: a commit is in the log before it is visible.
+// https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
+
+import type { Client } from "pg";
+import type { Lsn } from "../../change/lsn.ts";
+import { destroyClient } from "../../connection/postgres-client.ts";
+import type { SnapshotPoint } from "../source.ts";
+import { createSlot } from "./slot.ts";
+
+export class ExportedSnapshot implements SnapshotPoint {
+  private constructor(
+    readonly lsn: Lsn,
+    readonly timeUs: bigint,
+    readonly snapshotName: string,
+    private readonly holder: Client,
+  ) {}
+
+  /** Takes over `replication`, a walsender connection: the snapshot is valid while that stays idle. */
+  static async create(
+    replication: Client,
+    slot: string,
+    kind: "permanent" | "temporary",
+    control: Client,
+  ): Promise<ExportedSnapshot> {
+    try {
+      const { consistentPoint, snapshotName } = await createSlot(replication, slot, kind);
+      const { rows } = await control.query<{ us: string }>(
+        "select (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us",
+      );
+      return new ExportedSnapshot(consistentPoint, BigInt(rows[0]?.us ?? 0), snapshotName, replication);
+    } catch (error) {
+      destroyClient(replication);
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.holder.end().catch(() => destroyClient(this.holder));
+  }
+}

@@ -1,0 +1,244 @@
+// What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure.
+
+import { escapeIdentifier, escapeLiteral } from "pg";
+import type { Finding } from "../../connection/validation-log.ts";
+import {
+  type LongTransaction,
+  longTransactionSeconds,
+  type PublicationFacts,
+  type ServerFacts,
+  type TableFacts,
+} from "./source-facts.ts";
+
+const passed: Finding = { type: "passed" };
+
+/** More commands than this help nobody; the message tells how many there are. */
+const maxCommands = 1000;
+
+function quoted(table: Pick<TableFacts, "schema" | "name">): string {
+  return `${escapeIdentifier(table.schema)}.${escapeIdentifier(table.name)}`;
+}
+
+/** "3 tables: a.b, a.c and 1 more". */
+function listed(tables: readonly TableFacts[]): string {
+  const shown = tables.slice(0, 5).map((table) => `${table.schema}.${table.name}`);
+  const more = tables.length > shown.length ? ` and ${tables.length - shown.length} more` : "";
+  return `${tables.length} table${tables.length === 1 ? "" : "s"}: ${shown.join(", ")}${more}`;
+}
+
+export function checkReplicationPrivilege(server: ServerFacts): Finding {
+  if (server.mayReplicate) return passed;
+  return {
+    type: "failed",
+    reason: "The role lacks the REPLICATION attribute.",
+    commands: [`ALTER ROLE ${escapeIdentifier(server.user)} REPLICATION;`],
+  };
+}
+
+export function checkSelectPrivilege(server: ServerFacts, tables: readonly TableFacts[]): Finding {
+  const user = escapeIdentifier(server.user);
+  const closed = [...new Set(tables.filter((table) => !table.mayUseSchema).map((table) => table.schema))];
+  const unreadable = tables.filter((table) => !table.maySelect);
+  const denied = tables.filter((table) => !table.maySelect || !table.mayUseSchema);
+  if (denied.length === 0) return { type: "passed", message: `${tables.length} tables.` };
+  return {
+    type: "failed",
+    reason: `The role may not read ${listed(denied)}.`,
+    commands: [
+      ...closed.map((schema) => `GRANT USAGE ON SCHEMA ${escapeIdentifier(schema)} TO ${user};`),
+      ...unreadable
+        .slice(0, maxCommands)
+        .map((table) => `GRANT SELECT ON TABLE ${quoted(table)} TO ${user};`),
+    ],
+  };
+}
+
+/** Only where the service has to make the publication: that takes CREATE on the database and every table's owner. */
+export function checkPublicationPrivilege(
+  server: ServerFacts,
+  database: string,
+  tables: readonly TableFacts[],
+): Finding {
+  const foreign = tables.filter((table) => !table.isOwned);
+  if (server.mayCreatePublication && foreign.length === 0) return passed;
+  const grant = `GRANT CREATE ON DATABASE ${escapeIdentifier(database)} TO ${escapeIdentifier(server.user)};`;
+  const create = createPublication("millrace", tables, false);
+  return {
+    type: "failed",
+    reason:
+      foreign.length > 0
+        ? `Only a table's owner can publish it, and the role does not own ${listed(foreign)}. Let the owner make a publication, and name it in publication_name.`
+        : "The role may not make a publication in this database.",
+    commands: [...(server.mayCreatePublication ? [] : [grant]), ...(foreign.length > 0 ? [create] : [])],
+  };
+}
+
+export function checkWalLevel(server: ServerFacts): Finding {
+  if (server.walLevel === "logical") return passed;
+  return {
+    type: "failed",
+    reason: `wal_level is ${server.walLevel}; it must be logical. The server has to be restarted after the change.`,
+    commands: ["ALTER SYSTEM SET wal_level = 'logical';"],
+  };
+}
+
+export function checkSlots(server: ServerFacts): Finding {
+  const free = server.maxSlots - server.usedSlots;
+  if (free > 0) return { type: "passed", message: `${free} of ${server.maxSlots} are free.` };
+  return {
+    type: "failed",
+    reason: `All ${server.maxSlots} replication slots are taken. The server has to be restarted after the change.`,
+    commands: [
+      `ALTER SYSTEM SET max_replication_slots = ${server.maxSlots + 10};`,
+      "SELECT slot_name, active, wal_status FROM pg_replication_slots WHERE NOT active;",
+    ],
+  };
+}
+
+export function checkSenders(server: ServerFacts): Finding {
+  const free = server.maxSenders - server.usedSenders;
+  if (free > 0) return { type: "passed", message: `${free} of ${server.maxSenders} are free.` };
+  return {
+    type: "failed",
+    reason: `All ${server.maxSenders} WAL senders are taken. The server has to be restarted after the change.`,
+    commands: [`ALTER SYSTEM SET max_wal_senders = ${server.maxSenders + 10};`],
+  };
+}
+
+/** `missing`: tables that the connector's catalog lists and the source does not have. */
+export function checkSelection(tables: readonly TableFacts[], missing: readonly string[]): Finding {
+  if (missing.length > 0) {
+    return { type: "failed", reason: `The source has no table ${missing.slice(0, 5).join(", ")}.` };
+  }
+  if (tables.length === 0) return { type: "warned", message: "No table is selected." };
+  return { type: "passed", message: `${tables.length} tables are selected.` };
+}
+
+export interface NamedPublication {
+  readonly name: string;
+  /** Null: it does not exist. */
+  readonly facts: PublicationFacts | null;
+}
+
+export function checkPublication(
+  publication: NamedPublication | null,
+  tables: readonly TableFacts[],
+  asRoot: boolean,
+): Finding {
+  if (!publication)
+    return { type: "passed", message: "The service makes a publication of the selected tables." };
+  const { name, facts } = publication;
+  const identifier = escapeIdentifier(name);
+  if (!facts) {
+    return {
+      type: "failed",
+      reason: `The publication ${name} does not exist.`,
+      commands: [createPublication(name, tables, asRoot)],
+    };
+  }
+  if (!(facts.insert && facts.update && facts.delete)) {
+    return {
+      type: "failed",
+      reason: `The publication ${name} leaves out inserts, updates or deletes.`,
+      commands: [`ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`],
+    };
+  }
+  if (facts.viaRoot !== asRoot) {
+    return {
+      type: "failed",
+      reason: `partitions_as_root is ${asRoot}, and the publication ${name} does the opposite.`,
+      commands: [`ALTER PUBLICATION ${identifier} SET (publish_via_partition_root = ${asRoot});`],
+    };
+  }
+  return checkCoverage(name, facts, tables);
+}
+
+function checkCoverage(name: string, facts: PublicationFacts, tables: readonly TableFacts[]): Finding {
+  const identifier = escapeIdentifier(name);
+  const left = tables.filter((table) => !table.isPublished);
+  if (left.length > 0) {
+    return {
+      type: "failed",
+      reason: `The publication ${name} does not hold ${listed(left)}.`,
+      commands: left
+        .slice(0, maxCommands)
+        .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${quoted(table)};`),
+    };
+  }
+  if (!facts.truncate) {
+    return {
+      type: "warned",
+      message: `The publication ${name} leaves out TRUNCATE: the sink keeps the rows.`,
+      commands: [`ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`],
+    };
+  }
+  return passed;
+}
+
+function createPublication(name: string, tables: readonly TableFacts[], asRoot: boolean): string {
+  const members = tables.length === 0 ? "" : ` FOR TABLE ${tables.map(quoted).join(", ")}`;
+  const options = asRoot ? " WITH (publish_via_partition_root = true)" : "";
+  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
+}
+
+/**
+ * A table whose rows cannot be named goes into a publication of its own that carries inserts; in a publication
+ * that carries updates it would make the application's own UPDATE and DELETE fail.
+ */
+export function checkReplicaIdentity(tables: readonly TableFacts[], isPublicationOurs: boolean): Finding {
+  const nameless = tables.filter((table) => !table.hasIdentity);
+  if (nameless.length === 0) return passed;
+  const outcome = isPublicationOurs
+    ? "only their inserts are carried."
+    : "while published with updates, the application's own UPDATE and DELETE of them fail.";
+  return {
+    type: "warned",
+    message: `Nothing names a row of ${listed(nameless)}: ${outcome}`,
+    commands: fullIdentity(nameless),
+  };
+}
+
+/** Under `ReplicaIdentityFull` a large value that an UPDATE did not touch is read from the old row. */
+export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): Finding {
+  if (!usesOldRow) return { type: "skipped", reason: "toast_mode is Placeholder." };
+  const partial = tables.filter((table) => table.hasToastable && table.replicaIdentity !== "f");
+  if (partial.length === 0) return passed;
+  return {
+    type: "warned",
+    message: `An UPDATE that leaves a large value untouched comes without that value for ${listed(partial)}: a Postgres sink keeps what it has, a webhook row lacks the column.`,
+    commands: fullIdentity(partial),
+  };
+}
+
+function fullIdentity(tables: readonly TableFacts[]): string[] {
+  return tables.slice(0, maxCommands).map((table) => `ALTER TABLE ${quoted(table)} REPLICA IDENTITY FULL;`);
+}
+
+export function checkWalRetention(server: ServerFacts): Finding {
+  if (server.maxSlotWalKeepSize === "-1") return { type: "passed", message: "No limit." };
+  return {
+    type: "warned",
+    message: `A connector that falls behind by more than max_slot_wal_keep_size (${server.maxSlotWalKeepSize}) loses its slot, and needs a new snapshot.`,
+    commands: ["ALTER SYSTEM SET max_slot_wal_keep_size = -1;", "SELECT pg_reload_conf();"],
+  };
+}
+
+/** Creating a slot waits for every transaction that has written something and goes on. */
+export function checkLongTransactions(server: ServerFacts): Finding {
+  if (server.longTransactions.length === 0) return passed;
+  const described = server.longTransactions.map(
+    (open) =>
+      `${open.pid === null ? `prepared ${open.gid}` : `pid ${open.pid}`}, ${open.ageSeconds} s: ${open.query}`,
+  );
+  return {
+    type: "warned",
+    message: `The slot cannot be made before these transactions end, open for more than ${longTransactionSeconds} s: ${described.join("; ")}`,
+    commands: server.longTransactions.map(endTransaction),
+  };
+}
+
+function endTransaction(open: LongTransaction): string {
+  return open.pid === null
+    ? `ROLLBACK PREPARED ${escapeLiteral(open.gid ?? "")};`
+    : `SELECT pg_terminate_backend(${open.pid});`;
+}

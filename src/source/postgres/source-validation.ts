@@ -1,0 +1,144 @@
+// Validates a Postgres source: the order of its tests, and the facts that each is given. What a fact means is in
+// source-checks.ts. It makes nothing at the source and changes nothing.
+
+import type { Client } from "pg";
+import { probePostgres } from "../../connection/postgres-probe.ts";
+import { config, permission, ValidationLog } from "../../connection/validation-log.ts";
+import { type Catalog, selectTable } from "../../connector/catalog.ts";
+import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import type { ValidateEvent } from "../../connector/validation.ts";
+import {
+  checkLongTransactions,
+  checkPublication,
+  checkPublicationPrivilege,
+  checkReplicaIdentity,
+  checkReplicationPrivilege,
+  checkSelection,
+  checkSelectPrivilege,
+  checkSenders,
+  checkSlots,
+  checkToast,
+  checkWalLevel,
+  checkWalRetention,
+  type NamedPublication,
+} from "./source-checks.ts";
+import {
+  readPublicationFacts,
+  readServerFacts,
+  readTableFacts,
+  type ServerFacts,
+  type TableFacts,
+} from "./source-facts.ts";
+
+/** What the checks look at: the server, the selected tables, and the publication that the source names. */
+interface SourceFacts {
+  readonly server: ServerFacts;
+  readonly tables: readonly TableFacts[];
+  readonly missing: readonly string[];
+  readonly publication: NamedPublication | null;
+}
+
+/**
+ * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the
+ * rest are skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ */
+export async function validatePostgresSource(
+  source: PostgresSourceConfig,
+  signal: AbortSignal,
+): Promise<ValidateEvent[]> {
+  const log = new ValidationLog();
+  await probePostgres(source.connection, "source", signal, log, async (client) => {
+    const facts = client && log.failure === null ? await readFacts(client, source) : null;
+    for (const check of checks) {
+      const finding = facts ? check.find(facts, source) : ({ type: "passed" } as const);
+      log.record(check.test, finding);
+    }
+  });
+  return log.finish();
+}
+
+const checks = [
+  {
+    test: permission("Replication", "The role may open a replication connection."),
+    find: ({ server }: SourceFacts) => checkReplicationPrivilege(server),
+  },
+  {
+    test: permission("Select", "The role may read every selected table."),
+    find: ({ server, tables }: SourceFacts) => checkSelectPrivilege(server, tables),
+  },
+  {
+    test: permission("Publication", "The role may publish the selected tables, or a publication is named."),
+    find: ({ server, tables, publication }: SourceFacts, { connection }: PostgresSourceConfig) =>
+      publication ? noneNeeded : checkPublicationPrivilege(server, connection.database, tables),
+  },
+  {
+    test: config("wal_level", "The log holds what logical decoding needs."),
+    find: ({ server }: SourceFacts) => checkWalLevel(server),
+  },
+  {
+    test: config("max_replication_slots", "A replication slot is free."),
+    find: ({ server }: SourceFacts) => checkSlots(server),
+  },
+  {
+    test: config("max_wal_senders", "A WAL sender is free."),
+    find: ({ server }: SourceFacts) => checkSenders(server),
+  },
+  {
+    test: config("Selection", "The tables that are named exist."),
+    find: ({ tables, missing }: SourceFacts) => checkSelection(tables, missing),
+  },
+  {
+    test: config("Publication", "The publication covers every selected table."),
+    find: ({ publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
+      checkPublication(publication, tables, source.partitions_as_root),
+  },
+  {
+    test: config("Replica identity", "Updates and deletes name the row that they change."),
+    find: ({ tables, publication }: SourceFacts) => checkReplicaIdentity(tables, publication === null),
+  },
+  {
+    test: config("TOAST", "Large values that an update leaves untouched are known."),
+    find: ({ tables }: SourceFacts, source: PostgresSourceConfig) => checkToast(tables, usesOldRow(source)),
+  },
+  {
+    test: config("max_slot_wal_keep_size", "The server keeps the log that the slot needs."),
+    find: ({ server }: SourceFacts) => checkWalRetention(server),
+  },
+  {
+    test: config("Open transactions", "Nothing holds back the creation of the slot."),
+    find: ({ server }: SourceFacts) => checkLongTransactions(server),
+  },
+] as const;
+
+const noneNeeded = { type: "skipped", reason: "The source names a publication." } as const;
+
+async function readFacts(client: Client, source: PostgresSourceConfig): Promise<SourceFacts> {
+  const name = source.replication_type.logical_replication?.publication_name ?? null;
+  const server = await readServerFacts(client);
+  const all = await readTableFacts(client, name);
+  return {
+    server,
+    tables: all.filter((table) => isCarried(table, source)),
+    missing: missingTables(source.catalog, all),
+    publication: name === null ? null : { name, facts: await readPublicationFacts(client, name) },
+  };
+}
+
+/** Changes of a partitioned table carry its root or its partitions, never both. */
+function isCarried(table: TableFacts, source: PostgresSourceConfig): boolean {
+  if (source.partitions_as_root ? table.isPartition : table.isPartitioned) return false;
+  return selectTable(source.catalog, table.schema, table.name);
+}
+
+function missingTables(catalog: Catalog, present: readonly TableFacts[]): string[] {
+  const names = new Set(present.map((table) => JSON.stringify([table.schema, table.name])));
+  return catalog.schemas.flatMap((schema) =>
+    schema.tables
+      .filter((table) => table.action === "Include" && !names.has(JSON.stringify([schema.name, table.name])))
+      .map((table) => `${schema.name}.${table.name}`),
+  );
+}
+
+function usesOldRow(source: PostgresSourceConfig): boolean {
+  return source.replication_type.logical_replication?.toast_mode !== "Placeholder";
+}

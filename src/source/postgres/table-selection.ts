@@ -1,0 +1,25 @@
+// Which tables and columns of a source travel: the connector's catalog, asked by name.
+
+import { type Catalog, selectColumn, selectTable } from "../../connector/catalog.ts";
+
+/** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
+export interface TableSelection {
+  includesTable(schema: string, table: string): boolean;
+  includesColumn(schema: string, table: string, column: string): boolean;
+}
+
+export function selectionOf(catalog: Catalog): TableSelection {
+  return {
+    includesTable: (schema, table) => selectTable(catalog, schema, table),
+    includesColumn: (schema, table, column) => selectColumn(catalog, schema, table, column),
+  };
+}
+
+/** Tables that the catalog includes by name: they must exist. */
+export function namedTables(catalog: Catalog): readonly { schema: string; name: string }[] {
+  return catalog.schemas.flatMap((schema) =>
+    schema.tables
+      .filter((table) => table.action === "Include")
+      .map((table) => ({ schema: schema.name, name: table.name })),
+  );
+}

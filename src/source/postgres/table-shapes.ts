@@ -1,0 +1,136 @@
+// Reads the shapes of the selected tables from the source's catalog: columns, keys, sizes, and whether their bytes
+// mean the same on another server.
+// https://www.postgresql.org/docs/current/catalogs.html
+
+import type { Client } from "pg";
+import type { ReplicaIdentity, TableShape } from "../../change/relation.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { BinarySafety } from "./binary-safety.ts";
+import type { TableSelection } from "./table-selection.ts";
+
+interface TableRow {
+  oid: number;
+  schema: string;
+  name: string;
+  identity: string;
+  is_partitioned: boolean;
+  estimated_rows: string;
+  estimated_bytes: string;
+  columns: ColumnRow[];
+  identity_columns: string[] | null;
+  primary_key: string[] | null;
+}
+
+interface ColumnRow {
+  name: string;
+  type_oid: number;
+  typmod: number;
+  type_name: string;
+  not_null: boolean;
+}
+
+/**
+ * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
+ * the sink's own table computes them. `$1` says whether roots are wanted, `$2` limits to those OIDs unless null.
+ */
+const tablesQuery = `
+select c.oid, n.nspname as schema, c.relname as name, c.relreplident as identity,
+  c.relkind = 'p' as is_partitioned,
+  greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
+  columns.list as columns, identity.names as identity_columns, primary_key.names as primary_key
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral (
+  select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes
+  from pg_class leaf
+  where leaf.oid = c.oid
+    or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
+) sizes
+cross join lateral (
+  select coalesce(json_agg(json_build_object(
+    'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
+    'type_name', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull) order by a.attnum), '[]') as list
+  from pg_attribute a
+  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+) columns
+left join lateral (
+  select json_agg(a.attname order by k.place) as names
+  from pg_index i
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+  where i.indrelid = c.oid and i.indisreplident and k.place <= i.indnkeyatts
+) identity on c.relreplident = 'i'
+left join lateral (
+  select json_agg(a.attname order by k.place) as names
+  from pg_index i
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+  where i.indrelid = c.oid and i.indisprimary and k.place <= i.indnkeyatts
+) primary_key on true
+where c.relpersistence = 'p'
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+  and case when $1::bool then c.relkind in ('r', 'p') and not c.relispartition else c.relkind = 'r' end
+  and ($2::oid[] is null or c.oid = any($2::oid[]))
+order by n.nspname, c.relname`;
+
+/**
+ * The selected tables, with the selected columns. `oids` limits the answer to those tables.
+ *
+ * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
+ * selection leaves out a primary key's column.
+ */
+export async function readTableShapes(
+  client: Client,
+  selection: TableSelection,
+  partitionsAsRoot: boolean,
+  oids: readonly number[] | null = null,
+): Promise<readonly TableShape[]> {
+  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, oids]);
+  const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
+  const safety = await BinarySafety.read(
+    client,
+    selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
+  );
+  return selected.map((row) => shapeOf(row, selection, safety));
+}
+
+const identities: Readonly<Record<string, ReplicaIdentity>> = {
+  d: "default",
+  n: "nothing",
+  f: "full",
+  i: "index",
+};
+
+function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety): TableShape {
+  const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
+  const primaryKey = row.primary_key ?? [];
+  const missing = primaryKey.find((name) => !columns.some((column) => column.name === name));
+  if (missing !== undefined) {
+    throw new MillraceError(
+      "invalid_request",
+      `The catalog excludes column ${missing}, which is part of the primary key of ${row.schema}.${row.name}: include it.`,
+    );
+  }
+  const key = row.identity === "i" && row.identity_columns ? row.identity_columns : primaryKey;
+  return {
+    relation: {
+      id: row.oid,
+      schema: row.schema,
+      name: row.name,
+      replicaIdentity: identities[row.identity] ?? "default",
+      columns: columns.map((column) => ({
+        name: column.name,
+        typeOid: column.type_oid,
+        typmod: column.typmod,
+        typeName: column.type_name,
+      })),
+      key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
+    },
+    primaryKey,
+    notNull: columns.filter((column) => column.not_null).map((column) => column.name),
+    isPartitioned: row.is_partitioned,
+    binarySafe: columns.every((column) => safety.isSafe(column.type_oid)),
+    estimatedRows: Number(row.estimated_rows ?? 0),
+    estimatedBytes: Number(row.estimated_bytes ?? 0),
+  };
+}
