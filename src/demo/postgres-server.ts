@@ -7,7 +7,7 @@ import { chown, cp, mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { Client } from "pg";
+import { Client, escapeIdentifier } from "pg";
 import { findPostgresBinaries } from "./postgres-binaries.ts";
 
 export interface PostgresServerOptions {
@@ -102,7 +102,7 @@ export class PostgresServer implements AsyncDisposable {
 
   async createDatabase(name: string): Promise<void> {
     await this.query(
-      `create database "${name}" template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'`,
+      `create database ${escapeIdentifier(name)} template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'`,
     );
   }
 

@@ -15,7 +15,7 @@ export interface ServerFacts {
   readonly usedSenders: number;
   /** As `SHOW` prints it; `-1`: no limit. */
   readonly maxSlotWalKeepSize: string;
-  /** Transactions that hold back the creation of a slot for longer than `longTransactionSeconds`. */
+  /** Transactions that hold back the creation of a slot for long. */
   readonly longTransactions: readonly LongTransaction[];
 }
 
@@ -117,9 +117,12 @@ const publicationQuery = `
     from pg_publication where pubname = $1`;
 
 /** Throws what `pg` throws, as all here do. */
-export async function readServerFacts(client: Client): Promise<ServerFacts> {
+export async function readServerFacts(
+  client: Client,
+  longerThanSeconds = longTransactionSeconds,
+): Promise<ServerFacts> {
   const server = await client.query<Omit<ServerFacts, "longTransactions">>(serverQuery, [replicationRoles]);
-  const transactions = await client.query<LongTransaction>(transactionQuery, [longTransactionSeconds]);
+  const transactions = await client.query<LongTransaction>(transactionQuery, [longerThanSeconds]);
   const facts = server.rows[0];
   if (!facts) throw new Error("pg_roles has no row for the role that is logged in");
   return { ...facts, longTransactions: transactions.rows };

@@ -1,0 +1,149 @@
+// The first half of validating a Postgres server, the same for a source and a sink: name, port, TLS, connection,
+// login, version. What the role may do and how the server is set is checked by the callers, behind it.
+
+import { lookup } from "node:dns/promises";
+import { connect, isIP } from "node:net";
+import type { Client } from "pg";
+import type { PostgresConnection } from "../connector/connection.ts";
+import type { MillraceError } from "../errors/millrace-error.ts";
+import { closeClient, connectPostgres, destroyClient, isEncrypted } from "./postgres-client.ts";
+import { describePostgresError, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import type { Finding, ValidationLog } from "./validation-log.ts";
+
+/** The oldest server whose logical decoding has a binary form. */
+const oldestMajor = 14;
+const reachTimeoutMs = 10_000;
+
+/**
+ * Records the tests from DnsResolution to ServerInfo, then those that `inspect` finds over a connection; it is
+ * called with null when there is none, so that its tests are listed as skipped. A query of `inspect` that fails
+ * ends the validation as failed. Throws `signal.reason` only.
+ */
+export async function probePostgres(
+  connection: PostgresConnection,
+  side: PostgresSide,
+  signal: AbortSignal,
+  log: ValidationLog,
+  inspect: (client: Client | null) => Promise<void>,
+): Promise<void> {
+  log.record({ Network: { subtype: "DnsResolution" } }, await resolveName(connection.host));
+  const reachable = log.failure === null ? await reach(connection, side, signal) : passed;
+  log.record({ Network: { subtype: "Reachability" } }, reachable);
+  const client = log.failure === null ? await logIn(connection, side, signal, log) : notAttempted(log);
+  if (!client) {
+    log.record({ ServerInfo: { version: "unknown" } }, passed);
+    return await inspect(null);
+  }
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await recordVersion(client, log);
+    await inspect(client);
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    log.record({ Connection: {} }, failedBy(describePostgresError(error, side)));
+  } finally {
+    signal.removeEventListener("abort", abort);
+    await closeClient(client);
+  }
+}
+
+const passed: Finding = { type: "passed" };
+
+function failedBy(error: MillraceError): Finding {
+  return { type: "failed", reason: error.message };
+}
+
+function notAttempted(log: ValidationLog): null {
+  for (const step of loginSteps) log.record(step, passed);
+  return null;
+}
+
+const loginSteps = [{ TLS: {} }, { Connection: {} }, { Authentication: {} }] as const;
+
+async function resolveName(host: string): Promise<Finding> {
+  if (isIP(host) !== 0 || host.startsWith("/")) return { type: "passed", message: "No name to resolve." };
+  try {
+    const addresses = await lookup(host, { all: true });
+    return { type: "passed", message: `${addresses.length} address${addresses.length === 1 ? "" : "es"}.` };
+  } catch {
+    return { type: "failed", reason: "The host name does not resolve." };
+  }
+}
+
+async function reach(
+  connection: PostgresConnection,
+  side: PostgresSide,
+  signal: AbortSignal,
+): Promise<Finding> {
+  const path = `${connection.host}/.s.PGSQL.${connection.port}`;
+  const socket = connection.host.startsWith("/") ? connect(path) : connect(connection.port, connection.host);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(reachTimeoutMs)]);
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.once("connect", resolve);
+      socket.once("error", reject);
+      limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+    });
+    return passed;
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    return failedBy(describePostgresError(error, side));
+  } finally {
+    socket.destroy();
+  }
+}
+
+/** TLS, Connection and Authentication come from one login: which of them failed is in the error. */
+async function logIn(
+  connection: PostgresConnection,
+  side: PostgresSide,
+  signal: AbortSignal,
+  log: ValidationLog,
+): Promise<Client | null> {
+  try {
+    const client = await connectPostgres(connection, "validation", signal, side);
+    const findings = [tlsFinding(connection, isEncrypted(client)), passed, passed];
+    for (const [index, step] of loginSteps.entries()) log.record(step, findings[index] ?? passed);
+    return client;
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    const failure = describePostgresError(error, side);
+    const broken = brokenStep(failure);
+    for (const [index, step] of loginSteps.entries()) {
+      log.record(
+        step,
+        index === broken ? failedBy(failure) : index === 0 ? tlsFinding(connection, null) : passed,
+      );
+    }
+    return null;
+  }
+}
+
+/** Index into `loginSteps`. The server's answer to a login has an SQLSTATE; TLS fails before there can be one. */
+function brokenStep(failure: MillraceError): number {
+  if (failure.code === "source_authentication_failed" || failure.code === "sink_authentication_failed")
+    return 2;
+  return /TLS|certificate/.test(failure.message) && sqlStateOf(failure) === null ? 0 : 1;
+}
+
+/** `encrypted` null: the login failed behind the TLS handshake, and nobody knows whether there was one. */
+function tlsFinding(connection: PostgresConnection, encrypted: boolean | null): Finding {
+  if (connection.ssl_mode === "Disable") return { type: "skipped", reason: "ssl_mode is Disable." };
+  if (encrypted !== false) return passed;
+  return { type: "warned", message: "The server offers no TLS: passwords and rows travel unencrypted." };
+}
+
+async function recordVersion(client: Client, log: ValidationLog): Promise<void> {
+  const { rows } = await client.query<{ version: string; number: number }>(
+    "select current_setting('server_version') as version, current_setting('server_version_num')::int as number",
+  );
+  const { version = "unknown", number = 0 } = rows[0] ?? {};
+  const isTooOld = number < oldestMajor * 10_000;
+  log.record(
+    { ServerInfo: { version } },
+    isTooOld
+      ? { type: "failed", reason: `Postgres ${oldestMajor} or newer is needed; this is ${version}.` }
+      : passed,
+  );
+}

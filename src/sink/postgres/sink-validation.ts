@@ -1,0 +1,136 @@
+// Validates a Postgres sink: that the role can log in, make schemas and tables, and write. What it tries is rolled
+// back: nothing is left at the sink.
+
+import { type Client, escapeIdentifier } from "pg";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { probePostgres } from "../../connection/postgres-probe.ts";
+import { config, type Finding, permission, ValidationLog } from "../../connection/validation-log.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { ValidateEvent } from "../../connector/validation.ts";
+
+/** What the role may do, as the server tells. */
+interface SinkFacts {
+  readonly user: string;
+  readonly database: string;
+  readonly mayCreate: boolean;
+  readonly mayUseTemporary: boolean;
+  readonly inRecovery: boolean;
+  readonly readOnly: boolean;
+  /** Whether target_schema exists, and may be written to; both true where none is set. */
+  readonly targetExists: boolean;
+  readonly mayUseTarget: boolean;
+}
+
+const factsQuery = `
+  select current_user as "user", current_database() as database,
+         has_database_privilege(current_database(), 'CREATE') as "mayCreate",
+         has_database_privilege(current_database(), 'TEMPORARY') as "mayUseTemporary",
+         pg_is_in_recovery() as "inRecovery",
+         current_setting('transaction_read_only')::bool as "readOnly",
+         $1::text is null or n.oid is not null as "targetExists",
+         $1::text is null or n.oid is null
+           or has_schema_privilege(n.oid, 'CREATE') and has_schema_privilege(n.oid, 'USAGE') as "mayUseTarget"
+    from (select 1) one
+    left join pg_namespace n on n.nspname = $1`;
+
+const passed: Finding = { type: "passed" };
+
+/**
+ * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the
+ * rest are skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ */
+export async function validatePostgresSink(
+  sink: PostgresSinkConfig,
+  signal: AbortSignal,
+): Promise<ValidateEvent[]> {
+  const log = new ValidationLog();
+  await probePostgres(sink.connection, "sink", signal, log, async (client) => {
+    const facts = client && log.failure === null ? await readFacts(client, sink.target_schema) : null;
+    for (const check of checks) log.record(check.test, facts ? check.find(facts, sink) : passed);
+    const written = client && log.failure === null ? await tryToWrite(client) : passed;
+    log.record(config("Write", "A table can be made, written and read; it is rolled back."), written);
+  });
+  return log.finish();
+}
+
+const checks = [
+  {
+    test: permission("Create", "The role may make schemas in the database."),
+    find: (facts: SinkFacts) => databasePrivilege(facts, "CREATE", facts.mayCreate),
+  },
+  {
+    test: permission("Temporary", "The role may make temporary tables."),
+    find: (facts: SinkFacts) => databasePrivilege(facts, "TEMPORARY", facts.mayUseTemporary),
+  },
+  {
+    test: permission("Target schema", "The role may make tables in target_schema."),
+    find: (facts: SinkFacts, sink: PostgresSinkConfig) => checkTarget(facts, sink.target_schema),
+  },
+  {
+    test: config("Writable", "The server takes writes."),
+    find: (facts: SinkFacts) => checkWritable(facts),
+  },
+] as const;
+
+function databasePrivilege(facts: SinkFacts, privilege: "CREATE" | "TEMPORARY", has: boolean): Finding {
+  if (has) return passed;
+  const on = `ON DATABASE ${escapeIdentifier(facts.database)} TO ${escapeIdentifier(facts.user)}`;
+  return {
+    type: "failed",
+    reason: `The role lacks ${privilege} on the database.`,
+    commands: [`GRANT ${privilege} ${on};`],
+  };
+}
+
+function checkTarget(facts: SinkFacts, schema: string | null): Finding {
+  if (schema === null) return { type: "passed", message: "Tables go to schemas named as at the source." };
+  if (!facts.targetExists)
+    return { type: "passed", message: "The schema is made when the connector starts." };
+  if (facts.mayUseTarget) return passed;
+  const on = `ON SCHEMA ${escapeIdentifier(schema)} TO ${escapeIdentifier(facts.user)}`;
+  return {
+    type: "failed",
+    reason: "The role may not make tables in target_schema.",
+    commands: [`GRANT USAGE, CREATE ${on};`],
+  };
+}
+
+function checkWritable(facts: SinkFacts): Finding {
+  if (facts.inRecovery) {
+    return { type: "failed", reason: "The server is a standby and takes no writes: connect to the primary." };
+  }
+  if (!facts.readOnly) return passed;
+  return {
+    type: "failed",
+    reason: "Transactions are read-only by default here.",
+    commands: [
+      `ALTER ROLE ${escapeIdentifier(facts.user)} IN DATABASE ${escapeIdentifier(facts.database)} SET default_transaction_read_only = off;`,
+    ],
+  };
+}
+
+async function readFacts(client: Client, targetSchema: string | null): Promise<SinkFacts> {
+  const { rows } = await client.query<SinkFacts>(factsQuery, [targetSchema]);
+  const facts = rows[0];
+  if (!facts) throw new Error("a query without a condition gave no row");
+  return facts;
+}
+
+/** Privileges alone do not tell of a full disk, a proxy that refuses DDL, or an event trigger. */
+async function tryToWrite(client: Client): Promise<Finding> {
+  const schema = escapeIdentifier(`millrace_check_${crypto.randomUUID().replaceAll("-", "")}`);
+  await client.query("begin");
+  try {
+    await client.query(`create schema ${schema}`);
+    await client.query(`create table ${schema}.probe (id int primary key, note text)`);
+    await client.query(`insert into ${schema}.probe values (1, 'millrace')`);
+    const { rowCount } = await client.query(`select from ${schema}.probe where id = 1`);
+    return rowCount === 1
+      ? passed
+      : { type: "failed", reason: "A row that was written could not be read again." };
+  } catch (error) {
+    return { type: "failed", reason: describePostgresError(error, "sink").message };
+  } finally {
+    await client.query("rollback");
+  }
+}

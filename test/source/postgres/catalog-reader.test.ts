@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { Value } from "@sinclair/typebox/value";
+import { CatalogFullSchema } from "../../../src/connector/catalog.ts";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { readCatalog } from "../../../src/source/postgres/catalog-reader.ts";
+import { fullConnection } from "../../support/connector-config.ts";
+
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const read = (database: string) =>
+  readCatalog(fullConnection(server.connection(database)), AbortSignal.timeout(30_000));
+
+test("shows schemas, tables and columns as the contract has them", async () => {
+  await server.createDatabase("shop");
+  await server.query(
+    `create schema app; create schema "Empty one"; create type app.mood as enum ('good', 'bad');
+     create table app."Order lines" (line int, "order" bigint, note varchar(20), price numeric(10,2) not null,
+       moods app.mood[], total numeric generated always as (price * 2) stored, gone int,
+       primary key ("order", line));
+     alter table app."Order lines" drop column gone;
+     create table log (at timestamptz);
+     create table parts (i int primary key) partition by list (i);
+     create table parts_1 partition of parts for values in (1);
+     create unlogged table scratch (i int); create view v as select 1;`,
+    "shop",
+  );
+  const catalog = await read("shop");
+  expect(Value.Check(CatalogFullSchema, catalog)).toBe(true);
+  const column = (
+    name: string,
+    dataType: string,
+    primaryKey: boolean,
+    nullable: boolean,
+    supported = true,
+  ) => ({
+    name,
+    data_type: dataType,
+    primary_key: primaryKey,
+    nullable,
+    supported,
+    action: "Include" as const,
+  });
+  const table = (name: string, columns: ReturnType<typeof column>[]) => ({
+    name,
+    columns,
+    action: "Include" as const,
+    history_enabled: false,
+  });
+  expect(catalog).toEqual({
+    name: "shop",
+    default_action: "Exclude",
+    schemas: [
+      { name: "Empty one", action: "Include", tables: [] },
+      {
+        name: "app",
+        action: "Include",
+        tables: [
+          table("Order lines", [
+            column("line", "integer", true, false),
+            column("order", "bigint", true, false),
+            column("note", "character varying(20)", false, true),
+            column("price", "numeric(10,2)", false, false),
+            column("moods", "app.mood[]", false, true),
+            column("total", "numeric", false, true, false),
+          ]),
+        ],
+      },
+      {
+        name: "public",
+        action: "Include",
+        tables: [
+          table("log", [column("at", "timestamp with time zone", false, true)]),
+          table("parts", [column("i", "integer", true, false)]),
+          table("parts_1", [column("i", "integer", true, false)]),
+        ],
+      },
+    ],
+  });
+});
+
+test("a database without schemas has an empty catalog", async () => {
+  await server.createDatabase("bare");
+  await server.query("drop schema public", "bare");
+  expect(await read("bare")).toEqual({ name: "bare", default_action: "Exclude", schemas: [] });
+});
+
+test("ten thousand tables are read in one go", async () => {
+  await server.createDatabase("wide");
+  const make = (from: number) =>
+    server.query(
+      `do $$ begin for i in ${from}..${from + 999} loop
+         execute format('create table t%s (id int, a int, b bigint, c uuid)', i);
+       end loop; end $$`,
+      "wide",
+    );
+  for (let from = 0; from < 10_000; from += 1000) await make(from);
+  const started = performance.now();
+  const catalog = await read("wide");
+  expect(catalog.schemas[0]?.tables).toHaveLength(10_000);
+  expect(performance.now() - started).toBeLessThan(10_000);
+}, 120_000);

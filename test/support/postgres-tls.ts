@@ -1,0 +1,26 @@
+// Gives a running test server TLS, with the test certificates.
+
+import { chown, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { testServerCertificate, testServerKey } from "./tls-certificates.ts";
+import { waitFor } from "./wait-for.ts";
+
+/** Resolves when new connections may use TLS. The certificate is for `localhost`. */
+export async function enableTls(server: PostgresServer): Promise<void> {
+  await writeOwned(server, "server.crt", testServerCertificate);
+  await writeOwned(server, "server.key", testServerKey);
+  await server.query("alter system set ssl = on");
+  await server.query("select pg_reload_conf()");
+  await waitFor("ssl is on", async () => {
+    const [row] = await server.query<{ ssl: string }>("show ssl");
+    return row?.ssl === "on";
+  });
+}
+
+/** The server wants its key to be its own user's, and nobody else's. */
+async function writeOwned(server: PostgresServer, name: string, text: string): Promise<void> {
+  const path = join(server.directory, "data", name);
+  await writeFile(path, text, { mode: 0o600 });
+  if (process.getuid?.() === 0) await chown(path, 65_534, 65_534);
+}
