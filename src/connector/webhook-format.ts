@@ -133,3 +133,48 @@ export function messageFormat(format: WebhookFormat): MessageFormat {
 function embedsSchema(config: FormatConfig | undefined): boolean {
   return config?.value_serde.json?.options.embed_schema_in_message ?? false;
 }
+
+// --- defaults --------------------------------------------------------------------------------
+
+/** The full form. A native format holds what was sent, as its settings are optional; a debezium one holds all. */
+export function completeWebhookFormat(format: WebhookFormatRequest): WebhookFormat {
+  if (format.debezium) return { debezium: completeDebezium(format.debezium) };
+  if (format.supermetal) return { supermetal: completeNative(format.supermetal) };
+  return { native: completeNative(format.native ?? {}) };
+}
+
+function completeNative(format: Static<typeof NativeFormatRequestSchema>): Static<typeof NativeFormatSchema> {
+  return {
+    ...(format.format_config && { format_config: completeFormatConfig(format.format_config) }),
+    ...(format.tombstones_on_delete !== undefined && { tombstones_on_delete: format.tombstones_on_delete }),
+  };
+}
+
+function completeDebezium(format: Static<typeof DebeziumFormatRequestSchema>): DebeziumFormat {
+  return {
+    format_config: completeFormatConfig(format.format_config ?? {}),
+    tombstones_on_delete: format.tombstones_on_delete ?? true,
+    include_before: format.include_before ?? true,
+    skipped_operations: format.skipped_operations ?? "t",
+    emit_tx_metadata: format.emit_tx_metadata ?? false,
+    tx_metadata_topic: format.tx_metadata_topic ?? "transaction",
+    data_types: {
+      binary_handling_mode: format.data_types?.binary_handling_mode ?? "Bytes",
+      decimal_handling_mode: format.data_types?.decimal_handling_mode ?? "Precise",
+      time_precision_mode: format.data_types?.time_precision_mode ?? "Adaptive",
+    },
+    ...(format.headers && { headers: format.headers }),
+  };
+}
+
+function completeFormatConfig(config: Static<typeof FormatConfigRequestSchema>): FormatConfig {
+  return {
+    value_serde: completeSerde(config.value_serde ?? { json: {} }),
+    key_serde: config.key_serde ? completeSerde(config.key_serde) : null,
+  };
+}
+
+function completeSerde(serde: Static<typeof SerdeRequestSchema>): Static<typeof SerdeSchema> {
+  const embed = serde.json?.options?.embed_schema_in_message ?? false;
+  return { json: { options: { embed_schema_in_message: embed }, schema_registry: null } };
+}

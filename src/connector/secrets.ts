@@ -1,0 +1,163 @@
+// Which fields of a connector are secret, and what becomes of them: hidden in what is shown, filled in what is sent, missed
+// where they are required. Encrypting them is left to the state store.
+
+import type { Violation } from "../errors/millrace-error.ts";
+import type { ConnectorConfig } from "./connector.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "./merge-patch.ts";
+
+/** What is shown in place of a secret; sent back, it stands for the secret that is stored. */
+export const redacted = "***";
+
+interface SecretField {
+  /** Keys from the connector down; `[]` stands for each item of an array, matched by its `name`. */
+  readonly keys: readonly string[];
+  readonly required: boolean;
+}
+
+const field = (path: string, required: boolean): SecretField => ({ keys: path.split("."), required });
+
+const connectionSecrets = (connection: string): SecretField[] => [
+  field(`${connection}.password`, true),
+  field(`${connection}.ssl_cert`, false),
+  field(`${connection}.ssl_key`, false),
+  field(`${connection}.ssl_root_cert`, false),
+  field(`${connection}.tunnel.ssh.auth.generated_key.private_key`, true),
+  field(`${connection}.tunnel.ssh.auth.bring_your_own_key.private_key`, true),
+];
+
+const secretFields: readonly SecretField[] = [
+  ...connectionSecrets("source.postgres.connection"),
+  field("source.postgres.catalog.column_hashing.salt", true),
+  ...connectionSecrets("sink.postgres.connection"),
+  field("sink.webhook.auth.bearer.token", true),
+  field("sink.webhook.auth.basic.password", true),
+  field("sink.webhook.auth.header.value", true),
+  field("sink.webhook.headers.static_.[].value", true),
+  field("sink.webhook.signing.secret", true),
+];
+
+/** A copy with every secret that is set replaced by `"***"`. The only form that leaves the service. */
+export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
+  const copy = structuredClone(connector);
+  forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key }) => {
+    if (typeof holder[key] === "string") holder[key] = redacted;
+  });
+  return copy;
+}
+
+/** Every secret that is set, for those who store or search them. Paths are JSON pointers. */
+export function listSecrets(connector: ConnectorConfig): { path: string; value: string }[] {
+  const found: { path: string; value: string }[] = [];
+  forEachSecret(connector as unknown as JsonObject, undefined, ({ holder, key, path }) => {
+    const value = holder[key];
+    if (typeof value === "string") found.push({ path, value });
+  });
+  return found;
+}
+
+/** A copy in which each secret is what `change` makes of it: encryption and decryption go through here. */
+export function mapSecrets(
+  connector: ConnectorConfig,
+  change: (value: string, path: string) => string,
+): ConnectorConfig {
+  const copy = structuredClone(connector);
+  forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key, path }) => {
+    const value = holder[key];
+    if (typeof value === "string") holder[key] = change(value, path);
+  });
+  return copy;
+}
+
+/**
+ * A copy of `request` in which secrets that are `"***"`, and with `fillMissing` those that are left out too, are those
+ * of `stored`. One that `stored` does not have is left out. An explicit `null` stays.
+ *
+ * @param request a connector, or a part of one under the same keys: `{source}`, `{sink}`
+ */
+export function fillSecrets<T extends object>(
+  request: T,
+  stored: ConnectorConfig | null,
+  options: { readonly fillMissing: boolean },
+): T {
+  const copy = structuredClone(request);
+  const from = stored === null ? undefined : (stored as unknown as JsonObject);
+  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key }) => {
+    const value = holder[key];
+    const wanted = value === redacted || (value === undefined && options.fillMissing);
+    if (!wanted) return;
+    const storedValue = storedHolder?.[key];
+    if (typeof storedValue === "string") holder[key] = storedValue;
+    else delete holder[key];
+  });
+  return copy;
+}
+
+/** Required secrets that are not there, once everything was filled. */
+export function missingSecrets(request: object): Violation[] {
+  const violations: Violation[] = [];
+  forEachSecret(request as JsonObject, undefined, ({ holder, key, path, required }) => {
+    if (required && typeof holder[key] !== "string") violations.push({ path, message: "required" });
+  });
+  return violations;
+}
+
+// --- walking ---------------------------------------------------------------------------------
+
+interface SecretPlace {
+  /** The object that has, or would have, the secret as its member `key`. */
+  readonly holder: JsonObject;
+  /** The same object of the stored connector, if it has one. */
+  readonly storedHolder: JsonObject | undefined;
+  readonly key: string;
+  readonly path: string;
+  readonly required: boolean;
+}
+
+function forEachSecret(
+  root: JsonObject,
+  stored: JsonObject | undefined,
+  visit: (place: SecretPlace) => void,
+): void {
+  for (const { keys, required } of secretFields) {
+    walk(root, stored, keys, "", (place) => visit({ ...place, required }));
+  }
+}
+
+function walk(
+  node: JsonValue | undefined,
+  stored: JsonValue | undefined,
+  keys: readonly string[],
+  path: string,
+  visit: (place: Omit<SecretPlace, "required">) => void,
+): void {
+  const [key, ...rest] = keys;
+  if (key === undefined) return;
+  if (key === "[]") {
+    if (!Array.isArray(node)) return;
+    for (const [index, item] of node.entries()) {
+      walk(item, sameName(node, index, stored), rest, `${path}/${index}`, visit);
+    }
+    return;
+  }
+  if (!isJsonObject(node)) return;
+  const storedHolder = isJsonObject(stored) ? stored : undefined;
+  if (rest.length === 0) visit({ holder: node, storedHolder, key, path: `${path}/${key}` });
+  else walk(node[key], storedHolder?.[key], rest, `${path}/${key}`, visit);
+}
+
+/** The stored item of the same name; the second of a name matches the second. Header names have no case. */
+function sameName(
+  items: readonly JsonValue[],
+  index: number,
+  stored: JsonValue | undefined,
+): JsonValue | undefined {
+  if (!Array.isArray(stored)) return undefined;
+  const name = lowerCaseName(items[index]);
+  if (name === undefined) return undefined;
+  const nth = items.slice(0, index).filter((item) => lowerCaseName(item) === name).length;
+  return stored.filter((item) => lowerCaseName(item) === name)[nth];
+}
+
+function lowerCaseName(item: JsonValue | undefined): string | undefined {
+  return isJsonObject(item) && typeof item.name === "string" ? item.name.toLowerCase() : undefined;
+}

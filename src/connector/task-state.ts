@@ -1,0 +1,134 @@
+// The states of a task and the moves between them, as pure functions from one record to the next. Storing the record, so that
+// two moves never race, is the caller's.
+//
+//   Pending → Running → Done          claimTask, finishTask
+//   Running → Pending | Failed        failTask: again with backoff, or not
+//   Running → Pending                 recoverTask: the service was restarted
+//   Pending → Cancelled               cancelTask
+//   Pending, Failed → Pending         retryTask
+
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { ConnectorConfig } from "./connector.ts";
+import type { SnapshotSpec, Task, TaskProgress, TaskRequest, TaskSpec } from "./task.ts";
+
+/** A task fails for good at this many attempts. */
+export const maxTaskAttempts = 5;
+
+const initialBackoffMs = 5_000;
+const maxBackoffMs = 300_000;
+
+/** The whole spec of what was asked for: `database` is the source connection's unless it was given. */
+export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {
+  const { Snapshot: snapshot } = request;
+  if (!snapshot) return {};
+  return {
+    Snapshot: {
+      database: snapshot.database ?? connector.source.postgres?.connection.database ?? "",
+      schema: snapshot.schema,
+      name: snapshot.name,
+      truncate: snapshot.truncate ?? false,
+      force_parallel: snapshot.force_parallel ?? false,
+    },
+  };
+}
+
+/** Two specs ask for the same when every field is equal. */
+export function isSameSpec(a: TaskSpec, b: TaskSpec): boolean {
+  return specKey(a) === specKey(b);
+}
+
+/** A text that is equal for equal specs only, whatever the order of their keys: for a unique index. */
+export function specKey(spec: TaskSpec): string {
+  const { Snapshot: s } = spec;
+  return JSON.stringify(s ? ["Snapshot", s.database, s.schema, s.name, s.truncate, s.force_parallel] : []);
+}
+
+export function newTask(id: string, spec: TaskSpec, nowMs: number): Task {
+  return { id, state: "Pending", spec, created_at: new Date(nowMs).toISOString(), attempt: 0 };
+}
+
+/** Whether a task stands in the way of an identical one. */
+export function isUnfinished(task: Task): boolean {
+  return task.state === "Pending" || task.state === "Running";
+}
+
+/** Whether a pending task may begin now. */
+export function isEligible(task: Task, nowMs: number): boolean {
+  if (task.state !== "Pending") return false;
+  return task.next_attempt_at === undefined || Date.parse(task.next_attempt_at) <= nowMs;
+}
+
+/** Pending → Running. Throws `conflict` in any other state. */
+export function claimTask(task: Task): Task {
+  if (task.state !== "Pending") throw refused(task, "begin");
+  const { next_attempt_at: _, ...rest } = task;
+  return { ...rest, state: "Running" };
+}
+
+/** Running → Done. Throws `conflict` in any other state. */
+export function finishTask(task: Task): Task {
+  if (task.state !== "Running") throw refused(task, "finish");
+  const { reason: _, next_attempt_at: __, ...rest } = task;
+  return { ...rest, state: "Done" };
+}
+
+export interface TaskFailure {
+  /** What went wrong and what to do about it; shown to clients. */
+  readonly reason: string;
+  /** Whether another attempt may help. */
+  readonly retryable: boolean;
+  readonly nowMs: number;
+  /** From 0 up to 1. */
+  readonly random: number;
+}
+
+/** Running → Pending with a time for the next attempt, or → Failed. Throws `conflict` in any other state. */
+export function failTask(task: Task, failure: TaskFailure): Task {
+  if (task.state !== "Running") throw refused(task, "fail");
+  const { next_attempt_at: _, ...rest } = task;
+  const failed = { ...rest, attempt: task.attempt + 1, reason: failure.reason };
+  if (!failure.retryable || failed.attempt >= maxTaskAttempts) return { ...failed, state: "Failed" };
+  const nextMs = failure.nowMs + taskBackoffMs(failed.attempt, failure.random);
+  return { ...failed, state: "Pending", next_attempt_at: new Date(nextMs).toISOString() };
+}
+
+/** The wait after so many failed attempts: doubled each time, half of it by chance. */
+export function taskBackoffMs(failedAttempts: number, random: number): number {
+  const full = Math.min(maxBackoffMs, initialBackoffMs * 2 ** (failedAttempts - 1));
+  return Math.round(full / 2 + (random * full) / 2);
+}
+
+/** Running → Pending, when the attempt was cut short and not failed; any other state stays as it is. */
+export function recoverTask(task: Task): Task {
+  return task.state === "Running" ? { ...task, state: "Pending" } : task;
+}
+
+/** Pending → Cancelled. A cancelled task stays as it is. Throws `conflict` in any other state. */
+export function cancelTask(task: Task): Task {
+  if (task.state === "Cancelled") return task;
+  if (task.state !== "Pending") throw refused(task, "be cancelled");
+  const { next_attempt_at: _, ...rest } = task;
+  return { ...rest, state: "Cancelled" };
+}
+
+/** A pending task becomes eligible now; a failed one pending again, with all its attempts. Else throws `conflict`. */
+export function retryTask(task: Task): Task {
+  const { next_attempt_at: _, ...rest } = task;
+  if (task.state === "Pending") return rest;
+  if (task.state !== "Failed") throw refused(task, "be retried");
+  return { ...rest, state: "Pending", attempt: 0 };
+}
+
+/** What the task shows of how far it is. The estimate is never below what was counted. */
+export function taskProgress(rows: number, bytes: number, estimatedRows: number): TaskProgress {
+  return { rows, bytes, estimated_rows: Math.max(rows, estimatedRows) };
+}
+
+/** The table that a task is about. */
+export function snapshotOf(task: Task): SnapshotSpec | undefined {
+  return task.spec.Snapshot;
+}
+
+function refused(task: Task, verb: string): MillraceError {
+  return new MillraceError("conflict", `The task is ${task.state}, so it cannot ${verb}.`);
+}
