@@ -13,7 +13,10 @@ export interface StoredConnector {
   readonly config: ConnectorConfig;
   readonly slotName: string;
   readonly stopped: boolean;
-  readonly deleting: boolean;
+  /** Accepted and under way; the connector is no longer anyone's to change. */
+  readonly deletion: "wait" | "force" | null;
+  /** The configuration that is cleaned up after before the next run begins anew; null: nothing to do. */
+  readonly cleanup: ConnectorConfig | null;
   readonly initialized: boolean;
   /** UUIDv7 of the current, or else the last, run. */
   readonly runId: string;
@@ -22,7 +25,7 @@ export interface StoredConnector {
 
 /** What may change once a connector is stored. */
 export type ConnectorChange = Partial<
-  Pick<StoredConnector, "config" | "stopped" | "deleting" | "initialized" | "runId">
+  Pick<StoredConnector, "config" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId">
 >;
 
 type Row = typeof connectors.$inferSelect;
@@ -38,10 +41,11 @@ export class ConnectorStore {
 
   /** Throws `conflict` when the id, or the slot name that it leads to, is taken. */
   async insert(connector: StoredConnector): Promise<void> {
-    const { config, ...rest } = connector;
+    const { config, cleanup, ...rest } = connector;
     const values = { ...rest, sealedConfig: this.#seal(connector.id, config) };
+    const sealedCleanup = cleanup && this.#seal(connector.id, cleanup);
     try {
-      await this.#database.insert(connectors).values(values);
+      await this.#database.insert(connectors).values({ ...values, sealedCleanup });
     } catch (error) {
       if (sqlState(error) !== uniqueViolation) return stored(Promise.reject(error));
       throw new MillraceError(
@@ -73,8 +77,12 @@ export class ConnectorStore {
 
   /** Changes what is named and leaves the rest. A connector that is gone is left gone. */
   async update(id: string, change: ConnectorChange): Promise<void> {
-    const { config, ...rest } = change;
-    const values = config === undefined ? rest : { ...rest, sealedConfig: this.#seal(id, config) };
+    const { config, cleanup, ...rest } = change;
+    const values = {
+      ...rest,
+      ...(config === undefined ? {} : { sealedConfig: this.#seal(id, config) }),
+      ...(cleanup === undefined ? {} : { sealedCleanup: cleanup && this.#seal(id, cleanup) }),
+    };
     await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
   }
 
@@ -87,9 +95,14 @@ export class ConnectorStore {
     return this.#cipher.seal(JSON.stringify(config), place(id));
   }
 
+  #open(id: string, sealed: string): ConnectorConfig {
+    return JSON.parse(this.#cipher.open(sealed, place(id))) as ConnectorConfig;
+  }
+
   #read(row: Row): StoredConnector {
-    const { sealedConfig, ...rest } = row;
-    return { ...rest, config: JSON.parse(this.#cipher.open(sealedConfig, place(row.id))) as ConnectorConfig };
+    const { sealedConfig, sealedCleanup, ...rest } = row;
+    const cleanup = sealedCleanup === null ? null : this.#open(row.id, sealedCleanup);
+    return { ...rest, config: this.#open(row.id, sealedConfig), cleanup };
   }
 }
 

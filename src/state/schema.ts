@@ -16,7 +16,7 @@ import {
   uuid,
 } from "drizzle-orm/pg-core";
 import type { HistoryComponent, Status } from "../connector/status.ts";
-import type { SnapshotSpec, TaskState } from "../connector/task.ts";
+import type { TaskSpec, TaskState } from "../connector/task.ts";
 
 /** The Postgres schema that holds the tables, and the record of the migrations applied. */
 export const schemaName = "millrace";
@@ -33,8 +33,16 @@ export const connectors = millrace.table("connectors", {
   sealedConfig: text("sealed_config").notNull(),
   /** Command Stop was given, and no Start since. */
   stopped: boolean("stopped").notNull(),
-  /** Delete was accepted; it goes on after a restart until the source has been cleaned up. */
-  deleting: boolean("deleting").notNull(),
+  /**
+   * Set once Delete (`wait`: until the source has been cleaned up) or ForceDelete (`force`: tried once) was accepted;
+   * it goes on after a restart.
+   */
+  deletion: text("deletion").$type<"wait" | "force">(),
+  /**
+   * A configuration, sealed, whose slot and publication are to be dropped, and whose progress is to be forgotten,
+   * before the next run: that of a connector that begins anew.
+   */
+  sealedCleanup: text("sealed_cleanup"),
   /** Slot and checkpoint have been made once: a missing checkpoint is a loss from then on. */
   initialized: boolean("initialized").notNull(),
   runId: uuid("run_id").notNull(),
@@ -67,7 +75,7 @@ export const tasks = millrace.table(
       .notNull()
       .references(() => connectors.id, { onDelete: "cascade" }),
     state: text("state").$type<TaskState>().notNull(),
-    spec: jsonb("spec").$type<SnapshotSpec>().notNull(),
+    spec: jsonb("spec").$type<TaskSpec>().notNull(),
     /** The spec as text in a fixed order: equal for identical tasks. */
     specKey: text("spec_key").notNull(),
     reason: text("reason"),

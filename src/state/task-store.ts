@@ -1,7 +1,8 @@
 // The stored tasks. Which move is allowed is the caller's to decide, inside the transaction that `change` opens.
 
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
-import type { SnapshotSpec, Task, TaskProgress } from "../connector/task.ts";
+import type { Task, TaskProgress } from "../connector/task.ts";
+import { specKey } from "../connector/task-state.ts";
 import { type Database, stored } from "./database.ts";
 import { tasks } from "./schema.ts";
 
@@ -17,13 +18,12 @@ export class TaskStore {
     this.#database = database;
   }
 
-  /** Stores a new pending task, or returns the identical one that is pending or running. Safe against races. */
-  async create(connectorId: string, spec: SnapshotSpec, now: Date): Promise<Task> {
-    const specKey = specKeyOf(spec);
-    const values = {
-      ...{ id: Bun.randomUUIDv7(), connectorId, spec, specKey, createdAt: now },
-      ...{ state: "Pending" as const, attempt: 0, rows: 0, bytes: 0, estimatedRows: 0 },
-    };
+  /** Stores a new task, or returns the one with the same spec that is pending or running. Safe against races. */
+  async create(connectorId: string, task: Task): Promise<Task> {
+    const key = specKey(task.spec);
+    const createdAt = new Date(task.created_at);
+    const fixed = { id: task.id, connectorId, spec: task.spec, specKey: key, createdAt };
+    const values = { ...fixed, ...toRow(task) };
     // The open one may end between the two statements: then there is room for a new one.
     while (true) {
       const inserted = await stored(
@@ -32,7 +32,7 @@ export class TaskStore {
       if (inserted[0]) return read(inserted[0]);
       const open = and(
         eq(tasks.connectorId, connectorId),
-        eq(tasks.specKey, specKey),
+        eq(tasks.specKey, key),
         inArray(tasks.state, ["Pending", "Running"]),
       );
       const found = await stored(this.#database.select().from(tasks).where(open).execute());
@@ -122,17 +122,12 @@ function oneTask(connectorId: string, taskId: string) {
   return and(eq(tasks.connectorId, connectorId), sql`${tasks.id}::text = ${taskId}`);
 }
 
-/** Equal for equal specs, whatever the order of their keys. */
-function specKeyOf(spec: SnapshotSpec): string {
-  return JSON.stringify([spec.database, spec.schema, spec.name, spec.truncate, spec.force_parallel]);
-}
-
 function read(row: Row): Task {
   const started = row.rows > 0 || row.bytes > 0 || row.estimatedRows > 0 || row.state !== "Pending";
   return {
     id: row.id,
     state: row.state,
-    spec: { Snapshot: row.spec },
+    spec: row.spec,
     ...(row.reason === null ? {} : { reason: row.reason }),
     created_at: row.createdAt.toISOString(),
     attempt: row.attempt,
@@ -141,7 +136,7 @@ function read(row: Row): Task {
   };
 }
 
-function toRow(task: Task): Partial<Row> {
+function toRow(task: Task) {
   const { rows = 0, bytes = 0, estimated_rows: estimatedRows = 0 } = task.progress ?? {};
   return {
     state: task.state,

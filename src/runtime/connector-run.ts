@@ -1,0 +1,224 @@
+// One attempt of one run: its worker threads, and the answers to what they ask. It knows neither the state nor
+// whether it is tried again; both stand behind `RunEvents` and `ended`.
+
+import type { ConnectorConfig } from "../connector/connector.ts";
+import type { HistoryComponent, Status } from "../connector/status.ts";
+import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
+import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import { replicationWorkerUrl, webhookWorkerUrl } from "../worker-urls.ts";
+import type {
+  FromReplicationWorker,
+  FromWebhookWorker,
+  LogLine,
+  Reply,
+  RunMetrics,
+  StoreRequest,
+  ToReplicationWorker,
+  ToWebhookWorker,
+  WireError,
+} from "./messages.ts";
+import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
+
+export interface RunRequest {
+  readonly connector: ConnectorConfig;
+  readonly runId: string;
+  readonly initialized: boolean;
+}
+
+/** What the run tells and asks. A rejected promise is answered to the worker as an error. */
+export interface RunEvents {
+  status(component: HistoryComponent, status: Status): void;
+  initialized(): Promise<void>;
+  metrics(metrics: RunMetrics): void;
+  /** Whether the task is the worker's to run now. */
+  claimTask(taskId: string): Promise<boolean>;
+  taskProgress(taskId: string, progress: TaskProgress): void;
+  taskEnded(taskId: string, error: MillraceError | null): void;
+  loadRecord(): Promise<string | null>;
+  saveRecord(record: string): Promise<void>;
+  log(line: LogLine): void;
+}
+
+export interface WorkerUrls {
+  readonly replication: URL;
+  readonly webhook: URL;
+}
+
+/** How long a worker that was asked to stop may take to finish what is in flight. */
+const stopMs = 7_000;
+/** How long a worker that has said its last word may take to end. */
+const lingerMs = 500;
+
+export class ConnectorRun {
+  /** The run's end, when its threads are gone: null when it was complete or stopped as asked. Never rejects. */
+  readonly ended: Promise<MillraceError | null>;
+  readonly #replication: WorkerLine<ToReplicationWorker>;
+  readonly #webhook: WorkerLine<ToWebhookWorker> | null;
+  readonly #lastWord = Promise.withResolvers<MillraceError | null>();
+  #started = false;
+  #stopping = false;
+  #stopTimer: Timer | undefined;
+
+  constructor(
+    private readonly request: RunRequest,
+    private readonly events: RunEvents,
+    urls: WorkerUrls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+  ) {
+    const { id, sink } = request.connector;
+    this.#replication = openWorkerLine<ToReplicationWorker, FromReplicationWorker>(
+      urls.replication,
+      `replication ${id}`,
+      (message) => this.#hear(message),
+    );
+    this.#webhook = sink.webhook
+      ? openWorkerLine<ToWebhookWorker, FromWebhookWorker>(urls.webhook, `webhook ${id}`, (message) =>
+          this.#hearWebhook(message),
+        )
+      : null;
+    this.ended = this.#run();
+  }
+
+  offerTask(taskId: string, spec: SnapshotSpec): void {
+    if (this.#started && !this.#stopping) this.#replication.post({ type: "task.offer", taskId, spec });
+  }
+
+  /** Asks the run to finish what is in flight and end. */
+  stop(): void {
+    if (this.#stopping) return;
+    this.#stopping = true;
+    if (this.#started) this.#replication.post({ type: "stop" });
+    this.#stopTimer = setTimeout(() => {
+      this.#log("warn", "the run did not stop in time and is cut off; it goes on from its checkpoint");
+      this.#lastWord.resolve(null);
+    }, stopMs);
+  }
+
+  async #run(): Promise<MillraceError | null> {
+    const lines = [this.#replication, ...(this.#webhook ? [this.#webhook] : [])];
+    for (const line of lines) line.died.then((error) => this.#lastWord.resolve(error));
+    try {
+      await Promise.all(lines.map((line) => line.ready));
+      if (this.#stopping) this.#lastWord.resolve(null);
+      else this.#start();
+    } catch (error) {
+      this.#lastWord.resolve(toMillraceError(error));
+    }
+    const error = await this.#lastWord.promise;
+    clearTimeout(this.#stopTimer);
+    // The sender goes last: the replication worker's last word may still have needed it.
+    await this.#replication.close(error === null ? lingerMs : 0);
+    this.#webhook?.post({ type: "stop" });
+    await this.#webhook?.close(lingerMs);
+    return this.#stopping ? null : error;
+  }
+
+  #start(): void {
+    const { connector, runId, initialized } = this.request;
+    this.#started = true;
+    const begin = { type: "start", connector, runId } as const;
+    if (!this.#webhook) {
+      this.#replication.post({ ...begin, initialized, webhook: null });
+      return;
+    }
+    const { port1, port2 } = new MessageChannel();
+    this.#webhook.post({ ...begin, line: port1 }, [port1]);
+    this.#replication.post({ ...begin, initialized, webhook: port2 }, [port2]);
+  }
+
+  #hear(message: Exclude<FromReplicationWorker, { type: "ready" }>): void {
+    const { events } = this;
+    const reply = (answer: Reply) => this.#replication.post(answer);
+    switch (message.type) {
+      case "status":
+        events.status(message.component, message.status);
+        break;
+      case "initialized":
+        answer(message, nothing(events.initialized()), reply);
+        break;
+      case "metrics":
+        events.metrics(message.metrics);
+        break;
+      case "task.claim":
+        answer(message, claimed(events.claimTask(message.taskId)), reply);
+        break;
+      case "task.progress":
+        events.taskProgress(message.taskId, {
+          rows: message.rows,
+          bytes: message.bytes,
+          estimated_rows: message.estimatedRows,
+        });
+        break;
+      case "task.done":
+        events.taskEnded(message.taskId, null);
+        break;
+      case "task.failed":
+        events.taskEnded(message.taskId, fromWire(message.error));
+        break;
+      case "store.load":
+      case "store.save":
+        this.#store(message, reply);
+        break;
+      case "log":
+        events.log(message);
+        break;
+      case "ended":
+        this.#lastWord.resolve(message.error && fromWire(message.error));
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #hearWebhook(message: Exclude<FromWebhookWorker, { type: "ready" }>): void {
+    switch (message.type) {
+      case "store.load":
+      case "store.save":
+        this.#store(message, (answer) => this.#webhook?.post(answer));
+        break;
+      case "log":
+        this.events.log(message);
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #store(message: StoreRequest, reply: (answer: Reply) => void): void {
+    if (message.type === "store.load") answer(message, this.events.loadRecord(), reply);
+    else answer(message, nothing(this.events.saveRecord(message.record)), reply);
+  }
+
+  #log(level: LogLine["level"], message: string): void {
+    this.events.log({ type: "log", level, message, fields: {} });
+  }
+}
+
+/** Sends what `result` comes to, or why it failed. */
+function answer(
+  { requestId }: { readonly requestId: number },
+  result: Promise<string | null>,
+  reply: (answer: Reply) => void,
+): void {
+  result.then(
+    (value) => reply({ type: "reply", requestId, value }),
+    (error: unknown) => reply({ type: "reply", requestId, error: toWire(error) }),
+  );
+}
+
+async function nothing(done: Promise<void>): Promise<null> {
+  await done;
+  return null;
+}
+
+async function claimed(isOurs: Promise<boolean>): Promise<string> {
+  return (await isOurs) ? "claimed" : "gone";
+}
+
+function toWire(error: unknown): WireError {
+  const { code, message } = toMillraceError(error);
+  return { code, message };
+}
+
+function fromWire({ code, message }: WireError): MillraceError {
+  return new MillraceError(code, message);
+}

@@ -1,0 +1,187 @@
+// What the API may ask about connectors. A call changes the stored record and pokes the supervisor, which puts the
+// record into effect; so what was answered is durable, and what follows from it survives a restart.
+
+import type { ConnectorService } from "../api/services.ts";
+import type {
+  Command,
+  ConnectorConfig,
+  ConnectorRequest,
+  ConnectorWithStatus,
+} from "../connector/connector.ts";
+import { newConnectorId, slotName } from "../connector/connector-id.ts";
+import type { JsonObject } from "../connector/merge-patch.ts";
+import { patchConnector } from "../connector/patch-connector.ts";
+import { resolveConnector } from "../connector/resolve-connector.ts";
+import type { HistoryEntry } from "../connector/status.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { ConnectorChange, StoredConnector } from "../state/connector-store.ts";
+import type { State } from "../state/open-state.ts";
+import { needsFreshStart } from "./fresh-start.ts";
+import { KeyedQueue } from "./keyed-queue.ts";
+import type { StatusBoard } from "./status-board.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+export interface ConnectorServiceContext {
+  readonly state: State;
+  readonly board: StatusBoard;
+  readonly supervisor: Supervisor;
+  readonly now: () => Date;
+  readonly randomBytes: (count: number) => Uint8Array;
+  readonly newRunId: () => string;
+}
+
+/** How long a deletion is waited for before its caller gets an answer; it goes on afterwards. */
+const deletionMs = 10_000;
+
+export class StoredConnectorService implements ConnectorService {
+  readonly #queue = new KeyedQueue();
+
+  constructor(private readonly context: ConnectorServiceContext) {}
+
+  async list(): Promise<readonly ConnectorWithStatus[]> {
+    const stored = await this.context.state.connectors.list();
+    return stored.map((connector) => this.#show(connector));
+  }
+
+  async get(id: string): Promise<ConnectorWithStatus> {
+    return this.#show(await this.#find(id));
+  }
+
+  async create(request: ConnectorRequest): Promise<ConnectorWithStatus> {
+    const id = newConnectorId(this.context.now().getTime(), this.context.randomBytes);
+    return this.#insert(resolveConnector(request, { id, stored: null }));
+  }
+
+  createOrReplace(
+    id: string,
+    request: ConnectorRequest,
+    cloneFrom: string | null,
+  ): Promise<"created" | "replaced"> {
+    return this.#queue.run(id, async () => {
+      await this.#untilDeleted(id);
+      const existing = await this.context.state.connectors.find(id);
+      const filler = cloneFrom === null ? existing : await this.#find(cloneFrom);
+      const config = resolveConnector(request, { id, stored: filler?.config ?? null });
+      if (!existing) {
+        await this.#insert(config);
+        return "created";
+      }
+      await this.#replace(existing, config);
+      return "replaced";
+    });
+  }
+
+  patch(id: string, patch: JsonObject): Promise<ConnectorWithStatus> {
+    return this.#queue.run(id, async () => {
+      const stored = await this.#findChangeable(id);
+      await this.#replace(stored, patchConnector(stored.config, patch));
+      return this.get(id);
+    });
+  }
+
+  async command(id: string, command: Command): Promise<void> {
+    await this.#queue.run(id, async () => {
+      const isDeletion = command === "Delete" || command === "ForceDelete";
+      const stored = isDeletion ? await this.#find(id) : await this.#findChangeable(id);
+      const change = this.#changeFor(command, stored);
+      if (change) await this.#store(id, change);
+    });
+    if (command === "Delete" || command === "ForceDelete") {
+      await this.context.supervisor.settled(id, deletionMs);
+    }
+  }
+
+  async history(id: string): Promise<readonly HistoryEntry[]> {
+    await this.#find(id);
+    await this.context.board.flush();
+    return this.context.state.history.list(id);
+  }
+
+  async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {
+    const filler = fillFrom === null ? null : await this.#find(fillFrom);
+    return resolveConnector(request, { id: request.id, stored: filler?.config ?? null });
+  }
+
+  /** What a command changes in the record; null: nothing. */
+  #changeFor(command: Command, stored: StoredConnector): ConnectorChange | null {
+    const runId = this.context.newRunId();
+    switch (command) {
+      case "Start": {
+        const isOver = this.context.supervisor.isOver(stored.id, stored.runId);
+        return stored.stopped || isOver ? { stopped: false, runId } : null;
+      }
+      case "Stop":
+        return stored.stopped ? null : { stopped: true };
+      case "Restart":
+        return { stopped: false, runId };
+      case "ReIntialize":
+      case "ReInitialize":
+        return { stopped: false, runId, cleanup: stored.config };
+      case "Delete":
+        return { deletion: stored.deletion ?? "wait" };
+      case "ForceDelete":
+        return { deletion: "force" };
+      default:
+        return command satisfies never;
+    }
+  }
+
+  async #insert(config: ConnectorConfig): Promise<ConnectorWithStatus> {
+    const stored: StoredConnector = {
+      ...{ id: config.id, config, slotName: slotName(config.id) },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+      ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
+    };
+    await this.context.state.connectors.insert(stored);
+    this.context.supervisor.poke(config.id);
+    return this.#show(stored);
+  }
+
+  /** A connector that stays as it is goes on undisturbed: applying the same thing twice is no event. */
+  async #replace(stored: StoredConnector, config: ConnectorConfig): Promise<void> {
+    if (Bun.deepEquals(stored.config, config)) return;
+    const cleanup = stored.cleanup ?? (needsFreshStart(stored.config, config) ? stored.config : null);
+    await this.#store(stored.id, { config, cleanup, runId: this.context.newRunId() });
+  }
+
+  async #store(id: string, change: ConnectorChange): Promise<void> {
+    await this.context.state.connectors.update(id, change);
+    this.context.supervisor.poke(id);
+  }
+
+  async #find(id: string): Promise<StoredConnector> {
+    const stored = await this.context.state.connectors.find(id);
+    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
+    return stored;
+  }
+
+  async #findChangeable(id: string): Promise<StoredConnector> {
+    const stored = await this.#find(id);
+    if (stored.deletion) throw beingDeleted(id);
+    return stored;
+  }
+
+  /** An id is free again when the deletion under it is over. */
+  async #untilDeleted(id: string): Promise<void> {
+    const stored = await this.context.state.connectors.find(id);
+    if (!stored?.deletion) return;
+    await this.context.supervisor.settled(id, deletionMs);
+    if (await this.context.state.connectors.find(id)) throw beingDeleted(id);
+  }
+
+  #show({ id, config, runId, createdAt }: StoredConnector): ConnectorWithStatus {
+    return {
+      connector: config,
+      status: this.context.board.status(id),
+      run_id: runId,
+      created_at: createdAt.toISOString(),
+    };
+  }
+}
+
+function beingDeleted(id: string): MillraceError {
+  return new MillraceError(
+    "conflict",
+    `The connector ${id} is being deleted, and its source has not been cleaned up yet. ForceDelete does not wait for the source.`,
+  );
+}

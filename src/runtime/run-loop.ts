@@ -1,0 +1,124 @@
+// One run of a connector from its start to its end: attempt after attempt, until it is complete, stopped, or failed
+// for good.
+
+import type { MillraceError } from "../errors/millrace-error.ts";
+import type { StoredConnector } from "../state/connector-store.ts";
+import type { ConnectorRun, RunEvents, RunRequest } from "./connector-run.ts";
+import type { RunMetrics } from "./messages.ts";
+import { addFailure, decideRestart, defaultRetryWindowMs, type FailureStreak } from "./restart-policy.ts";
+
+export interface RunLoopContext {
+  startRun(request: RunRequest, events: RunEvents): ConnectorRun;
+  /** What the attempts tell and ask; the loop adds nothing to it but what it needs to know itself. */
+  readonly events: RunEvents;
+  /** An attempt is up, or (null) gone, with what ended it. */
+  attached(run: ConnectorRun | null, error: MillraceError | null): void;
+  /** The run failed: it is tried again (`retry`), or it is over (`failed`). */
+  failing(error: MillraceError, health: FailureHealth): void;
+  readonly nowMs: () => number;
+  readonly random: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+export type FailureHealth =
+  | { readonly retry: { readonly attempt: number; readonly reason: string } }
+  | { readonly failed: { readonly reason: string } };
+
+/** What an attempt has done counts as progress once it has gone on for this long behind its start. */
+const progressMs = 10_000;
+
+export class RunLoop {
+  readonly runId: string;
+  /** Resolves when the run is over and its threads are gone. Never rejects. */
+  readonly ended: Promise<void>;
+  readonly #stop = new AbortController();
+  #current: ConnectorRun | null = null;
+  #initialized: boolean;
+  #isOver = false;
+
+  constructor(
+    private readonly connector: StoredConnector,
+    private readonly context: RunLoopContext,
+  ) {
+    this.runId = connector.runId;
+    this.#initialized = connector.initialized;
+    this.ended = this.#loop().finally(() => {
+      this.#isOver = true;
+    });
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get isStopping(): boolean {
+    return this.#stop.signal.aborted;
+  }
+
+  /** Asks the attempt under way to finish what is in flight, and makes no other. */
+  stop(): void {
+    this.#stop.abort();
+    this.#current?.stop();
+  }
+
+  async #loop(): Promise<void> {
+    let streak: FailureStreak | null = null;
+    while (!this.isStopping) {
+      const { error, progressed } = await this.#attempt();
+      if (error === null || this.isStopping) return;
+      const nowMs = this.context.nowMs();
+      streak = addFailure(progressed ? null : streak, nowMs);
+      const retryWindowMs = this.#retryWindowMs();
+      const decision = decideRestart(error, streak, { nowMs, retryWindowMs, random: this.context.random() });
+      if (decision.action === "fail") {
+        this.context.failing(error, { failed: { reason: decision.reason } });
+        return;
+      }
+      // A change of form is no fault, unless it comes again and again.
+      if (error.code === "stream_form_changed" && streak.count === 1) continue;
+      this.context.failing(error, { retry: { attempt: decision.attempt, reason: error.message } });
+      await this.context.sleep(decision.delayMs, this.#stop.signal);
+    }
+  }
+
+  async #attempt(): Promise<{ error: MillraceError | null; progressed: boolean }> {
+    let firstProgressMs: number | null = null;
+    let moved = false;
+    const noteProgress = () => {
+      firstProgressMs ??= this.context.nowMs();
+    };
+    const { events } = this.context;
+    const run = this.context.startRun(
+      { connector: this.connector.config, runId: this.runId, initialized: this.#initialized },
+      {
+        ...events,
+        initialized: async () => {
+          await events.initialized();
+          this.#initialized = true;
+        },
+        status: (component, status) => {
+          if (status.state.snapshot || status.state.realtime) noteProgress();
+          events.status(component, status);
+        },
+        metrics: (metrics: RunMetrics) => {
+          moved ||= metrics.rowsDurable > 0 || metrics.snapshot.tablesDone > 0;
+          events.metrics(metrics);
+        },
+      },
+    );
+    this.#current = run;
+    this.context.attached(run, null);
+    if (this.isStopping) run.stop();
+    const error = await run.ended;
+    this.#current = null;
+    this.context.attached(null, error);
+    const lasted = firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs;
+    return { error, progressed: moved || lasted >= progressMs };
+  }
+
+  #retryWindowMs(): number {
+    const replication = this.connector.config.source.postgres?.replication_type.logical_replication;
+    const seconds = replication?.retry_window_seconds ?? 0;
+    return seconds === 0 ? defaultRetryWindowMs : seconds * 1000;
+  }
+}

@@ -1,0 +1,200 @@
+// Brings one connector to where its stored record says it should be: running under the stored run id, stopped,
+// begun anew, or gone. Level-triggered: it reads the record, acts, and reads it again when it was poked meanwhile.
+
+import type { ConnectorConfig } from "../connector/connector.ts";
+import { slotName } from "../connector/connector-id.ts";
+import { toMillraceError } from "../errors/millrace-error.ts";
+import type { Log } from "../log.ts";
+import type { StoredConnector } from "../state/connector-store.ts";
+import type { State } from "../state/open-state.ts";
+import type { ConnectorRun, RunEvents, RunRequest } from "./connector-run.ts";
+import { RunLoop } from "./run-loop.ts";
+import type { StatusBoard } from "./status-board.ts";
+import { TaskDesk } from "./task-desk.ts";
+
+export interface SupervisionContext {
+  readonly state: State;
+  readonly board: StatusBoard;
+  readonly log: Log;
+  startRun(request: RunRequest, events: RunEvents): ConnectorRun;
+  /** Drops the slot and the publication that the service made for this connector. */
+  dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
+  readonly nowMs: () => number;
+  readonly random: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** How long the source may take to drop what was made there, for one try. */
+const dropMs = 15_000;
+const forcedDropMs = 4_000;
+/** Between tries to clean up at a source, and to read a state store that does not answer. */
+const againMs = 3_000;
+
+export class SupervisedConnector {
+  readonly desk: TaskDesk;
+  readonly #log: Log;
+  #loop: RunLoop | null = null;
+  #reconciling: Promise<void> | null = null;
+  #isStale = false;
+  /** Aborted by a poke: what is waited for may no longer be wanted. */
+  #interrupt = new AbortController();
+  #retryTimer: Timer | undefined;
+  #closed = false;
+
+  constructor(
+    private readonly id: string,
+    private readonly context: SupervisionContext,
+    private readonly gone: () => void,
+  ) {
+    this.#log = context.log.child({ connector: id });
+    this.desk = new TaskDesk(id, { ...context, store: context.state.tasks, log: this.#log });
+  }
+
+  /** The record may have changed. Returns at once. */
+  poke(): void {
+    if (this.#closed) return;
+    this.#isStale = true;
+    this.#interrupt.abort();
+    clearTimeout(this.#retryTimer);
+    this.#reconciling ??= this.#reconcile();
+  }
+
+  /** Whether the run with this id has come to its end by itself: complete, or failed for good. */
+  isOver(runId: string): boolean {
+    return this.#loop?.runId === runId && this.#loop.isOver;
+  }
+
+  /** Resolves when what was poked for has been carried out, or has to wait for a source. */
+  async settled(): Promise<void> {
+    await this.#reconciling;
+  }
+
+  /** Stops the run, as at the end of the service. The record stays as it is. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#interrupt.abort();
+    clearTimeout(this.#retryTimer);
+    this.#loop?.stop();
+    await this.#reconciling;
+    await this.#stopRun();
+    await this.desk.settled();
+  }
+
+  async #reconcile(): Promise<void> {
+    while (this.#isStale && !this.#closed) {
+      this.#isStale = false;
+      this.#interrupt = new AbortController();
+      try {
+        await this.#bringAbout(await this.context.state.connectors.find(this.id));
+      } catch (error) {
+        this.#log.error({ error }, "the connector could not be brought to its state");
+        this.#pokeLater();
+      }
+    }
+    this.#reconciling = null;
+  }
+
+  async #bringAbout(stored: StoredConnector | null): Promise<void> {
+    const mayRun =
+      stored && !stored.deletion && !stored.stopped && !stored.config.disabled && !stored.cleanup;
+    if (this.#loop && !(mayRun && this.#loop.runId === stored.runId)) await this.#stopRun();
+    if (!stored) return this.#forget();
+    if (stored.deletion) return this.#delete(stored, stored.deletion);
+    if (stored.cleanup) return this.#beginAnew(stored, stored.cleanup);
+    if (stored.config.disabled) return this.#rest(stored, { disabled: {} });
+    if (stored.stopped) return this.#rest(stored, { shutdown: {} });
+    if (!this.#loop) this.#startRun(stored);
+  }
+
+  #rest({ runId }: StoredConnector, state: { disabled: object } | { shutdown: object }): void {
+    this.context.board.report(this.id, runId, "Connector", { state, status: { complete: {} } });
+  }
+
+  #startRun(stored: StoredConnector): void {
+    const { board, ...context } = this.context;
+    board.begin(this.id, stored.runId);
+    board.report(this.id, stored.runId, "Connector", { state: { start: {} }, status: { start: {} } });
+    this.#loop = new RunLoop(stored, {
+      ...context,
+      startRun: (request, events) => this.context.startRun(request, events),
+      events: this.#events(stored.runId),
+      attached: (run, error) => (run ? this.desk.attach(run) : this.desk.detach(error)),
+      failing: (error, health) => {
+        board.failed(this.id, error);
+        board.reportHealth(this.id, stored.runId, "Connector", health);
+      },
+    });
+  }
+
+  async #stopRun(): Promise<void> {
+    const loop = this.#loop;
+    if (!loop) return;
+    loop.stop();
+    await loop.ended;
+    this.#loop = null;
+  }
+
+  #events(runId: string): RunEvents {
+    const { board, state } = this.context;
+    const log = this.#log.child({ run: runId });
+    return {
+      status: (component, status) => board.report(this.id, runId, component, status),
+      initialized: () => state.connectors.update(this.id, { initialized: true }),
+      metrics: (metrics) => board.measured(this.id, metrics),
+      claimTask: (taskId) => this.desk.claim(taskId),
+      taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
+      taskEnded: (taskId, error) => this.desk.ended(taskId, error),
+      loadRecord: () => state.sinkRecords.load(this.id),
+      saveRecord: (record) => state.sinkRecords.save(this.id, record),
+      log: ({ level, message, fields }) => log[level](fields, message),
+    };
+  }
+
+  /** Forgets how far the connector got and what it has at the source; the next round starts its run. */
+  async #beginAnew(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
+    // The next run makes slot and publication anew in any case, so a source that is away does not stand in the way.
+    const isDropped = await this.#drop(cleanup, dropMs);
+    if (!isDropped && this.#interrupt.signal.aborted) return;
+    await this.context.state.sinkRecords.remove(stored.id);
+    await this.context.state.connectors.update(stored.id, { initialized: false, cleanup: null });
+    this.#isStale = true;
+  }
+
+  async #delete(stored: StoredConnector, deletion: "wait" | "force"): Promise<void> {
+    this.#rest(stored, { shutdown: {} });
+    const isDropped = await this.#drop(stored.config, deletion === "force" ? forcedDropMs : dropMs);
+    if (!isDropped && deletion === "wait") return this.#pokeLater();
+    await this.context.state.connectors.remove(stored.id);
+    this.#log.info("connector deleted");
+    this.#forget();
+  }
+
+  /** One try. Whether it worked; if not, the log says what is left behind and how to drop it. */
+  async #drop(config: ConnectorConfig, boundMs: number): Promise<boolean> {
+    try {
+      const signal = AbortSignal.any([AbortSignal.timeout(boundMs), this.#interrupt.signal]);
+      await this.context.dropSourceObjects(config, signal);
+      return true;
+    } catch (error) {
+      if (this.#interrupt.signal.aborted) return false;
+      const { code, message } = toMillraceError(error);
+      const slot = slotName(config.id);
+      const commands = [`SELECT pg_drop_replication_slot('${slot}')`, `DROP PUBLICATION IF EXISTS "${slot}"`];
+      this.#log.warn(
+        { code, reason: message, slot, commands },
+        "slot and publication are left behind at the source",
+      );
+      return false;
+    }
+  }
+
+  #pokeLater(): void {
+    if (!this.#closed) this.#retryTimer = setTimeout(() => this.poke(), againMs);
+  }
+
+  #forget(): void {
+    this.context.board.forget(this.id);
+    // A connector of the same id may have been stored meanwhile: then there is more to do.
+    if (!this.#isStale) this.gone();
+  }
+}

@@ -1,0 +1,65 @@
+// What the API may ask about tasks. The moves are those of src/connector/task-state.ts, made inside the store's transaction.
+
+import type { TaskService } from "../api/services.ts";
+import type { Task, TaskRequest } from "../connector/task.ts";
+import { cancelTask, completeTaskSpec, newTask, retryTask } from "../connector/task-state.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { StoredConnector } from "../state/connector-store.ts";
+import type { State } from "../state/open-state.ts";
+import type { Supervisor } from "./supervisor.ts";
+
+export interface TaskServiceContext {
+  readonly state: State;
+  readonly supervisor: Supervisor;
+  readonly now: () => Date;
+  readonly newTaskId: () => string;
+}
+
+export class StoredTaskService implements TaskService {
+  constructor(private readonly context: TaskServiceContext) {}
+
+  async list(connectorId: string): Promise<readonly Task[]> {
+    await this.#findConnector(connectorId);
+    return this.context.state.tasks.list(connectorId);
+  }
+
+  async get(connectorId: string, taskId: string): Promise<Task> {
+    await this.#findConnector(connectorId);
+    return found(await this.context.state.tasks.find(connectorId, taskId), taskId);
+  }
+
+  async create(connectorId: string, request: TaskRequest): Promise<Task> {
+    const { config } = await this.#findConnector(connectorId);
+    const spec = completeTaskSpec(request, config);
+    const draft = newTask(this.context.newTaskId(), spec, this.context.now().getTime());
+    const task = await this.context.state.tasks.create(connectorId, draft);
+    this.context.supervisor.wakeTasks(connectorId);
+    return task;
+  }
+
+  cancel(connectorId: string, taskId: string): Promise<Task> {
+    return this.#change(connectorId, taskId, cancelTask);
+  }
+
+  retry(connectorId: string, taskId: string): Promise<Task> {
+    return this.#change(connectorId, taskId, retryTask);
+  }
+
+  async #change(connectorId: string, taskId: string, decide: (task: Task) => Task): Promise<Task> {
+    await this.#findConnector(connectorId);
+    const task = found(await this.context.state.tasks.change(connectorId, taskId, decide), taskId);
+    this.context.supervisor.wakeTasks(connectorId);
+    return task;
+  }
+
+  async #findConnector(id: string): Promise<StoredConnector> {
+    const stored = await this.context.state.connectors.find(id);
+    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
+    return stored;
+  }
+}
+
+function found(task: Task | null, taskId: string): Task {
+  if (!task) throw new MillraceError("task_not_found", `There is no task ${taskId}.`);
+  return task;
+}
