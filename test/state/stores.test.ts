@@ -1,0 +1,186 @@
+// The stores over both databases: what is stored comes back, in the order and within the bounds that are promised.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { slotName } from "../../src/connector/connector-id.ts";
+import type { Task } from "../../src/connector/task.ts";
+import { claimTask, finishTask, newTask } from "../../src/connector/task-state.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { StoredConnector } from "../../src/state/connector-store.ts";
+import { historyBound } from "../../src/state/history-store.ts";
+import { openState, type State } from "../../src/state/open-state.ts";
+import { taskListBound } from "../../src/state/task-store.ts";
+import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+
+const key = Buffer.alloc(32, 7).toString("base64");
+
+function storedConnector(id: string): StoredConnector {
+  return {
+    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
+  };
+}
+
+function task(name: string): Task {
+  const snapshot = { database: "shop", schema: "public", name, truncate: false, force_parallel: false };
+  return newTask(Bun.randomUUIDv7(), { Snapshot: snapshot }, Date.parse("2026-01-02T03:04:05.678Z"));
+}
+
+for (const kind of ["pglite", "postgres"] as const) {
+  describe(`the stores over ${kind}`, () => {
+    let state: State;
+    let directory: string;
+    let server: PostgresServer | null = null;
+
+    beforeAll(async () => {
+      directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+      if (kind === "postgres") server = await PostgresServer.start();
+      const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+      state = await openState({ databaseUrl, dataDirectory: join(directory, "data"), encryptionKey: key });
+    }, 60_000);
+
+    afterAll(async () => {
+      await state[Symbol.asyncDispose]();
+      await server?.[Symbol.asyncDispose]();
+      await rm(directory, { recursive: true, force: true });
+    });
+
+    test("answers a ping", async () => {
+      await state.ping();
+    });
+
+    test("gives a connector back as it was stored, secrets included", async () => {
+      const connector = storedConnector("one");
+      await state.connectors.insert(connector);
+      expect(await state.connectors.find("one")).toEqual(connector);
+      const change = {
+        stopped: true,
+        initialized: true,
+        cleanup: connector.config,
+        deletion: "wait",
+      } as const;
+      await state.connectors.update("one", change);
+      expect(await state.connectors.find("one")).toEqual({ ...connector, ...change });
+      await state.connectors.update("one", { cleanup: null });
+      expect((await state.connectors.find("one"))?.cleanup).toBeNull();
+      expect(await state.connectors.find("two")).toBeNull();
+    });
+
+    test("refuses a second connector with the id or the slot name of another", async () => {
+      await state.connectors.insert(storedConnector("slot-a"));
+      for (const id of ["slot-a", "SLOT_A"]) {
+        const error = await state.connectors.insert(storedConnector(id)).catch((reason: unknown) => reason);
+        expect(error).toMatchObject({ code: "conflict" });
+        expect(String(error)).not.toContain(plantedSecret);
+      }
+    });
+
+    test("lists connectors oldest first", async () => {
+      const early = { ...storedConnector("early"), createdAt: new Date("2020-01-01T00:00:00Z") };
+      await state.connectors.insert(early);
+      expect((await state.connectors.list())[0]?.id).toBe("early");
+    });
+
+    test("keeps the newest records of the history, oldest first", async () => {
+      await state.connectors.insert(storedConnector("told"));
+      const count = historyBound + 150;
+      for (let index = 0; index < count; index++) {
+        const status = { state: { realtime: { name: String(index) } }, status: { heartbeat: {} } };
+        const record = { connectorId: "told", runId: Bun.randomUUIDv7(), component: "Source" as const };
+        await state.history.append({ ...record, status, createdAt: new Date(count - index) });
+      }
+      const names = (await state.history.list("told")).map((entry) => entry.status.state.realtime?.name);
+      expect(names).toHaveLength(historyBound);
+      expect(names[0]).toBe(String(count - historyBound));
+      expect(names.at(-1)).toBe(String(count - 1));
+    }, 30_000);
+
+    test("drops a history record of a connector that is gone", async () => {
+      const status = { state: { start: {} }, status: { start: {} } };
+      const record = { connectorId: "nobody", runId: Bun.randomUUIDv7(), component: "Source" as const };
+      await state.history.append({ ...record, status, createdAt: new Date() });
+      expect(await state.history.list("nobody")).toEqual([]);
+    });
+
+    test("has one task for fifty identical requests that race, and another once it is done", async () => {
+      await state.connectors.insert(storedConnector("racing"));
+      const requests = Array.from({ length: 50 }, () => state.tasks.create("racing", task("orders")));
+      const ids = new Set((await Promise.all(requests)).map((created) => created.id));
+      expect(ids.size).toBe(1);
+      const [id = ""] = ids;
+      await state.tasks.change("racing", id, claimTask);
+      expect((await state.tasks.create("racing", task("orders"))).id).toBe(id);
+      await state.tasks.change("racing", id, finishTask);
+      expect((await state.tasks.create("racing", task("orders"))).id).not.toBe(id);
+    });
+
+    test("lets one of many claims of a task win", async () => {
+      await state.connectors.insert(storedConnector("claims"));
+      const { id } = await state.tasks.create("claims", task("orders"));
+      const claims = Array.from({ length: 20 }, () => state.tasks.change("claims", id, claimTask));
+      const won = (await Promise.allSettled(claims)).filter((result) => result.status === "fulfilled");
+      expect(won).toHaveLength(1);
+    });
+
+    test("lists the newest hundred tasks, newest first, and the pending ones oldest first", async () => {
+      await state.connectors.insert(storedConnector("busy"));
+      for (let index = 0; index < taskListBound + 5; index++) {
+        await state.tasks.create("busy", task(`table_${index}`));
+      }
+      const listed = await state.tasks.list("busy");
+      expect(listed).toHaveLength(taskListBound);
+      expect(listed[0]?.spec.Snapshot?.name).toBe(`table_${taskListBound + 4}`);
+      expect((await state.tasks.pending("busy"))[0]?.spec.Snapshot?.name).toBe("table_0");
+    });
+
+    test("returns running tasks to pending", async () => {
+      await state.connectors.insert(storedConnector("cut"));
+      const { id } = await state.tasks.create("cut", task("orders"));
+      await state.tasks.change("cut", id, claimTask);
+      await state.tasks.saveProgress(id, { rows: 5, bytes: 50, estimated_rows: 10 });
+      await state.tasks.releaseRunning();
+      const recovered = await state.tasks.find("cut", id);
+      expect(recovered).toMatchObject({
+        state: "Pending",
+        progress: { rows: 5, bytes: 50, estimated_rows: 10 },
+      });
+      expect(await state.tasks.find("cut", "not-a-uuid' or true --")).toBeNull();
+    });
+
+    test("keeps the last of many sink records that are saved at once", async () => {
+      await state.connectors.insert(storedConnector("sunk-a"));
+      await state.connectors.insert(storedConnector("sunk-b"));
+      expect(await state.sinkRecords.load("sunk-a")).toBeNull();
+      const saves = Array.from({ length: 200 }, (_, index) =>
+        state.sinkRecords.save(index % 2 === 0 ? "sunk-a" : "sunk-b", `record ${index}`),
+      );
+      await Promise.all(saves);
+      expect(await state.sinkRecords.load("sunk-a")).toBe("record 198");
+      expect(await state.sinkRecords.load("sunk-b")).toBe("record 199");
+    });
+
+    test("fails the save of a connector that is gone, and no other", async () => {
+      await state.connectors.insert(storedConnector("stays"));
+      const [gone, stays] = await Promise.allSettled([
+        state.sinkRecords.save("gone", "lost"),
+        state.sinkRecords.save("stays", "kept"),
+      ]);
+      expect(gone.status).toBe("rejected");
+      expect(stays.status).toBe("fulfilled");
+      expect(await state.sinkRecords.load("stays")).toBe("kept");
+    });
+
+    test("removes a connector with all that belongs to it", async () => {
+      await state.connectors.insert(storedConnector("leaving"));
+      await state.tasks.create("leaving", task("orders"));
+      await state.sinkRecords.save("leaving", "record");
+      await state.connectors.remove("leaving");
+      expect(await state.connectors.find("leaving")).toBeNull();
+      expect(await state.tasks.list("leaving")).toEqual([]);
+      expect(await state.sinkRecords.load("leaving")).toBeNull();
+    });
+  });
+}

@@ -1,0 +1,38 @@
+// A connector in full form for tests that store one: real enough to be run, small enough to read.
+
+import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+
+export const plantedSecret = "planted-secret-7c1f";
+
+export function sampleRequest(): ConnectorRequest {
+  const connection = {
+    host: "127.0.0.1",
+    port: 1,
+    user: "postgres",
+    password: plantedSecret,
+    database: "shop",
+  };
+  return {
+    id: "ignored",
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: { postgres: { connection: { ...connection, database: "copy" } } },
+  };
+}
+
+export function sampleWebhookRequest(): ConnectorRequest {
+  return {
+    ...sampleRequest(),
+    sink: {
+      webhook: {
+        url: "http://127.0.0.1:1",
+        path_template: "{schema}/{table}",
+        auth: { bearer: { token: plantedSecret } },
+      },
+    },
+  };
+}
+
+export function sampleConfig(id: string, request = sampleRequest()): ConnectorConfig {
+  return resolveConnector(request, { id, stored: null });
+}
