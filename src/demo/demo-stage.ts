@@ -1,0 +1,119 @@
+// Everything that the demo stands on: a Postgres server with a shop and an empty database, a receiver, the service in
+// a process of its own, and two connectors made through its API. Taken down in the reverse order.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Client } from "pg";
+import { ApiClient } from "./api-client.ts";
+import { pollUntil } from "./poll-until.ts";
+import { PostgresServer } from "./postgres-server.ts";
+import { Receiver } from "./receiver.ts";
+import { ownCommand, ServiceProcess } from "./service-process.ts";
+import { createShop } from "./shop-tables.ts";
+
+export const webhookConnector = "demo-webhook";
+export const postgresConnector = "demo-postgres";
+export const connectorIds = [postgresConnector, webhookConnector] as const;
+
+const sourceDatabase = "shop";
+const sinkDatabase = "warehouse";
+const deletionBoundMs = 15_000;
+
+export interface StageOptions {
+  readonly scale: number;
+  readonly signal: AbortSignal;
+  /** Told of each step that is done. */
+  readonly announce: (step: string) => void;
+}
+
+export class DemoStage implements AsyncDisposable {
+  private constructor(
+    private readonly owned: AsyncDisposableStack,
+    readonly server: PostgresServer,
+    readonly receiver: Receiver,
+    readonly service: ServiceProcess,
+    readonly api: ApiClient,
+    readonly rows: number,
+  ) {}
+
+  /** Sets everything up but the connectors. What was set up is taken down again when a step fails. */
+  static async setUp({ scale, signal, announce }: StageOptions): Promise<DemoStage> {
+    await using building = new AsyncDisposableStack();
+    const server = building.use(await PostgresServer.start());
+    signal.throwIfAborted();
+    const rows = await fillShop(server, scale);
+    announce(`Postgres on port ${server.port}: ${rows.toLocaleString("en-US")} rows in 6 tables`);
+    signal.throwIfAborted();
+    const receiver = building.use(Receiver.start());
+    announce(`Webhook receiver on ${receiver.url}`);
+    const directory = await mkdtemp(join(tmpdir(), "millrace-demo-"));
+    building.defer(() => rm(directory, { recursive: true, force: true }));
+    const service = building.use(await startService(directory));
+    announce(`Service on ${service.url}, its state in a directory of its own`);
+    signal.throwIfAborted();
+    const api = new ApiClient(service.url);
+    return new DemoStage(building.move(), server, receiver, service, api, rows);
+  }
+
+  /** Makes both connectors, as any client would. They start at once. */
+  async createConnectors(): Promise<void> {
+    const source = { postgres: { connection: this.#connection(sourceDatabase), replication_type: logical } };
+    const postgres = { connection: this.#connection(sinkDatabase) };
+    const webhook = { url: this.receiver.url, path_template: "{schema}/{table}" };
+    await this.api.createConnector(postgresConnector, { source, sink: { postgres } });
+    await this.api.createConnector(webhookConnector, { source, sink: { webhook } });
+  }
+
+  /** Deletes the connectors through the API, and waits until they and their slots are gone. */
+  async deleteConnectors(): Promise<void> {
+    const existing = await Promise.all(connectorIds.map((id) => this.api.exists(id)));
+    for (const [index, id] of connectorIds.entries()) if (existing[index]) await this.api.deleteConnector(id);
+    const options = { timeoutMs: deletionBoundMs, intervalMs: 100 };
+    await pollUntil("the connectors are gone", async () => !(await this.#anyConnector()), options);
+    await pollUntil("the slots are gone", async () => (await this.#slots()).length === 0, options);
+  }
+
+  connectToSource(): Promise<Client & AsyncDisposable> {
+    return this.server.connect(sourceDatabase);
+  }
+
+  connectToSink(): Promise<Client & AsyncDisposable> {
+    return this.server.connect(sinkDatabase);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.owned.disposeAsync();
+  }
+
+  async #anyConnector(): Promise<boolean> {
+    const existing = await Promise.all(connectorIds.map((id) => this.api.exists(id)));
+    return existing.includes(true);
+  }
+
+  #slots(): Promise<Record<string, unknown>[]> {
+    return this.server.query("select slot_name from pg_replication_slots");
+  }
+
+  #connection(database: string) {
+    return this.server.connection(database);
+  }
+}
+
+const logical = { logical_replication: {} };
+
+async function fillShop(server: PostgresServer, scale: number): Promise<number> {
+  await server.createDatabase(sourceDatabase);
+  await server.createDatabase(sinkDatabase);
+  await using client = await server.connect(sourceDatabase);
+  return await createShop(client, scale);
+}
+
+async function startService(directory: string): Promise<ServiceProcess> {
+  return await ServiceProcess.start({
+    command: ownCommand(),
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
+    environment: { MILLRACE_LOG_LEVEL: "warn" },
+  });
+}

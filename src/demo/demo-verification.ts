@@ -1,0 +1,77 @@
+// The demo's proof: after the load has stopped, both sinks come to equal the source, table by table.
+
+import type { Client } from "pg";
+import type { DemoStage } from "./demo-stage.ts";
+import { pollUntil } from "./poll-until.ts";
+import { compareReceived } from "./received-rows.ts";
+import { compareTables, isEqual, type TableDifference } from "./table-comparison.ts";
+import { listTables } from "./table-facts.ts";
+
+export interface Verification {
+  readonly postgres: readonly TableDifference[];
+  readonly webhook: readonly TableDifference[];
+  /** Deliveries of one key whose bodies differ: there must be none. */
+  readonly contradictions: number;
+}
+
+/** How long the sinks may take to catch up after the last write. */
+const catchUpMs = 60_000;
+const retryMs = 500;
+
+export function isProven({ postgres, webhook, contradictions }: Verification): boolean {
+  return [...postgres, ...webhook].every(isEqual) && contradictions === 0;
+}
+
+/** The source is quiet. Compares until both are equal or the bound is over, and returns the last comparison. */
+export async function verify(stage: DemoStage, signal: AbortSignal): Promise<Verification> {
+  await using source = await stage.connectToSource();
+  await using sink = await stage.connectToSink();
+  const tables = await listTables(source);
+  await passMarker(source, stage, signal);
+  const postgres = await untilEqual(() => compareTables(source, sink, tables), signal);
+  const webhook = await untilEqual(() => compareReceived(source, stage.receiver.deliveries, tables), signal);
+  return { postgres, webhook, contradictions: stage.receiver.contradictions.length };
+}
+
+/** Writes a last row and waits until both have it. Tables travel side by side to a webhook: others may still come. */
+async function passMarker(source: Client, stage: DemoStage, signal: AbortSignal): Promise<void> {
+  const marker = crypto.randomUUID();
+  await source.query("insert into audit_log (entry) values (json_build_object('marker', $1::text))", [
+    marker,
+  ]);
+  const options = { timeoutMs: catchUpMs, intervalMs: 100, signal };
+  await using sink = await stage.connectToSink();
+  const query = "select from audit_log where entry ->> 'marker' = $1";
+  await pollUntil(
+    "the last row is at the Postgres sink",
+    async () => {
+      const { rowCount } = await sink.query(query, [marker]);
+      return rowCount === 1;
+    },
+    options,
+  );
+  const bodies = () => [...stage.receiver.deliveries.values()].reverse();
+  await pollUntil(
+    "the last row is at the receiver",
+    () => bodies().some((d) => d.body.includes(marker)),
+    options,
+  );
+}
+
+async function untilEqual(
+  compare: () => Promise<readonly TableDifference[]>,
+  signal: AbortSignal,
+): Promise<readonly TableDifference[]> {
+  const deadline = performance.now() + catchUpMs;
+  while (true) {
+    signal.throwIfAborted();
+    const differences = await compare();
+    if (differences.every(isEqual) || performance.now() > deadline) return differences;
+    await Bun.sleep(retryMs);
+  }
+}
+
+/** Rows of all tables, at the source. */
+export function totalRows(differences: readonly TableDifference[]): number {
+  return differences.reduce((sum, difference) => sum + difference.sourceRows, 0);
+}

@@ -1,0 +1,155 @@
+// `millrace demo`: the main job from end to end, on a real Postgres that it brings up itself. What it stands on is in
+// demo-stage.ts, what it draws in demo-watch.ts, what it proves in demo-verification.ts.
+
+import { number } from "./connector-view.ts";
+import { connectorIds, DemoStage } from "./demo-stage.ts";
+import { isProven, totalRows, type Verification, verify } from "./demo-verification.ts";
+import { DemoWatch, isStreaming, type LoadCount } from "./demo-watch.ts";
+import { LiveDisplay, terminalOutput } from "./live-display.ts";
+import { runLoad } from "./shop-load.ts";
+import { describeDifference, isEqual } from "./table-comparison.ts";
+
+export interface DemoOptions {
+  /** End after the proof, in place of going on until Ctrl-C. */
+  readonly once: boolean;
+  /** 1: about 125,000 rows. */
+  readonly scale?: number;
+  /** How long the load runs before the proof, at least. */
+  readonly loadSeconds?: number;
+}
+
+/** As a shell reports a process that SIGINT ended. */
+const interruptedCode = 130;
+const initialCopyBoundMs = 120_000;
+const busyPauseMs = 8;
+const calmPauseMs = 100;
+
+class Interrupted extends Error {}
+
+/** Resolves with the exit code, after everything is taken down: 0 only if all was equal. */
+export async function runDemo(options: DemoOptions): Promise<number> {
+  const display = new LiveDisplay(terminalOutput(process.stdout));
+  const stop = new AbortController();
+  const interrupt = () => stop.abort(new Interrupted("interrupted"));
+  process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
+  try {
+    return await stageAndPerform(options, display, stop.signal);
+  } catch (error) {
+    if (error instanceof Interrupted) return interruptedCode;
+    display.print(`The demo failed: ${error instanceof Error ? error.message : String(error)}`);
+    return 1;
+  } finally {
+    process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
+  }
+}
+
+async function stageAndPerform(
+  options: DemoOptions,
+  display: LiveDisplay,
+  signal: AbortSignal,
+): Promise<number> {
+  const announce = (step: string) => display.print(`  ${step}`);
+  display.print("millrace demo: every change of one Postgres, to another Postgres and to a webhook");
+  await using stage = await DemoStage.setUp({ scale: options.scale ?? 1, signal, announce });
+  try {
+    const proven = await perform(stage, options, display, signal);
+    if (!options.once) await goOn(stage, display, signal);
+    return proven ? 0 : 1;
+  } catch (error) {
+    if (!(error instanceof Interrupted) && stage.service.log) display.print(stage.service.log);
+    throw error;
+  } finally {
+    display.print("Taking everything down.");
+    await takeDown(stage, display);
+  }
+}
+
+async function perform(
+  stage: DemoStage,
+  options: DemoOptions,
+  display: LiveDisplay,
+  signal: AbortSignal,
+): Promise<boolean> {
+  await stage.createConnectors();
+  display.print(`  Connectors ${connectorIds.join(" and ")} created through the API`);
+  const load: LoadCount = { rows: 0, transactions: 0 };
+  const watch = new DemoWatch(stage, display, load);
+  const loadMs = (options.loadSeconds ?? 10) * 1000;
+  await underLoad(stage, load, busyPauseMs, async () => {
+    const bound = AbortSignal.any([signal, AbortSignal.timeout(initialCopyBoundMs)]);
+    await watch.until((seen) => isStreaming(seen) && seen.elapsedMs >= loadMs, bound);
+  });
+  display.print(
+    `  Load over: ${number(load.rows)} rows changed in ${number(load.transactions)} transactions. Comparing.`,
+  );
+  const verification = await verify(stage, signal);
+  summarise(stage, verification, display);
+  return isProven(verification);
+}
+
+/** The demo without an end: the load goes on, more calmly. */
+async function goOn(stage: DemoStage, display: LiveDisplay, signal: AbortSignal): Promise<void> {
+  stage.receiver.stopKeeping();
+  display.print("Going on until Ctrl-C.");
+  const load: LoadCount = { rows: 0, transactions: 0 };
+  const watch = new DemoWatch(stage, display, load);
+  try {
+    await underLoad(stage, load, calmPauseMs, () => watch.until(() => false, signal));
+  } catch (error) {
+    if (!(error instanceof Interrupted)) throw error;
+  }
+}
+
+/** Runs `work` while the load runs. The load's failure is thrown where `work` does not fail itself. */
+async function underLoad(
+  stage: DemoStage,
+  load: LoadCount,
+  pauseMs: number,
+  work: () => Promise<void>,
+): Promise<void> {
+  await using client = await stage.connectToSource();
+  const over = new AbortController();
+  const onCommit = (rows: number) => {
+    load.rows += rows;
+    load.transactions += 1;
+  };
+  const loading = runLoad(client, { pauseMs, signal: over.signal, onCommit });
+  try {
+    await work();
+  } finally {
+    over.abort();
+    await loading;
+  }
+}
+
+function summarise(stage: DemoStage, verification: Verification, display: LiveDisplay): void {
+  const { postgres, webhook, contradictions } = verification;
+  const differences = [...postgres, ...webhook].filter((difference) => !isEqual(difference));
+  for (const difference of differences) display.print(describeDifference(difference));
+  const repeated = stage.receiver.requests - stage.receiver.deliveries.size;
+  const verdict = (equal: boolean) =>
+    equal ? "equal to the source, value by value" : "NOT equal to the source";
+  display.print();
+  display.print(isProven(verification) ? "Proved:" : "Not proved:");
+  display.print(
+    `  Postgres sink: ${postgres.length} tables, ${number(totalRows(postgres))} rows: ${verdict(postgres.every(isEqual))}`,
+  );
+  display.print(
+    `  Webhook sink:  ${webhook.length} tables, ${number(totalRows(webhook))} rows from ${number(stage.receiver.deliveries.size)} deliveries` +
+      ` (${number(repeated)} came twice): ${verdict(webhook.every(isEqual))}`,
+  );
+  if (contradictions > 0) display.print(`  ${contradictions} deliveries came again with another body`);
+  display.print();
+  display.print(`Swagger UI: ${stage.service.url}/swagger`);
+}
+
+/** The rest is taken down as the stage is disposed of, whatever happens here. */
+async function takeDown(stage: DemoStage, display: LiveDisplay): Promise<void> {
+  try {
+    await stage.deleteConnectors();
+  } catch (error) {
+    display.print(
+      `The connectors could not be deleted: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}

@@ -1,0 +1,29 @@
+// Asks again and again until something is so, with a bound and a signal.
+
+export interface PollOptions {
+  readonly timeoutMs: number;
+  readonly intervalMs: number;
+  readonly signal?: AbortSignal;
+}
+
+/** What a probe says when it is not so yet. */
+export type NotYet = false | null | undefined;
+
+/**
+ * Resolves with the first value of `probe` that is not false, null or undefined. Throws what the probe throws,
+ * `signal.reason`, or after `timeoutMs` an error that names `what`.
+ */
+export async function pollUntil<Value>(
+  what: string,
+  probe: () => Value | Promise<Value>,
+  { timeoutMs, intervalMs, signal }: PollOptions,
+): Promise<Exclude<Value, NotYet>> {
+  const deadline = performance.now() + timeoutMs;
+  while (true) {
+    signal?.throwIfAborted();
+    const value = await probe();
+    if (value !== false && value !== null && value !== undefined) return value as Exclude<Value, NotYet>;
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await Bun.sleep(intervalMs);
+  }
+}
