@@ -1,6 +1,7 @@
 // The settings of the service: flags over environment over defaults. Pure; main.ts hands in what it was started with.
 
 import { resolve } from "node:path";
+import type { Authentication } from "./api/authentication.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 
@@ -16,11 +17,6 @@ export interface ServeFlags {
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-export interface Authentication {
-  readonly basic: { readonly username: string; readonly password: string } | null;
-  readonly bearer: { readonly token: string } | null;
-}
 
 export interface Settings {
   readonly host: string;

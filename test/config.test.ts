@@ -1,0 +1,113 @@
+// Settings: flags over environment over defaults, and no open address without authentication.
+
+import { expect, test } from "bun:test";
+import { resolve } from "node:path";
+import { readSettings } from "../src/config.ts";
+import { isLoopbackHost } from "../src/loopback.ts";
+
+function refusal(action: () => unknown): { code: string; message: string } {
+  try {
+    action();
+  } catch (error) {
+    return error as { code: string; message: string };
+  }
+  throw new Error("it was accepted");
+}
+
+test("defaults listen on this machine only and keep the state in ./data", () => {
+  expect(readSettings({}, {})).toEqual({
+    host: "127.0.0.1",
+    port: 3000,
+    dataDirectory: resolve("data"),
+    databaseUrl: null,
+    encryptionKey: null,
+    authentication: { basic: null, bearer: null },
+    logLevel: "info",
+  });
+});
+
+test("flags win over the environment, which wins over the defaults", () => {
+  const environment = {
+    MILLRACE_HOST: "localhost",
+    MILLRACE_PORT: "4000",
+    MILLRACE_DATA_DIR: "/from/environment",
+    MILLRACE_LOG_LEVEL: "warn",
+    DATABASE_URL: "postgres://user:secret@db/state",
+    MILLRACE_API_TOKEN: "token",
+    MILLRACE_USERNAME: "ada",
+    MILLRACE_PASSWORD: "lovelace",
+  };
+  const fromEnvironment = readSettings({}, environment);
+  expect(fromEnvironment).toMatchObject({
+    host: "localhost",
+    port: 4000,
+    dataDirectory: "/from/environment",
+  });
+  expect(fromEnvironment).toMatchObject({ databaseUrl: environment.DATABASE_URL, logLevel: "warn" });
+  expect(fromEnvironment.authentication).toEqual({
+    basic: { username: "ada", password: "lovelace" },
+    bearer: { token: "token" },
+  });
+  const flags = { host: "::1", port: "0", dataDir: "/from/flag", logLevel: "debug" };
+  const expected = { host: "::1", port: 0, dataDirectory: "/from/flag", logLevel: "debug" } as const;
+  expect(readSettings(flags, environment)).toMatchObject(expected);
+});
+
+test("an empty variable is as good as none", () => {
+  expect(readSettings({}, { DATABASE_URL: "", MILLRACE_API_TOKEN: " " })).toEqual(readSettings({}, {}));
+});
+
+test("an open address is refused without authentication, and the text says what to set", () => {
+  for (const host of ["0.0.0.0", "::", "192.168.1.5", "db.example.com", "127.0.0.1.example.com"]) {
+    const { code, message } = refusal(() => readSettings({ host }, {}));
+    expect(code).toBe("invalid_setting");
+    for (const name of ["MILLRACE_API_TOKEN", "MILLRACE_USERNAME", "MILLRACE_ALLOW_ANONYMOUS=1"]) {
+      expect(message).toContain(name);
+    }
+  }
+  const open = { host: "0.0.0.0" };
+  expect(readSettings(open, { MILLRACE_API_TOKEN: "token" }).host).toBe("0.0.0.0");
+  expect(readSettings(open, { MILLRACE_USERNAME: "a", MILLRACE_PASSWORD: "b" }).host).toBe("0.0.0.0");
+  expect(readSettings(open, { MILLRACE_ALLOW_ANONYMOUS: "1" }).host).toBe("0.0.0.0");
+  expect(refusal(() => readSettings(open, { MILLRACE_ALLOW_ANONYMOUS: "0" })).code).toBe("invalid_setting");
+});
+
+test("half of a user name and password is refused", () => {
+  expect(refusal(() => readSettings({}, { MILLRACE_USERNAME: "ada" })).message).toContain(
+    "MILLRACE_PASSWORD",
+  );
+  expect(refusal(() => readSettings({}, { MILLRACE_PASSWORD: "x" })).message).toContain("MILLRACE_USERNAME");
+});
+
+test("what is wrong is refused without being repeated", () => {
+  const wrong = [
+    { DATABASE_URL: "mysql://user:planted@db/state" },
+    { DATABASE_URL: "planted" },
+    { MILLRACE_PORT: "planted" },
+    { MILLRACE_PORT: "65536" },
+    { MILLRACE_PORT: "-1" },
+    { MILLRACE_LOG_LEVEL: "planted" },
+  ];
+  for (const environment of wrong) {
+    const { code, message } = refusal(() => readSettings({}, environment));
+    expect(code).toBe("invalid_setting");
+    expect(message).not.toContain("planted");
+  }
+});
+
+test("loopback is what cannot be reached from elsewhere", () => {
+  for (const host of [
+    "127.0.0.1",
+    "127.8.8.8",
+    "::1",
+    "[::1]",
+    "localhost",
+    "LOCALHOST",
+    "::ffff:127.0.0.1",
+  ]) {
+    expect(isLoopbackHost(host)).toBe(true);
+  }
+  for (const host of ["0.0.0.0", "::", "10.0.0.1", "169.254.169.254", "localhost.example.com", ""]) {
+    expect(isLoopbackHost(host)).toBe(false);
+  }
+});

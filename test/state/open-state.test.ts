@@ -1,0 +1,173 @@
+// Opening the state: one service at a time, the right key, nothing readable at rest, nothing lost by kill -9.
+
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { slotName } from "../../src/connector/connector-id.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { openState, type StateOptions } from "../../src/state/open-state.ts";
+import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+
+let directory: string;
+const otherKey = Buffer.alloc(32, 9).toString("base64");
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+function options(change: Partial<StateOptions> = {}): StateOptions {
+  return { databaseUrl: null, dataDirectory: join(directory, "data"), encryptionKey: null, ...change };
+}
+
+function refusal(opening: Promise<AsyncDisposable>): Promise<unknown> {
+  return opening.then(
+    async (state) => {
+      await state[Symbol.asyncDispose]();
+      return "it was opened";
+    },
+    (error: unknown) => error,
+  );
+}
+
+function connector(id: string) {
+  return {
+    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date() },
+  };
+}
+
+test("a data directory is made for its owner alone, with a key file, and opened again", async () => {
+  {
+    await using state = await openState(options());
+    await state.connectors.insert(connector("kept"));
+  }
+  const data = join(directory, "data");
+  expect((await stat(data)).mode & 0o777).toBe(0o700);
+  expect((await stat(join(data, "encryption.key"))).mode & 0o777).toBe(0o600);
+  await using again = await openState(options());
+  expect((await again.connectors.find("kept"))?.config).toEqual(sampleConfig("kept"));
+});
+
+test("no file of the data directory holds a secret in the clear", async () => {
+  {
+    await using state = await openState(options());
+    await state.connectors.insert({ ...connector("sealed"), cleanup: sampleConfig("sealed") });
+  }
+  const paths = await readdir(join(directory, "data"), { recursive: true, withFileTypes: true });
+  for (const entry of paths.filter((path) => path.isFile())) {
+    const bytes = await readFile(join(entry.parentPath, entry.name));
+    expect(bytes.includes(plantedSecret)).toBe(false);
+  }
+});
+
+test("a second service on the same data directory is refused, and may come when the first has gone", async () => {
+  {
+    await using _first = await openState(options());
+    const error = await refusal(openState(options()));
+    expect(error).toMatchObject({ code: "invalid_setting" });
+    expect(String(error)).toContain("--data-dir");
+    expect(String(error)).toContain(String(process.pid));
+  }
+  await using _second = await openState(options());
+});
+
+test("another key than the state was written with is refused", async () => {
+  {
+    await using _state = await openState(options());
+  }
+  expect(await refusal(openState(options({ encryptionKey: otherKey })))).toMatchObject({
+    code: "encryption_key_mismatch",
+  });
+});
+
+test("a key that is no key, or a key file that others may read, is refused without being shown", async () => {
+  for (const encryptionKey of ["planted", Buffer.alloc(31).toString("base64")]) {
+    const error = await refusal(openState(options({ encryptionKey })));
+    expect(error).toMatchObject({ code: "invalid_setting" });
+    expect(String(error)).not.toContain("planted");
+  }
+});
+
+test("what was saved is there after kill -9", async () => {
+  const script = join(import.meta.dir, "..", "support", "save-until-killed.ts");
+  const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
+  let last = 0;
+  let text = "";
+  for await (const chunk of child.stdout) {
+    text += new TextDecoder().decode(chunk);
+    const lines = text.split("\n").slice(0, -1);
+    last = Number(lines.at(-1) ?? 0);
+    if (last >= 300) child.kill("SIGKILL");
+  }
+  await child.exited;
+  last = Number(text.split("\n").slice(0, -1).at(-1));
+  await using state = await openState(options());
+  expect(Number(await state.sinkRecords.load("killed"))).toBeGreaterThanOrEqual(last);
+}, 60_000);
+
+test("over Postgres: a second service is refused, a first one's tables are its own schema's", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:${server.port}/postgres`;
+  const inPostgres = options({ databaseUrl, encryptionKey: otherKey });
+  {
+    await using state = await openState(inPostgres);
+    await state.connectors.insert(connector("kept"));
+    const error = await refusal(openState(inPostgres));
+    expect(error).toMatchObject({ code: "invalid_setting" });
+    expect(String(error)).toContain("DATABASE_URL");
+    expect(String(error)).not.toContain(plantedSecret);
+    const tables = await server.query<{ schemaname: string }>(
+      "select distinct schemaname from pg_tables where schemaname not in ('pg_catalog', 'information_schema')",
+    );
+    expect(tables).toEqual([{ schemaname: "millrace" }]);
+  }
+  await using again = await openState(inPostgres);
+  expect((await again.connectors.list()).map(({ id }) => id)).toEqual(["kept"]);
+}, 60_000);
+
+test("over Postgres: two services that start at once leave one", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const openings = [0, 1].map(() => openState(options({ databaseUrl, encryptionKey: otherKey })));
+  const results = await Promise.allSettled(openings);
+  const opened = results.filter((result) => result.status === "fulfilled");
+  for (const { value } of opened) await value[Symbol.asyncDispose]();
+  expect(opened).toHaveLength(1);
+}, 60_000);
+
+test("over Postgres: a lock whose connection was cut is taken again", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  await using state = await openState(options({ databaseUrl, encryptionKey: otherKey }));
+  await server.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace service lock'",
+  );
+  const lock =
+    "select pg_try_advisory_lock(classid::int, objid::int) from (values (1835625580, 1918985061)) l(classid, objid)";
+  expect(state.lost.aborted).toBe(false);
+  // The service takes the lock again by itself.
+  await using client = await server.connect();
+  const deadline = Date.now() + 10_000;
+  let isTaken = false;
+  while (!isTaken && Date.now() < deadline) {
+    const { rows } = await client.query(lock);
+    isTaken = Object.values(rows[0] ?? {})[0] === false;
+    if (!isTaken) await client.query("select pg_advisory_unlock_all()");
+    await Bun.sleep(100);
+  }
+  expect(isTaken).toBe(true);
+  expect(state.lost.aborted).toBe(false);
+}, 60_000);
+
+test("an unreachable state database is named without its password", async () => {
+  const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:1/postgres`;
+  const error = await refusal(openState(options({ databaseUrl, encryptionKey: otherKey })));
+  expect(error).toMatchObject({ code: "state_unavailable" });
+  expect(String(error)).not.toContain(plantedSecret);
+}, 30_000);
