@@ -1,0 +1,31 @@
+// Which methods a path has: the difference between 404 and 405.
+
+export interface RoutePattern {
+  readonly method: string;
+  /** Segments that begin with a colon stand for any one segment. */
+  readonly path: string;
+}
+
+/** The methods of every route whose pattern fits the path, sorted, once each; empty when there is no such path. */
+export function allowedMethods(routes: readonly RoutePattern[], pathname: string): string[] {
+  const segments = split(pathname);
+  const methods = new Set<string>();
+  for (const route of routes) {
+    if (!fits(split(route.path), segments)) continue;
+    methods.add(route.method);
+    if (route.method === "GET") methods.add("HEAD");
+  }
+  return [...methods].sort();
+}
+
+function split(path: string): string[] {
+  const trimmed = path.endsWith("/") ? path.slice(0, -1) : path;
+  return trimmed.split("/");
+}
+
+function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  return (
+    pattern.length === segments.length &&
+    pattern.every((part, index) => (part.startsWith(":") ? segments[index] !== "" : part === segments[index]))
+  );
+}

@@ -1,0 +1,51 @@
+// Commands to a connector, and its history. The paths say `connector`, in the singular.
+
+import { Elysia } from "elysia";
+import { parseJson } from "./json-body.ts";
+import { EmptyBody, models, NoQuery } from "./models.ts";
+import { ConnectorPath, knownConnectorId } from "./path-ids.ts";
+import type { ConnectorService } from "./services.ts";
+
+const tags = ["Runs"];
+
+export function commandRoutes(connectors: ConnectorService) {
+  return new Elysia({ name: "command-routes", prefix: "/api/v1/connector", normalize: false })
+    .use(models)
+    .post(
+      "/command/:connector_id",
+      async ({ params, body, set }) => {
+        await connectors.command(knownConnectorId(params.connector_id), body.command);
+        set.status = 202;
+      },
+      {
+        parse: parseJson,
+        params: ConnectorPath,
+        query: NoQuery,
+        body: "CommandRequest",
+        response: { 202: EmptyBody, 404: "Problem", 422: "Problem" },
+        detail: {
+          operationId: "commandConnector",
+          tags,
+          summary: "Start, stop, restart, begin anew or delete",
+          description:
+            "`Start` and `Restart` begin a new run. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
+            "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
+            "`ForceDelete` does not wait for the source; the log says what was left behind.",
+        },
+      },
+    )
+    .get(
+      "/history/:connector_id",
+      async ({ params }) => [...(await connectors.history(knownConnectorId(params.connector_id)))],
+      {
+        params: ConnectorPath,
+        query: NoQuery,
+        response: { 200: "History", 404: "Problem" },
+        detail: {
+          operationId: "getConnectorHistory",
+          tags,
+          summary: "What happened to a connector, oldest first",
+        },
+      },
+    );
+}

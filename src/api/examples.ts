@@ -1,0 +1,100 @@
+// Examples of request bodies, for the OpenAPI document. They work as they are sent against local servers.
+
+export interface Example {
+  readonly summary: string;
+  readonly value: unknown;
+}
+
+const source = {
+  postgres: {
+    connection: { host: "localhost", port: 5432, user: "postgres", password: "example", database: "shop" },
+    replication_type: { logical_replication: {} },
+  },
+};
+
+const postgresSink = {
+  postgres: {
+    connection: {
+      host: "localhost",
+      port: 5432,
+      user: "postgres",
+      password: "example",
+      database: "warehouse",
+    },
+  },
+};
+
+const webhookSink = { webhook: { url: "http://localhost:8080" } };
+
+const postgresToPostgres: Example = {
+  summary: "Postgres to Postgres",
+  value: { id: "orders", source, sink: postgresSink },
+};
+
+const postgresToWebhook: Example = {
+  summary: "Postgres to a webhook",
+  value: { id: "events", source, sink: webhookSink },
+};
+
+const chosenTables: Example = {
+  summary: "Chosen tables only",
+  value: {
+    id: "chosen",
+    source: {
+      postgres: {
+        ...source.postgres,
+        catalog: {
+          default_action: "Exclude",
+          schemas: [{ name: "public", tables: [{ name: "orders" }, { name: "customers" }] }],
+        },
+      },
+    },
+    sink: { postgres: { ...postgresSink.postgres, target_schema: "shop" } },
+  },
+};
+
+const batchedWebhook: Example = {
+  summary: "Webhook with small batches, compressed",
+  value: {
+    id: "batched",
+    source,
+    sink: {
+      webhook: {
+        url: "http://localhost:8080",
+        path_template: "webhooks/{schema}/{table}",
+        batch: { max_batch_size: 500, max_payload_bytes: 262_144 },
+        compression: "Gzip",
+        retry: { max_retries: 0, max_retry_duration_ms: 0 },
+      },
+    },
+  },
+};
+
+const connectors = { postgresToPostgres, postgresToWebhook, chosenTables, batchedWebhook };
+
+/** By the id of the operation. The first is what Swagger UI fills in. */
+export const requestExamples: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
+  createConnector: connectors,
+  createOrReplaceConnector: connectors,
+  debugConnector: connectors,
+  patchConnector: {
+    rename: { summary: "Give it a name", value: { name: "Orders of the shop" } },
+    disable: { summary: "Disable it", value: { disabled: true } },
+  },
+  commandConnector: {
+    restart: { summary: "Restart", value: { command: "Restart" } },
+    stop: { summary: "Stop", value: { command: "Stop" } },
+  },
+  getSourceCatalog: { postgres: { summary: "Postgres", value: { source } } },
+  validateSource: { postgres: { summary: "Postgres", value: { source } } },
+  validateSink: {
+    postgres: { summary: "Postgres", value: { sink: postgresSink } },
+    webhook: { summary: "Webhook", value: { sink: webhookSink } },
+  },
+  createTask: {
+    snapshot: {
+      summary: "Copy one table",
+      value: { Snapshot: { schema: "public", name: "orders" } },
+    },
+  },
+};

@@ -1,0 +1,100 @@
+// Looking at sources, sinks and configurations without storing anything. Connecting to them is the service's.
+
+import { Elysia } from "elysia";
+import { checkConnectorRequest, checkSinkBody, checkSourceBody } from "../connector/check-request.ts";
+import { redactConnector } from "../connector/secrets.ts";
+import { parseJson } from "./json-body.ts";
+import { ConnectorIdQuery, models } from "./models.ts";
+import { optionalConnectorId } from "./path-ids.ts";
+import type { ConnectorService, InspectionService } from "./services.ts";
+
+const tags = ["Inspection"];
+
+export function inspectionRoutes(inspection: InspectionService, connectors: ConnectorService) {
+  return new Elysia({ name: "inspection-routes", prefix: "/api/v1", normalize: false })
+    .use(models)
+    .post(
+      "/catalog/source",
+      async ({ body, query, request }) =>
+        inspection.sourceCatalog(body.source, optionalConnectorId(query.connector_id), request.signal),
+      {
+        parse: parseJson,
+        transform: ({ body }) => checkSourceBody(body),
+        query: ConnectorIdQuery,
+        body: "SourceRequest",
+        response: { 200: "Catalog", 404: "Problem", 422: "Problem", 502: "Problem", 504: "Problem" },
+        detail: {
+          operationId: "getSourceCatalog",
+          tags,
+          summary: "Read the schemas, tables and columns of a source",
+          description: "Edited, it can be sent back as a connector's `catalog`.",
+        },
+      },
+    )
+    .post(
+      "/validate/source",
+      async ({ body, query, request }) => [
+        ...(await inspection.validateSource(
+          body.source,
+          optionalConnectorId(query.connector_id),
+          request.signal,
+        )),
+      ],
+      {
+        parse: parseJson,
+        transform: ({ body }) => checkSourceBody(body),
+        query: ConnectorIdQuery,
+        body: "SourceRequest",
+        response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
+        detail: {
+          operationId: "validateSource",
+          tags,
+          summary: "Check a source",
+          description:
+            "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
+        },
+      },
+    )
+    .post(
+      "/validate/sink",
+      async ({ body, query, request }) => [
+        ...(await inspection.validateSink(
+          body.sink,
+          optionalConnectorId(query.connector_id),
+          request.signal,
+        )),
+      ],
+      {
+        parse: parseJson,
+        transform: ({ body }) => checkSinkBody(body),
+        query: ConnectorIdQuery,
+        body: "SinkRequest",
+        response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
+        detail: {
+          operationId: "validateSink",
+          tags,
+          summary: "Check a sink",
+          description:
+            "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
+        },
+      },
+    )
+    .post(
+      "/debug/connector",
+      async ({ body, query }) =>
+        redactConnector(await connectors.preview(body, optionalConnectorId(query.connector_id))),
+      {
+        parse: parseJson,
+        transform: ({ body }) => checkConnectorRequest(body),
+        query: ConnectorIdQuery,
+        body: "ConnectorRequest",
+        response: { 200: "Connector", 404: "Problem", 422: "Problem" },
+        detail: {
+          operationId: "debugConnector",
+          tags,
+          summary: "Show a configuration with every default",
+          description: "Nothing is stored, and nothing is created at the source or the sink.",
+        },
+      },
+    );
+}

@@ -1,0 +1,95 @@
+// What JSON.parse does not tell about a text: how deep it is nested, and which keys an object has twice. JSON.parse keeps the
+// last of two, so that what is checked by one reader may not be what another carries out.
+
+export interface JsonScan {
+  /** JSON pointers of keys that their object has more than once. */
+  readonly repeatedKeys: readonly string[];
+  readonly tooDeep: boolean;
+}
+
+const maxReported = 100;
+
+interface Container {
+  /** The keys so far; null for an array. */
+  readonly keys: Set<string> | null;
+  /** The pointer of the container itself. */
+  readonly path: string;
+  /** The member that is being read: a key or an index. */
+  member: string | number;
+  /** Whether a string that comes next is a key. */
+  expectsKey: boolean;
+}
+
+/** Goes through the text once, without recursion. What is no JSON is left for JSON.parse to refuse. */
+export function scanJson(text: string, maxDepth: number): JsonScan {
+  const repeatedKeys: string[] = [];
+  const open: Container[] = [];
+  for (let at = 0; at < text.length; at++) {
+    const container = open.at(-1);
+    switch (text.charAt(at)) {
+      case '"': {
+        const end = endOfString(text, at);
+        if (container?.keys && container.expectsKey) {
+          const repeated = readKey(container, container.keys, text.slice(at, end + 1));
+          if (repeated !== null && repeatedKeys.length < maxReported) repeatedKeys.push(repeated);
+        }
+        at = end;
+        break;
+      }
+      case "{":
+      case "[": {
+        if (open.length >= maxDepth) return { repeatedKeys, tooDeep: true };
+        const isObject = text.charAt(at) === "{";
+        const path = container ? pointer(container) : "";
+        open.push({ keys: isObject ? new Set() : null, path, member: 0, expectsKey: isObject });
+        break;
+      }
+      case "}":
+      case "]":
+        open.pop();
+        break;
+      case ",":
+        if (container?.keys) container.expectsKey = true;
+        else if (container) container.member = Number(container.member) + 1;
+        break;
+    }
+  }
+  return { repeatedKeys, tooDeep: false };
+}
+
+/** Remembers a key; returns its pointer when the object has it already. */
+function readKey(container: Container, keys: Set<string>, literal: string): string | null {
+  container.expectsKey = false;
+  const key = parseString(literal);
+  if (key === null) return null;
+  container.member = key;
+  if (keys.has(key)) return pointer(container);
+  keys.add(key);
+  return null;
+}
+
+/** Two spellings of a key, one with escapes, are one key. */
+function parseString(literal: string): string | null {
+  if (!literal.includes("\\")) return literal.slice(1, -1);
+  try {
+    return String(JSON.parse(literal));
+  } catch {
+    return null;
+  }
+}
+
+/** The place of the closing quote, or of the last character. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    const character = text.charAt(at);
+    if (character === "\\") at++;
+    else if (character === '"') return at;
+  }
+  return text.length - 1;
+}
+
+/** RFC 6901. Long keys are cut: the pointer is for people. */
+function pointer(container: Container): string {
+  const member = String(container.member).slice(0, 100).replaceAll("~", "~0").replaceAll("/", "~1");
+  return `${container.path}/${member}`;
+}

@@ -1,0 +1,56 @@
+// The schemas that the OpenAPI document names, and the ones that requests share.
+
+import { Type } from "@sinclair/typebox";
+import { Elysia } from "elysia";
+import { CatalogFullSchema } from "../connector/catalog.ts";
+import { SinkBodySchema, SourceBodySchema } from "../connector/check-request.ts";
+import {
+  CommandSchema,
+  ConnectorConfigSchema,
+  ConnectorRequestSchema,
+  ConnectorWithStatusSchema,
+} from "../connector/connector.ts";
+import { strictObject } from "../connector/schema-forms.ts";
+import { HistoryEntrySchema } from "../connector/status.ts";
+import { TaskRequestSchema, TaskSchema } from "../connector/task.ts";
+import { ValidateEventSchema } from "../connector/validation.ts";
+import { ProblemSchema } from "./problem.ts";
+
+export const models = new Elysia({ name: "models", normalize: false }).model({
+  Catalog: CatalogFullSchema,
+  CommandRequest: strictObject({ command: CommandSchema }),
+  Connector: ConnectorConfigSchema,
+  ConnectorList: strictObject({ connectors: Type.Array(ConnectorWithStatusSchema) }),
+  ConnectorPatch: Type.Object({}, { additionalProperties: true, description: "A merge patch (RFC 7396)." }),
+  ConnectorRequest: ConnectorRequestSchema,
+  ConnectorWithStatus: ConnectorWithStatusSchema,
+  History: Type.Array(HistoryEntrySchema),
+  Problem: ProblemSchema,
+  SinkRequest: SinkBodySchema,
+  SnapshotActivity: strictObject({
+    active: Type.Boolean({ description: "Whether any table is being copied." }),
+    count: Type.Integer({ minimum: 0, description: "Tables being copied." }),
+    throttled: Type.Boolean({ description: "Whether tables wait for their turn." }),
+  }),
+  SourceRequest: SourceBodySchema,
+  SshKeyPair: strictObject({
+    private_key: Type.String({ description: "OpenSSH private key (PEM text). Not stored: keep it." }),
+    public_key: Type.String({ description: "One line for `authorized_keys`." }),
+  }),
+  Task: TaskSchema,
+  TaskList: Type.Array(TaskSchema),
+  TaskRequest: TaskRequestSchema,
+  ValidateEvents: Type.Array(ValidateEventSchema),
+});
+
+/** A success without a body. */
+export const EmptyBody = Type.Undefined({ description: "No content." });
+
+/** For endpoints that take no query parameters: a misspelt one is refused, not ignored. */
+export const NoQuery = strictObject({});
+
+export const ConnectorIdQuery = strictObject({
+  connector_id: Type.Optional(
+    Type.String({ minLength: 1, description: "Secrets that the body leaves out come from this connector." }),
+  ),
+});

@@ -1,0 +1,52 @@
+// The HTTP side of the service as one app: routes, reading bodies, authentication, errors, documentation. What the routes do is
+// handed in; listening is left to main.ts.
+
+import { Elysia } from "elysia";
+import { type Authentication, authenticationGuard } from "./api/authentication.ts";
+import { commandRoutes } from "./api/command-routes.ts";
+import { connectorRoutes } from "./api/connector-routes.ts";
+import { errorHandling, type ReportFault } from "./api/error-handling.ts";
+import { inspectionRoutes } from "./api/inspection-routes.ts";
+import { queryGuard } from "./api/query-guard.ts";
+import { serviceRoutes } from "./api/service-routes.ts";
+import type { Services } from "./api/services.ts";
+import { sshKeyRoutes } from "./api/ssh-key-routes.ts";
+import { swaggerRoutes } from "./api/swagger-routes.ts";
+import { taskRoutes } from "./api/task-routes.ts";
+
+export interface AppDependencies {
+  readonly services: Services;
+  readonly authentication: Authentication;
+  /** Shown in the OpenAPI document. */
+  readonly version: string;
+  /** Writes a fault to the log; the id that it returns is all that the client is told. */
+  readonly reportFault: ReportFault;
+}
+
+/** The types of every route, for Eden: `treaty<App>("localhost:3000")`. */
+export type App = ReturnType<typeof createApp>;
+
+export function createApp(dependencies: AppDependencies) {
+  const { services, authentication, version, reportFault } = dependencies;
+  const routes = apiRoutes(services);
+  const documentation = swaggerRoutes(apiRoutes(services), {
+    version,
+    authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
+  });
+  return new Elysia({ normalize: false })
+    .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes]))
+    .use(authenticationGuard(authentication))
+    .use(queryGuard)
+    .use(documentation)
+    .use(routes);
+}
+
+function apiRoutes(services: Services) {
+  return new Elysia({ normalize: false })
+    .use(connectorRoutes(services.connectors))
+    .use(commandRoutes(services.connectors))
+    .use(taskRoutes(services.tasks))
+    .use(inspectionRoutes(services.inspection, services.connectors))
+    .use(sshKeyRoutes())
+    .use(serviceRoutes(services));
+}

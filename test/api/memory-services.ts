@@ -1,0 +1,170 @@
+// The services of the API, kept in memory: honest about what they promise, without a source or a sink behind them.
+
+import type {
+  ConnectorService,
+  InspectionService,
+  Readiness,
+  Services,
+  TaskService,
+} from "../../src/api/services.ts";
+import type { Catalog } from "../../src/connector/catalog.ts";
+import type { ConnectorConfig, ConnectorWithStatus } from "../../src/connector/connector.ts";
+import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
+import { patchConnector } from "../../src/connector/patch-connector.ts";
+import { resolveConnector, resolveSink, resolveSource } from "../../src/connector/resolve-connector.ts";
+import type { HistoryEntry } from "../../src/connector/status.ts";
+import type { Task } from "../../src/connector/task.ts";
+import {
+  cancelTask,
+  completeTaskSpec,
+  isSameSpec,
+  isUnfinished,
+  newTask,
+  retryTask,
+} from "../../src/connector/task-state.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+
+interface Stored {
+  record: ConnectorWithStatus;
+  readonly tasks: Task[];
+  readonly history: HistoryEntry[];
+}
+
+export interface MemoryServices extends Services {
+  readonly stored: Map<string, Stored>;
+  readonly inspected: { kind: string; config: unknown }[];
+  catalog: () => Promise<Catalog>;
+  readiness: Readiness;
+}
+
+export function memoryServices(): MemoryServices {
+  const stored = new Map<string, Stored>();
+  const inspected: { kind: string; config: unknown }[] = [];
+  const services: MemoryServices = {
+    stored,
+    inspected,
+    catalog: async () => ({ name: "shop", default_action: "Exclude", schemas: [] }),
+    readiness: { ready: true },
+    connectors: connectorService(stored),
+    tasks: taskService(stored),
+    inspection: inspectionService(stored, inspected, () => services.catalog()),
+    health: { readiness: async () => services.readiness },
+    snapshots: { activity: () => ({ active: false, count: 0, throttled: false }) },
+    metrics: { text: async () => "# HELP millrace_up Whether the service runs.\nmillrace_up 1\n" },
+  };
+  return services;
+}
+
+const now = () => Date.now();
+
+function find(stored: Map<string, Stored>, id: string): Stored {
+  const found = stored.get(id);
+  if (!found) throw new MillraceError("connector_not_found", "There is no connector of this id.");
+  return found;
+}
+
+function connectorService(stored: Map<string, Stored>): ConnectorService {
+  const configOf = (id: string | null) => (id === null ? null : find(stored, id).record.connector);
+
+  function put(connector: ConnectorConfig): ConnectorWithStatus {
+    for (const id of stored.keys()) {
+      if (id !== connector.id && slotName(id) === slotName(connector.id)) {
+        throw new MillraceError("conflict", "Another connector has the same slot name.");
+      }
+    }
+    const created_at = stored.get(connector.id)?.record.created_at ?? new Date(now()).toISOString();
+    const record: ConnectorWithStatus = {
+      connector,
+      status: { state: connector.disabled ? { disabled: {} } : { start: {} }, status: { start: {} } },
+      run_id: Bun.randomUUIDv7(),
+      created_at,
+    };
+    const entry = { id: Bun.randomUUIDv7(), connector_id: connector.id, run_id: record.run_id };
+    const status = { state: record.status.state, status: record.status.status };
+    const before = stored.get(connector.id);
+    stored.set(connector.id, {
+      record,
+      tasks: before?.tasks ?? [],
+      history: [
+        ...(before?.history ?? []),
+        { ...entry, component: "Connector", status, created_at: new Date(now()).toISOString() },
+      ],
+    });
+    return record;
+  }
+
+  return {
+    list: async () => [...stored.values()].map(({ record }) => record),
+    get: async (id) => find(stored, id).record,
+    create: async (request) => {
+      const id = newConnectorId(now(), (count) => crypto.getRandomValues(new Uint8Array(count)));
+      return put(resolveConnector(request, { id, stored: null }));
+    },
+    createOrReplace: async (id, request, cloneFrom) => {
+      const replaced = stored.get(id)?.record.connector ?? null;
+      put(resolveConnector(request, { id, stored: cloneFrom === null ? replaced : configOf(cloneFrom) }));
+      return replaced ? "replaced" : "created";
+    },
+    patch: async (id, patch) => put(patchConnector(find(stored, id).record.connector, patch)),
+    command: async (id, command) => {
+      const found = find(stored, id);
+      if (command === "Delete" || command === "ForceDelete") stored.delete(id);
+      else if (command === "Stop")
+        found.record.status = { state: { shutdown: {} }, status: { complete: {} } };
+      else put(found.record.connector);
+    },
+    history: async (id) => find(stored, id).history,
+    preview: async (request, fillFrom) =>
+      resolveConnector(request, { id: request.id, stored: configOf(fillFrom) }),
+  };
+}
+
+function taskService(stored: Map<string, Stored>): TaskService {
+  function move(connectorId: string, taskId: string, change: (task: Task) => Task): Task {
+    const { tasks } = find(stored, connectorId);
+    const index = tasks.findIndex(({ id }) => id === taskId);
+    const task = tasks[index];
+    if (!task) throw new MillraceError("task_not_found", "There is no task of this id.");
+    const changed = change(task);
+    tasks[index] = changed;
+    return changed;
+  }
+
+  return {
+    list: async (connectorId) => find(stored, connectorId).tasks.toReversed().slice(0, 100),
+    get: async (connectorId, taskId) => move(connectorId, taskId, (task) => task),
+    create: async (connectorId, request) => {
+      const { record, tasks } = find(stored, connectorId);
+      const spec = completeTaskSpec(request, record.connector);
+      const same = tasks.find((task) => isUnfinished(task) && isSameSpec(task.spec, spec));
+      if (same) return same;
+      const task = newTask(Bun.randomUUIDv7(), spec, now());
+      tasks.push(task);
+      return task;
+    },
+    cancel: async (connectorId, taskId) => move(connectorId, taskId, cancelTask),
+    retry: async (connectorId, taskId) => move(connectorId, taskId, retryTask),
+  };
+}
+
+function inspectionService(
+  stored: Map<string, Stored>,
+  inspected: { kind: string; config: unknown }[],
+  catalog: () => Promise<Catalog>,
+): InspectionService {
+  const configOf = (id: string | null) => (id === null ? null : find(stored, id).record.connector);
+  return {
+    sourceCatalog: async (source, fillFrom) => {
+      inspected.push({ kind: "catalog", config: resolveSource(source, configOf(fillFrom)) });
+      return catalog();
+    },
+    validateSource: async (source, fillFrom) => {
+      inspected.push({ kind: "source", config: resolveSource(source, configOf(fillFrom)) });
+      return [{ start: {} }, { success: {} }];
+    },
+    validateSink: async (sink, fillFrom) => {
+      inspected.push({ kind: "sink", config: resolveSink(sink, configOf(fillFrom)) });
+      return [{ start: {} }, { failed: { reason: "The sink cannot be reached." } }];
+    },
+  };
+}
