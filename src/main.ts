@@ -1,0 +1,104 @@
+// The command line: what each command is called and takes. What the commands do stands elsewhere.
+
+import { Command } from "commander";
+import manifest from "../package.json";
+import { defaults, environmentHelp, logLevels, readSettings, type ServeFlags } from "./config.ts";
+import { toMillraceError } from "./errors/millrace-error.ts";
+import { createLog } from "./log.ts";
+import { serveUntilStopped } from "./serve-until-stopped.ts";
+
+const { version } = manifest;
+
+const program = new Command("millrace")
+  .description(
+    "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint, exactly once.",
+  )
+  .helpCommand(false)
+  .showHelpAfterError("Try: millrace --help")
+  .addHelpText(
+    "after",
+    `
+A first look:
+  millrace demo                 the whole of it, on a Postgres of its own
+  millrace serve                the service; then open http://127.0.0.1:3000/swagger
+
+A first connector, from one Postgres to another:
+  curl http://127.0.0.1:3000/api/v1/connectors/orders -H 'content-type: application/json' -d '{
+    "id": "orders",
+    "source": {"postgres": {
+      "connection": {"host": "db1", "user": "app", "password": "…", "database": "shop"},
+      "replication_type": {"logical_replication": {}}}},
+    "sink": {"postgres": {
+      "connection": {"host": "db2", "user": "app", "password": "…", "database": "copy"}}}}'
+  curl http://127.0.0.1:3000/api/v1/connectors/orders
+
+millrace <command> --help tells more.`,
+  );
+
+program
+  .command("serve")
+  .description("Runs the service: the REST API, and every connector that is stored and not stopped.")
+  .option("--host <address>", `address to listen on (default ${defaults.host})`)
+  .option("--port <number>", `port to listen on; 0: any free one (default ${defaults.port})`)
+  .option("--data-dir <directory>", `where the state and the key file are kept (default ${defaults.dataDir})`)
+  .option("--log-level <level>", `one of ${logLevels.join(", ")} (default ${defaults.logLevel})`)
+  .addHelpText("after", environmentText())
+  .action(serve);
+
+program
+  .command("demo")
+  .description("Shows and proves the main job on real Postgres servers that it starts and takes down again.")
+  .option("--once", "end after the proof, with exit code 0 only if everything was equal")
+  .addHelpText(
+    "after",
+    `
+It starts a Postgres 17 in a temporary directory and the service beside it, makes two connectors through
+the API, loads and changes tables, and compares source and sinks value by value. Ctrl-C ends it.
+The Postgres programs come with this project's packages; elsewhere set MILLRACE_POSTGRES_BIN to the
+directory that holds postgres and initdb.`,
+  )
+  .action(demo);
+
+program
+  .command("version")
+  .description("Prints the version.")
+  .action(() => console.log(`millrace ${version}`));
+
+await program.parseAsync();
+
+async function serve(flags: ServeFlags): Promise<void> {
+  try {
+    const settings = readSettings(flags, process.env);
+    const readable = process.stdout.isTTY === true;
+    const log = createLog({
+      level: settings.logLevel,
+      readable,
+      write: (line) => process.stdout.write(line),
+    });
+    process.exitCode = await serveUntilStopped(settings, log, version);
+  } catch (error) {
+    const { code, message } = toMillraceError(error);
+    console.error(`millrace serve: ${message} (${code})`);
+    process.exitCode = 1;
+  }
+  // Whatever a library still holds open must not keep a stopped service alive.
+  process.exit();
+}
+
+async function demo(flags: { once?: boolean }): Promise<void> {
+  const { runDemo } = await import("./demo/demo.ts");
+  process.exit(await runDemo({ once: flags.once === true }));
+}
+
+function environmentText(): string {
+  const lines = environmentHelp.map(({ variable, meaning }) => `  ${variable}\n      ${meaning}`);
+  return `
+Environment (flags win over it; secrets have no flag, because others can see a process's arguments):
+${lines.join("\n")}
+
+Examples:
+  millrace serve --data-dir /var/lib/millrace
+  DATABASE_URL=postgres://millrace@db/state millrace serve --host 0.0.0.0   (with MILLRACE_API_TOKEN set)
+
+Ctrl-C or SIGTERM stops it in order within 10 s; connectors go on where they stopped at the next start.`;
+}

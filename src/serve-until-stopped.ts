@@ -1,0 +1,43 @@
+// The service as a process: from its start to a signal, a lost state, or a fault that nobody caught.
+
+import type { Settings } from "./config.ts";
+import type { Log } from "./log.ts";
+import { startService } from "./serve.ts";
+
+/** The bound on a stop in order. What is still in flight then comes again after the next start. */
+const stopMs = 9_500;
+
+/** Resolves with the exit code when the service has stopped. Throws when it cannot start. */
+export async function serveUntilStopped(settings: Settings, log: Log, version: string): Promise<number> {
+  const end = Promise.withResolvers<number>();
+  const stopBySignal = (signal: NodeJS.Signals) => {
+    log.info({ signal }, "stopping");
+    end.resolve(0);
+  };
+  process.on("SIGINT", stopBySignal).on("SIGTERM", stopBySignal);
+  // A promise that nobody waits for concerns nobody else. Behind an exception that nobody caught, what is in memory
+  // cannot be trusted; what is durable can.
+  process.on("unhandledRejection", (error) => log.error({ error }, "a failure that nobody waited for"));
+  process.on("uncaughtException", (error) => {
+    log.error({ error }, "stopping: a fault that nobody caught");
+    end.resolve(1);
+  });
+
+  const service = await startService(settings, log, version);
+  service.lost.addEventListener("abort", () => {
+    log.error({ error: service.lost.reason }, "stopping: the state may be another service's now");
+    end.resolve(1);
+  });
+  const state = settings.databaseUrl === null ? settings.dataDirectory : "DATABASE_URL";
+  log.info({ version, url: service.url, docs: `${service.url}/swagger`, state }, "millrace is ready");
+
+  const code = await end.promise;
+  const timer = setTimeout(() => {
+    log.warn("the stop took too long and is cut short; nothing is lost by it");
+    process.exit(1);
+  }, stopMs);
+  await service[Symbol.asyncDispose]();
+  clearTimeout(timer);
+  log.info("stopped");
+  return code;
+}

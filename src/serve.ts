@@ -1,0 +1,131 @@
+// The service put together: state, runtime and HTTP, started in order and stopped in the opposite one.
+
+import { randomBytes } from "node:crypto";
+import type { Fault } from "./api/error-handling.ts";
+import type { Services } from "./api/services.ts";
+import { createApp } from "./app.ts";
+import type { Settings } from "./config.ts";
+import { MillraceError } from "./errors/millrace-error.ts";
+import type { Log } from "./log.ts";
+import { ConnectorRun } from "./runtime/connector-run.ts";
+import { StoredConnectorService } from "./runtime/connector-service.ts";
+import { LiveHealthService } from "./runtime/health-service.ts";
+import { LiveInspectionService } from "./runtime/inspection-service.ts";
+import { PrometheusMetricsService } from "./runtime/metrics-service.ts";
+import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
+import { StatusBoard } from "./runtime/status-board.ts";
+import { Supervisor } from "./runtime/supervisor.ts";
+import { StoredTaskService } from "./runtime/task-service.ts";
+import { validateSink } from "./sink/registry.ts";
+import { dropSourceObjects, readSourceCatalog, validateSource } from "./source/registry.ts";
+import { openState, type State } from "./state/open-state.ts";
+
+export interface RunningService extends AsyncDisposable {
+  /** Where it listens, as a client would write it. */
+  readonly url: string;
+  /** Aborted with the reason when the service may not go on: another one works on its state. */
+  readonly lost: AbortSignal;
+}
+
+/** A request may wait for a validation, which takes up to a minute. */
+const idleTimeoutSeconds = 90;
+
+/** Throws `invalid_setting`, `encryption_key_mismatch` or `state_unavailable` when it cannot start. */
+export async function startService(settings: Settings, log: Log, version: string): Promise<RunningService> {
+  await using starting = new AsyncDisposableStack();
+  const state = starting.use(
+    await openState({
+      databaseUrl: settings.databaseUrl,
+      dataDirectory: settings.dataDirectory,
+      encryptionKey: settings.encryptionKey,
+    }),
+  );
+  const now = () => new Date();
+  const board = new StatusBoard(state.history, log, now);
+  const supervisor = starting.use(
+    new Supervisor({
+      ...{ state, board, log, dropSourceObjects },
+      startRun: (request, events) => new ConnectorRun(request, events),
+      ...{ nowMs: Date.now, random: Math.random, sleep },
+    }),
+  );
+  const stopping = new AbortController();
+  starting.defer(() => stopping.abort());
+  const services = createServices({ state, board, supervisor, now, version, stopping: stopping.signal });
+  const app = createApp({
+    ...{ services, version, authentication: settings.authentication },
+    reportFault: (fault) => reportFault(log, fault),
+  });
+  const server = listen(app, settings);
+  starting.defer(async () => {
+    await app.stop(true);
+  });
+  await supervisor.start();
+  const owned = starting.move();
+  return {
+    url: urlOf(settings.host, server.port),
+    lost: state.lost,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+interface ServiceParts {
+  readonly state: State;
+  readonly board: StatusBoard;
+  readonly supervisor: Supervisor;
+  readonly now: () => Date;
+  readonly version: string;
+  readonly stopping: AbortSignal;
+}
+
+function createServices(parts: ServiceParts): Services {
+  const { state, board, supervisor } = parts;
+  const newId = () => Bun.randomUUIDv7();
+  const metrics = new PrometheusMetricsService(parts);
+  board.listener = metrics;
+  return {
+    connectors: new StoredConnectorService({ ...parts, newRunId: newId, randomBytes }),
+    tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
+    inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
+    health: new LiveHealthService(state, parts.stopping),
+    snapshots: new LiveSnapshotService(board, supervisor),
+    metrics,
+  };
+}
+
+function listen(app: ReturnType<typeof createApp>, { host, port }: Settings) {
+  try {
+    app.listen({ hostname: host, port, idleTimeout: idleTimeoutSeconds, reusePort: false });
+  } catch (error) {
+    const code = (error as { code?: unknown }).code;
+    const reason = code === "EADDRINUSE" ? "something listens there already" : String(error);
+    throw new MillraceError("invalid_setting", `Cannot listen on ${urlOf(host, port)}: ${reason}.`);
+  }
+  if (!app.server) throw new MillraceError("internal", "The HTTP server did not start.");
+  return app.server;
+}
+
+function urlOf(host: string, port: number | undefined): string {
+  return `http://${host.includes(":") ? `[${host.replace(/^\[|\]$/g, "")}]` : host}:${port}`;
+}
+
+/** The details go to the log, under the id that the client is told. */
+function reportFault(log: Log, { error, method, path }: Fault): string {
+  const id = Bun.randomUUIDv7();
+  log.error({ id, method, path, error }, "a request failed by a fault of ours");
+  return id;
+}
+
+/** Ends early, without an error, when the signal does. */
+async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise<void>((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    signal.addEventListener("abort", finish);
+  });
+}
