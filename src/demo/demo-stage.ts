@@ -25,6 +25,10 @@ export interface StageOptions {
   readonly signal: AbortSignal;
   /** Told of each step that is done. */
   readonly announce: (step: string) => void;
+  /** How to run the service; left out: this very program. */
+  readonly command?: readonly string[];
+  /** Added to the service's environment. */
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 export class DemoStage implements AsyncDisposable {
@@ -38,7 +42,8 @@ export class DemoStage implements AsyncDisposable {
   ) {}
 
   /** Sets everything up but the connectors. What was set up is taken down again when a step fails. */
-  static async setUp({ scale, signal, announce }: StageOptions): Promise<DemoStage> {
+  static async setUp(options: StageOptions): Promise<DemoStage> {
+    const { scale, signal, announce } = options;
     await using building = new AsyncDisposableStack();
     const server = building.use(await PostgresServer.start());
     signal.throwIfAborted();
@@ -49,7 +54,7 @@ export class DemoStage implements AsyncDisposable {
     announce(`Webhook receiver on ${receiver.url}`);
     const directory = await mkdtemp(join(tmpdir(), "millrace-demo-"));
     building.defer(() => rm(directory, { recursive: true, force: true }));
-    const service = building.use(await startService(directory));
+    const service = building.use(await startService(directory, options));
     announce(`Service on ${service.url}, its state in a directory of its own`);
     signal.throwIfAborted();
     const api = new ApiClient(service.url);
@@ -109,11 +114,11 @@ async function fillShop(server: PostgresServer, scale: number): Promise<number> 
   return await createShop(client, scale);
 }
 
-async function startService(directory: string): Promise<ServiceProcess> {
+async function startService(directory: string, options: StageOptions): Promise<ServiceProcess> {
   return await ServiceProcess.start({
-    command: ownCommand(),
+    command: options.command ?? ownCommand(),
     dataDirectory: join(directory, "data"),
     workingDirectory: directory,
-    environment: { MILLRACE_LOG_LEVEL: "warn" },
+    environment: { MILLRACE_LOG_LEVEL: "warn", ...options.environment },
   });
 }

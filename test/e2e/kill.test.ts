@@ -1,0 +1,71 @@
+// Whatever moment the service dies at, nothing is lost, and the Postgres sink has nothing twice.
+
+import { afterEach, describe, test } from "bun:test";
+import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { expectEqualSinks } from "../support/equal-sinks.ts";
+import { loadInBackground } from "../support/load-in-background.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let stage: DemoStage | null = null;
+
+afterEach(async () => {
+  await stage?.[Symbol.asyncDispose]();
+  stage = null;
+});
+
+async function setUp(scale: number): Promise<DemoStage> {
+  const command = [await compiledBinary()];
+  const signal = AbortSignal.timeout(60_000);
+  stage = await DemoStage.setUp({ scale, signal, announce: () => {}, command });
+  return stage;
+}
+
+function untilStreaming(on: DemoStage): Promise<true> {
+  return waitFor(
+    "both connectors stream",
+    async () => {
+      const all = await Promise.all(connectorIds.map((id) => on.api.connector(id)));
+      return all.every(({ status }) => status.state.realtime !== undefined);
+    },
+    { timeoutMs: 60_000 },
+  );
+}
+
+/** Some milliseconds between the two, at random: the moment is the point of the test. */
+const sometime = (fromMs: number, toMs: number) => Bun.sleep(fromMs + Math.random() * (toMs - fromMs));
+
+describe("kill -9", () => {
+  test("20 times at random moments under write load", async () => {
+    const on = await setUp(0.1);
+    await on.createConnectors();
+    await untilStreaming(on);
+    {
+      await using _load = await loadInBackground(on, 5);
+      for (let kill = 1; kill <= 20; kill += 1) {
+        await sometime(0, 1_500);
+        await on.service.kill();
+        // Every fourth start is itself interrupted at some moment; the others reach their work.
+        if (kill % 4 === 0) on.service.spawn();
+        else await on.service.launch();
+      }
+      await on.service.untilReady();
+    }
+    await expectEqualSinks(on);
+  }, 300_000);
+
+  test("during the initial copy", async () => {
+    const on = await setUp(0.6);
+    {
+      await using _load = await loadInBackground(on, 20);
+      await on.createConnectors();
+      for (let kill = 1; kill <= 6; kill += 1) {
+        await sometime(20, 600);
+        await on.service.kill();
+        await on.service.launch();
+      }
+      await untilStreaming(on);
+    }
+    await expectEqualSinks(on);
+  }, 300_000);
+});

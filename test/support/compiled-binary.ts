@@ -1,0 +1,36 @@
+// The compiled program, built once: again only when a source is newer than it.
+
+import { existsSync, statSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { join, resolve } from "node:path";
+
+const root = resolve(import.meta.dirname, "..", "..");
+const binary = join(root, "dist", "millrace");
+const inputs = ["src", "drizzle", "scripts", "package.json", "bun.lock"];
+
+/** Path of `dist/millrace`, which is as new as the sources. Building takes some seconds. */
+export async function compiledBinary(): Promise<string> {
+  if (existsSync(binary) && statSync(binary).mtimeMs > (await newestInputMs())) return binary;
+  const build = Bun.spawn([process.execPath, "scripts/build.ts"], {
+    cwd: root,
+    stdout: "pipe",
+    stderr: "pipe",
+  });
+  const [code, output, errors] = await Promise.all([
+    build.exited,
+    new Response(build.stdout).text(),
+    new Response(build.stderr).text(),
+  ]);
+  if (code !== 0) throw new Error(`the build ended with ${code}:\n${output}${errors}`);
+  return binary;
+}
+
+async function newestInputMs(): Promise<number> {
+  let newest = 0;
+  for (const input of inputs) {
+    const path = join(root, input);
+    const files = statSync(path).isDirectory() ? await readdir(path, { recursive: true }) : [""];
+    for (const file of files) newest = Math.max(newest, statSync(join(path, file)).mtimeMs);
+  }
+  return newest;
+}

@@ -1,0 +1,110 @@
+// A TCP proxy that misbehaves when told to: it cuts connections, lets them stall, or refuses new ones.
+
+import { connect, createServer, type Server, type Socket } from "node:net";
+import { freePort } from "../../src/demo/free-port.ts";
+
+interface Pair {
+  readonly client: Socket;
+  readonly upstream: Socket;
+}
+
+export class TcpProxy implements AsyncDisposable {
+  readonly host = "127.0.0.1";
+  readonly #pairs = new Set<Pair>();
+  #stalled = false;
+  #refusing = false;
+  #accepted = 0;
+
+  private constructor(
+    private readonly server: Server,
+    readonly port: number,
+    private readonly targetPort: number,
+  ) {
+    server.on("connection", (client) => this.#accept(client));
+  }
+
+  /** Forwards to a port on loopback. */
+  static async start(targetPort: number): Promise<TcpProxy> {
+    const port = await freePort();
+    const server = createServer({ allowHalfOpen: true });
+    await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+    return new TcpProxy(server, port, targetPort);
+  }
+
+  /** Connections that were accepted so far. */
+  get accepted(): number {
+    return this.#accepted;
+  }
+
+  get open(): number {
+    return this.#pairs.size;
+  }
+
+  /** Breaks every connection, as a network does that goes away: with a reset, in the middle of whatever is sent. */
+  cut(): void {
+    for (const pair of [...this.#pairs]) this.#close(pair);
+  }
+
+  /** Nothing passes any more, in either direction; connections stay open. */
+  stall(): void {
+    this.#stalled = true;
+    for (const { client, upstream } of this.#pairs) {
+      client.pause();
+      upstream.pause();
+    }
+  }
+
+  resume(): void {
+    this.#stalled = false;
+    for (const { client, upstream } of this.#pairs) {
+      client.resume();
+      upstream.resume();
+    }
+  }
+
+  /** New connections are closed at once. */
+  refuse(refusing: boolean): void {
+    this.#refusing = refusing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.cut();
+    await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  #accept(client: Socket): void {
+    client.on("error", () => {});
+    if (this.#refusing) {
+      client.resetAndDestroy();
+      return;
+    }
+    this.#accepted += 1;
+    const upstream = connect(this.targetPort, "127.0.0.1");
+    const pair = { client, upstream };
+    this.#pairs.add(pair);
+    this.#forward(client, upstream, pair);
+    this.#forward(upstream, client, pair);
+    if (this.#stalled) {
+      client.pause();
+      upstream.pause();
+    }
+  }
+
+  #forward(from: Socket, to: Socket, pair: Pair): void {
+    from.on("data", (chunk) => {
+      if (!to.write(chunk)) from.pause();
+    });
+    to.on("drain", () => {
+      if (!this.#stalled) from.resume();
+    });
+    from.on("error", () => this.#close(pair));
+    from.on("close", () => this.#close(pair));
+    from.on("end", () => to.end());
+  }
+
+  #close(pair: Pair): void {
+    this.#pairs.delete(pair);
+    pair.client.resetAndDestroy();
+    pair.upstream.resetAndDestroy();
+  }
+}
