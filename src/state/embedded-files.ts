@@ -13,11 +13,17 @@ export function migrationsDirectory(): string {
 
 /** The prepared PGlite directory that the build embeds, or null in the sources. */
 export function embeddedPreparedArchive(): string | null {
-  return firstExisting([join(import.meta.dir, preparedArchivePath)]);
+  return firstExisting([join(import.meta.dir, preparedArchiveName)]);
 }
 
-/** Its path under the project's root at build time, and under the binary's root afterwards. */
-export const preparedArchivePath = "dist/prepared/pglite.tar.gz";
+/** A single file is embedded at the binary's root, under its own name. */
+export const preparedArchiveName = "pglite-prepared.tar.gz";
+
+/** Where the sources keep what is made once from them; null outside a checkout with its packages installed. */
+export function sourceCacheDirectory(): string | null {
+  const packages = join(sourceRoot, "node_modules");
+  return sourceRoot !== "/" && existsSync(packages) ? join(packages, ".cache", "millrace") : null;
+}
 
 function firstExisting(paths: readonly string[]): string | null {
   return paths.find((path) => existsSync(path)) ?? null;

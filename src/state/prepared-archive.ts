@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
 import pgliteManifest from "../../node_modules/@electric-sql/pglite/package.json";
-import { embeddedPreparedArchive, migrationsDirectory } from "./embedded-files.ts";
+import { embeddedPreparedArchive, migrationsDirectory, sourceCacheDirectory } from "./embedded-files.ts";
 import { migrate } from "./migrations.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
 import * as schema from "./schema.ts";
@@ -15,9 +15,13 @@ import * as schema from "./schema.ts";
 /** The small WAL segments keep the directory small. */
 const initdbParameters = ["--wal-segsize=1"];
 
-/** Unpacks the prepared directory to `directory`, which must not exist: whole or not at all. */
+/**
+ * Unpacks the prepared directory to `directory`, which must not exist: whole or not at all. Does nothing where there
+ * is no archive and no place to keep one: PGlite then makes the directory itself.
+ */
 export async function unpackPrepared(directory: string): Promise<void> {
   const archive = embeddedPreparedArchive() ?? (await cachedArchive());
+  if (archive === null) return;
   const draft = `${directory}.unpacking`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(draft, { recursive: true, mode: 0o700 });
@@ -45,14 +49,15 @@ export async function prepareArchive(path: string): Promise<void> {
 }
 
 /** The sources' own copy, named for all that it depends on. */
-async function cachedArchive(): Promise<string> {
+async function cachedArchive(): Promise<string | null> {
+  const cache = sourceCacheDirectory();
+  if (cache === null) return null;
   const hash = new Bun.CryptoHasher("sha256").update(`${pgliteManifest.version} ${initdbParameters}`);
   const migrations = migrationsDirectory();
   for (const name of (await readdir(migrations)).filter((file) => file.endsWith(".sql")).sort()) {
     hash.update(name).update(await Bun.file(join(migrations, name)).bytes());
   }
-  const name = `pglite-${hash.digest("hex").slice(0, 16)}.tar.gz`;
-  const path = join(import.meta.dir, "..", "..", "node_modules", ".cache", "millrace", name);
+  const path = join(cache, `pglite-${hash.digest("hex").slice(0, 16)}.tar.gz`);
   if (!(await Bun.file(path).exists())) await prepareArchive(path);
   return path;
 }
