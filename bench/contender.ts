@@ -1,0 +1,18 @@
+// What a benchmark asks of each system that it measures.
+
+import type { Usage } from "./process-usage.ts";
+
+export interface Contender extends AsyncDisposable {
+  readonly name: string;
+  /** Begins replication of the source as it is now, and resolves when the initial copy is at the sink. */
+  begin(): Promise<void>;
+  /** Replication stands still; the source keeps what is written. */
+  pause(): Promise<void>;
+  resume(): Promise<void>;
+  /** Resolves when the row of `bench_marker` is at the sink. */
+  untilMarked(marker: number): Promise<void>;
+  /** Ends replication and leaves nothing at the source. */
+  end(): Promise<void>;
+  /** Of the process that replicates, since the last call; null where it cannot be told. */
+  usage(): Usage | null;
+}

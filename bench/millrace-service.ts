@@ -1,0 +1,116 @@
+// millrace as its users run it: the service in a process of its own, driven through its API, to a Postgres sink or to
+// a webhook.
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiClient, type JsonBody } from "../src/demo/api-client.ts";
+import { pollUntil } from "../src/demo/poll-until.ts";
+import { ServiceProcess } from "../src/demo/service-process.ts";
+import { type BenchServers, database } from "./bench-servers.ts";
+import type { Contender } from "./contender.ts";
+import { readUsage, resetPeak, type Usage } from "./process-usage.ts";
+
+const poll = { timeoutMs: 600_000, intervalMs: 5 };
+const connectorId = "bench";
+
+/** Where it replicates to. */
+export interface Target extends AsyncDisposable {
+  readonly name: string;
+  readonly sink: JsonBody;
+  isMarked(marker: number): Promise<boolean>;
+}
+
+export class MillraceService implements Contender {
+  #cpuBefore = 0;
+
+  private constructor(
+    private readonly servers: BenchServers,
+    private readonly target: Target,
+    private readonly service: ServiceProcess,
+    private readonly directory: string,
+    private readonly api: ApiClient,
+  ) {}
+
+  static async start(
+    servers: BenchServers,
+    target: Target,
+    command: readonly string[],
+  ): Promise<MillraceService> {
+    const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
+    const environment = { MILLRACE_LOG_LEVEL: "warn" };
+    const service = await ServiceProcess.start({ command, dataDirectory: directory, environment });
+    return new MillraceService(servers, target, service, directory, new ApiClient(service.url));
+  }
+
+  get name(): string {
+    return this.target.name;
+  }
+
+  async begin(): Promise<void> {
+    const connection = this.servers.source.connection(database);
+    const replication = { logical_replication: {} };
+    await this.api.createConnector(connectorId, {
+      source: { postgres: { connection, replication_type: replication } },
+      sink: this.target.sink,
+    });
+    await pollUntil("the tables are copied", () => this.#streams(), poll);
+  }
+
+  async pause(): Promise<void> {
+    await this.api.command(connectorId, "Stop");
+    await pollUntil(
+      "the run is over",
+      async () => {
+        const rows = await this.servers.source.query("select from pg_replication_slots where active");
+        return rows.length === 0;
+      },
+      poll,
+    );
+  }
+
+  async resume(): Promise<void> {
+    await this.api.command(connectorId, "Start");
+  }
+
+  async untilMarked(marker: number): Promise<void> {
+    const check = async () => {
+      await this.#throwIfFailed();
+      return false;
+    };
+    await pollUntil("the marker arrived", async () => (await this.target.isMarked(marker)) || check(), poll);
+  }
+
+  async end(): Promise<void> {
+    await this.api.deleteConnector(connectorId);
+    await pollUntil("the connector is gone", async () => !(await this.api.exists(connectorId)), poll);
+  }
+
+  usage(): Usage | null {
+    const pid = this.service.pid;
+    const now = pid === undefined ? null : readUsage(pid);
+    if (pid === undefined || now === null) return null;
+    const since = now.cpuSeconds - this.#cpuBefore;
+    this.#cpuBefore = now.cpuSeconds;
+    resetPeak(pid);
+    return { cpuSeconds: since, peakBytes: now.peakBytes };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service.stop();
+    await this.target[Symbol.asyncDispose]();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  async #streams(): Promise<boolean> {
+    const status = await this.#throwIfFailed();
+    return status.state.realtime !== undefined;
+  }
+
+  async #throwIfFailed() {
+    const { status } = await this.api.connector(connectorId);
+    if (status.status.failed)
+      throw new Error(`${this.name}: ${status.status.failed.reason}\n${this.service.log}`);
+    return status;
+  }
+}
