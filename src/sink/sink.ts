@@ -21,8 +21,14 @@ export interface Sink extends AsyncDisposable {
   /** Makes durable where the stream begins. Called once in a connector's life, before any row. */
   begin(checkpoint: Checkpoint): Promise<void>;
 
-  /** Makes the tables ready and tells in which form the sink wants the stream. */
-  prepare(tables: readonly TableShape[]): Promise<TupleForm>;
+  /**
+   * Forgets checkpoint and copies: the connector begins anew. What it has delivered stays, until the next initial copy
+   * of its table takes its place, where the sink can remove rows.
+   */
+  forget(): Promise<void>;
+
+  /** Looks at the tables and tells which of the forms the sink wants the stream in. */
+  prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<TupleForm>;
 
   /** In which form it wants a copy of this table. */
   copyForm(table: TableShape): TupleForm;

@@ -1,0 +1,86 @@
+// Counts what a run does, and reports it about twice a second while something moves.
+
+import type { Checkpoint } from "../change/checkpoint.ts";
+import { formatLsn, type Lsn } from "../change/lsn.ts";
+import type { Progress } from "./run-reporter.ts";
+
+const reportEveryMs = 500;
+
+export class ProgressMeter implements Disposable {
+  readonly progress: Progress = {
+    rowsIn: 0,
+    rowsDurable: 0,
+    bytesDurable: 0,
+    snapshot: { tables: 0, tablesDone: 0, rows: 0, bytes: 0, estimatedRows: 0 },
+    lagBytes: 0,
+    latencyMs: null,
+    resumeLsn: null,
+  };
+  /** Commit times of what was written and is not yet durable, in rising order. */
+  readonly #inFlight: { readonly resumeLsn: Lsn; readonly commitTimeUs: bigint }[] = [];
+  readonly #copying = new Map<string, { rows: number; bytes: number }>();
+  #copied = { rows: 0, bytes: 0 };
+  #last = "";
+  readonly #timer: ReturnType<typeof setInterval>;
+
+  constructor(
+    private readonly report: (progress: Progress) => void,
+    private readonly lagBytes: () => number,
+    private readonly nowMs: () => number = Date.now,
+  ) {
+    this.#timer = setInterval(() => this.flush(), reportEveryMs);
+  }
+
+  wrote(rows: number, resumeLsn: Lsn, commitTimeUs: bigint | null): void {
+    this.progress.rowsIn += rows;
+    if (commitTimeUs !== null) this.#inFlight.push({ resumeLsn, commitTimeUs });
+  }
+
+  durable(checkpoint: Checkpoint, rows: number, bytes: number): void {
+    this.progress.rowsDurable += rows;
+    this.progress.bytesDurable += bytes;
+    this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
+    let done: bigint | null = null;
+    while (this.#inFlight[0] && this.#inFlight[0].resumeLsn <= checkpoint.resumeLsn) {
+      done = this.#inFlight.shift()?.commitTimeUs ?? null;
+    }
+    if (done !== null) this.progress.latencyMs = Math.max(0, this.nowMs() - Number(done / 1000n));
+  }
+
+  /** A table's copy is so far. */
+  copying(table: string, rows: number, bytes: number): void {
+    this.#copying.set(table, { rows, bytes });
+    this.#sumCopies();
+  }
+
+  copied(table: string): void {
+    const { rows, bytes } = this.#copying.get(table) ?? { rows: 0, bytes: 0 };
+    this.#copying.delete(table);
+    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
+    this.progress.snapshot.tablesDone++;
+    this.#sumCopies();
+  }
+
+  flush(): void {
+    this.progress.lagBytes = this.lagBytes();
+    const text = JSON.stringify(this.progress);
+    if (text === this.#last) return;
+    this.#last = text;
+    this.report(structuredClone(this.progress));
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+    this.flush();
+  }
+
+  #sumCopies(): void {
+    const { snapshot } = this.progress;
+    snapshot.rows = this.#copied.rows;
+    snapshot.bytes = this.#copied.bytes;
+    for (const { rows, bytes } of this.#copying.values()) {
+      snapshot.rows += rows;
+      snapshot.bytes += bytes;
+    }
+  }
+}

@@ -1,0 +1,57 @@
+// What a run tells while it goes on, and what it asks for. Whoever runs the pipeline decides where it goes.
+
+import type { SnapshotSpec } from "../connector/task.ts";
+import type { MillraceError } from "../errors/millrace-error.ts";
+
+/** Where a run stands, for people. */
+export type Phase =
+  | { readonly name: "initialize"; readonly step: string }
+  | { readonly name: "snapshot"; readonly table: string }
+  | { readonly name: "realtime" };
+
+export type PhaseHealth =
+  | { readonly kind: "start" | "heartbeat" | "complete" }
+  | { readonly kind: "warning"; readonly reason: string }
+  | { readonly kind: "retry"; readonly attempt: number; readonly reason: string };
+
+/** Counters since the run began, and gauges of now. */
+export interface Progress {
+  rowsIn: number;
+  rowsDurable: number;
+  bytesDurable: number;
+  readonly snapshot: {
+    tables: number;
+    tablesDone: number;
+    rows: number;
+    bytes: number;
+    estimatedRows: number;
+  };
+  lagBytes: number;
+  /** From commit at the source to durable at the sink, of the last change; null before one. */
+  latencyMs: number | null;
+  resumeLsn: string | null;
+}
+
+export interface RunReporter {
+  phase(phase: Phase, health: PhaseHealth): void;
+  /** Slot and checkpoint exist. Nothing is delivered before it returns. */
+  initialized(): Promise<void>;
+  progress(progress: Progress): void;
+}
+
+/** A snapshot task that waits for the run. */
+export interface OfferedTask {
+  readonly spec: SnapshotSpec;
+  /** Takes the task over; false when it is gone, by cancellation. */
+  claim(): Promise<boolean>;
+  progress(rows: number, bytes: number, estimatedRows: number): void;
+  done(): void;
+  failed(error: MillraceError): void;
+}
+
+export interface TaskInbox {
+  /** The next task; null when there is none. */
+  take(): OfferedTask | null;
+  /** Resolves when `take` may give one. */
+  arrival(): Promise<void>;
+}

@@ -1,0 +1,118 @@
+// Thread entry: the replication of one connector. Wires source, pipeline and sink to the main thread, which keeps the state;
+// everything else is in those folders.
+
+import type { TupleForm } from "./change/change-batch.ts";
+import { slotName } from "./connector/connector-id.ts";
+import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
+import { runPipeline } from "./pipeline/run-pipeline.ts";
+import { TaskQueue } from "./pipeline/task-queue.ts";
+import { MainThread } from "./runtime/main-thread.ts";
+import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/messages.ts";
+import { offeredTask, wireError, workerReporter } from "./runtime/worker-reporter.ts";
+import { createSink } from "./sink/registry.ts";
+import type { CheckpointStore } from "./sink/sink.ts";
+import { createSource } from "./source/registry.ts";
+
+declare const self: Worker;
+
+/** How long the batch in hand may take once the run is told to stop. */
+const stopGraceMs = 5_000;
+const defaultParallelCopies = 4;
+
+const main = new MainThread<FromReplicationWorker>((message) => self.postMessage(message));
+const tasks = new TaskQueue();
+const stop = new AbortController();
+const abort = new AbortController();
+
+const checkpoints: CheckpointStore = {
+  load: () => main.ask({ type: "store.load" }),
+  save: async (record) => {
+    await main.ask({ type: "store.save", record });
+  },
+};
+
+async function run(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
+  let forms: readonly TupleForm[] = ["binary", "text"];
+  let { initialized } = start;
+  const reporter = workerReporter(main, slotName(start.connector.id));
+  while (true) {
+    try {
+      await attempt(start, initialized, forms, {
+        ...reporter,
+        async initialized() {
+          await reporter.initialized();
+          initialized = true;
+        },
+      });
+      return;
+    } catch (error) {
+      // A relation came whose values cannot travel as binary: once more from the checkpoint, as text.
+      if (toMillraceError(error).code !== "stream_form_changed" || forms.length === 1) throw error;
+      forms = ["text"];
+    }
+  }
+}
+
+async function attempt(
+  { connector, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
+  initialized: boolean,
+  forms: readonly TupleForm[],
+  reporter: ReturnType<typeof workerReporter>,
+): Promise<void> {
+  const source = connector.source.postgres;
+  const isParallel = source?.parallel_snapshots_enabled ?? true;
+  await runPipeline({
+    initialized,
+    forms,
+    skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
+    parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
+    makeSource: (warning) => createSource(connector, { signal: abort.signal, events: { warning } }),
+    makeSink: (events) =>
+      createSink(
+        connector,
+        { connectorId: connector.id, signal: abort.signal, checkpoints, events },
+        webhook,
+      ),
+    reporter,
+    tasks,
+    stop: stop.signal,
+    abort: abort.signal,
+  });
+}
+
+async function live(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
+  try {
+    await run(start);
+    main.tell({ type: "ended", error: null });
+  } catch (error) {
+    main.tell({ type: "ended", error: stop.signal.aborted ? null : wireError(error) });
+  }
+  process.exit(0);
+}
+
+function beginStop(): void {
+  if (stop.signal.aborted) return;
+  stop.abort();
+  setTimeout(() => abort.abort(new MillraceError("internal", "The run was stopped.")), stopGraceMs);
+}
+
+self.onmessage = ({ data: message }: MessageEvent<ToReplicationWorker>) => {
+  switch (message.type) {
+    case "start":
+      void live(message);
+      break;
+    case "stop":
+      beginStop();
+      break;
+    case "task.offer":
+      tasks.offer(message.taskId, offeredTask(main, message));
+      break;
+    case "reply":
+      main.settle(message);
+      break;
+    default:
+      message satisfies never;
+  }
+};
+
+main.tell({ type: "ready" });

@@ -1,0 +1,134 @@
+// Applies a batch inside the caller's transaction: sorts its changes by table, and cuts it only where order between
+// tables or shapes matters (TRUNCATE, a new shape of a table, a change that stands alone).
+
+import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import type { Relation } from "../../change/relation.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { InsertRuns, NetChanges } from "./net-changes.ts";
+import type { PreparedTable } from "./prepared-table.ts";
+import { applySingle, isSingle } from "./single-change.ts";
+import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts";
+import { sqlName } from "./target-name.ts";
+
+type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
+
+export class BatchApplier {
+  /** By index of the relation in the batch. */
+  readonly #tables: PreparedTable[] = [];
+  readonly #pending = new Map<number, Pending>();
+  readonly #onlyInserts: readonly boolean[];
+
+  constructor(
+    private readonly session: MergeSession,
+    private readonly batch: ChangeBatch,
+    private readonly prepare: (relation: Relation) => Promise<PreparedTable>,
+  ) {
+    this.#onlyInserts = relationsWithInsertsOnly(batch);
+  }
+
+  async apply(): Promise<void> {
+    const { batch } = this;
+    for (let i = 0; i < batch.count; i++) {
+      const at = batch.relation[i]!;
+      const table = this.#tables[at] ?? (await this.#enter(at));
+      if (this.#isCopied(table, i)) continue;
+      if (batch.kind[i] === ChangeKind.truncate) {
+        await this.#flush();
+        i = await this.#truncate(i);
+      } else if (isSingle(batch, i, table) || !this.#fold(at, table, i)) {
+        await this.#flush();
+        await this.#run(table, () => applySingle(this.session, table, batch, i));
+      }
+    }
+    await this.#flush();
+  }
+
+  /** A relation's first change in the batch. What another shape of the same table left is written first. */
+  async #enter(at: number): Promise<PreparedTable> {
+    const relation = this.batch.relations[at]!;
+    const hasOtherShape = this.#tables.some((table) => table?.relation.id === relation.id);
+    if (hasOtherShape) await this.#flush();
+    const table = await this.prepare(relation);
+    this.#tables[at] = table;
+    return table;
+  }
+
+  #isCopied(table: PreparedTable, i: number): boolean {
+    const transaction = this.batch.transaction[i]!;
+    return this.batch.transactions.commitLsn[transaction]! < table.appliesFrom;
+  }
+
+  #fold(at: number, table: PreparedTable, i: number): boolean {
+    let pending = this.#pending.get(at);
+    if (!pending) {
+      const isPlain = table.key.length === 0 || this.#onlyInserts[at];
+      const rows = isPlain ? new InsertRuns() : new NetChanges(table.key, this.batch.arena);
+      pending = { table, rows };
+      this.#pending.set(at, pending);
+    }
+    const { rows } = pending;
+    if (rows instanceof NetChanges) return rows.add(this.batch, i);
+    rows.add(this.batch, i);
+    return true;
+  }
+
+  async #flush(): Promise<void> {
+    for (const { table, rows } of this.#pending.values()) {
+      await this.#run(table, () =>
+        rows instanceof NetChanges
+          ? mergeNetChanges(this.session, table, rows)
+          : insertRuns(this.session, table, rows),
+      );
+    }
+    this.#pending.clear();
+  }
+
+  /** One statement for all tables that one TRUNCATE named. Returns the index of its last change. */
+  async #truncate(first: number): Promise<number> {
+    const { batch } = this;
+    const targets: PreparedTable[] = [];
+    let last = first;
+    for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
+      const at = batch.relation[i]!;
+      const table = this.#tables[at] ?? (await this.#enter(at));
+      if (!this.#isCopied(table, i)) targets.push(table);
+      last = i;
+    }
+    const flags = batch.flags[first]!;
+    const identity = (flags & ChangeFlag.restartIdentity) !== 0 ? " restart identity" : "";
+    const cascade = (flags & ChangeFlag.cascade) !== 0 ? " cascade" : "";
+    const names = targets.map((table) => sqlName(table.target)).join(", ");
+    await this.#run(targets[0]!, () => this.session.client.query(`truncate ${names}${identity}${cascade}`));
+    return last;
+  }
+
+  async #run(table: PreparedTable, action: () => Promise<unknown>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      const described = describePostgresError(error, "sink", "sink_rejected_rows");
+      throw new MillraceError(
+        described.code,
+        `Table ${table.target.schema}.${table.target.name}: ${described.message}`,
+        { cause: error },
+      );
+    }
+  }
+}
+
+function belongsTo(batch: ChangeBatch, i: number, first: number): boolean {
+  return (
+    batch.kind[i] === ChangeKind.truncate &&
+    batch.transaction[i] === batch.transaction[first] &&
+    batch.newStart[i] === batch.newStart[first]
+  );
+}
+
+function relationsWithInsertsOnly(batch: ChangeBatch): readonly boolean[] {
+  const onlyInserts = batch.relations.map(() => true);
+  for (let i = 0; i < batch.count; i++) {
+    if (batch.kind[i] !== ChangeKind.insert) onlyInserts[batch.relation[i]!] = false;
+  }
+  return onlyInserts;
+}

@@ -1,0 +1,156 @@
+// What the sink keeps of a connector in the target database, so that it moves in the same transaction as the rows:
+// the checkpoint, and the point of each table's copy.
+
+import type { Client } from "pg";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+/** First key of the advisory locks: "mill" in ASCII, so that they meet nobody else's. */
+const lockSpace = 0x6d696c6c;
+
+const createTables = `
+create schema if not exists millrace;
+create table if not exists millrace.checkpoint (
+  connector_id text primary key,
+  resume_lsn pg_lsn not null,
+  last_version int8 not null,
+  updated_at timestamptz not null default now()
+) with (fillfactor = 20);
+create table if not exists millrace.table_copy (
+  connector_id text not null,
+  table_schema text not null,
+  table_name text not null,
+  point_lsn pg_lsn not null,
+  copied_at timestamptz not null default now(),
+  primary key (connector_id, table_schema, table_name)
+)`;
+
+export interface Bookkeeping {
+  readonly checkpoint: Checkpoint | null;
+  /**
+   * By `schema.table` at the source: changes committed before the point are in the copy. Zero: the copy is of an
+   * earlier life of the connector, and the next one takes its place.
+   */
+  readonly copies: ReadonlyMap<string, Lsn>;
+}
+
+/** Makes the tables unless they are there. */
+export async function ensureBookkeeping(client: Client): Promise<void> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    "select to_regclass('millrace.table_copy') is not null as exists",
+  );
+  if (rows[0]?.exists) return;
+  await client.query("begin");
+  await client.query("select pg_advisory_xact_lock($1, 0)", [lockSpace]);
+  await client.query(createTables);
+  await client.query("commit");
+}
+
+/**
+ * Waits until no session of an earlier run of the connector is left: one whose service was killed may still be
+ * about to commit. `shared` is for sessions beside the one that applies.
+ */
+export async function lockConnector(
+  client: Client,
+  connectorId: string,
+  shared: boolean,
+  boundMs = 15_000,
+): Promise<void> {
+  const lock = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
+  const deadline = performance.now() + boundMs;
+  while (true) {
+    const { rows } = await client.query<{ locked: boolean }>(`select ${lock}($1, hashtext($2)) as locked`, [
+      lockSpace,
+      connectorId,
+    ]);
+    if (rows[0]?.locked) return;
+    if (performance.now() > deadline) {
+      throw new MillraceError(
+        "sink_connection_lost",
+        `Another run of connector ${connectorId} is still connected to the sink's database. Find it: SELECT pid FROM ` +
+          `pg_locks WHERE locktype = 'advisory' AND classid = ${lockSpace} AND granted;`,
+      );
+    }
+    await Bun.sleep(50);
+  }
+}
+
+/** Lets sessions beside this one take their shared lock: the exclusive one has shown that nobody else is left. */
+export async function shareConnectorLock(client: Client, connectorId: string): Promise<void> {
+  await client.query(
+    "select pg_advisory_lock_shared($1, hashtext($2)), pg_advisory_unlock($1, hashtext($2))",
+    [lockSpace, connectorId],
+  );
+}
+
+export async function readBookkeeping(client: Client, connectorId: string): Promise<Bookkeeping> {
+  const checkpoints = await client.query<{ resume_lsn: string; last_version: string }>(
+    "select resume_lsn::text, last_version::text from millrace.checkpoint where connector_id = $1",
+    [connectorId],
+  );
+  const copies = await client.query<{ table_schema: string; table_name: string; point_lsn: string }>(
+    "select table_schema, table_name, point_lsn::text from millrace.table_copy where connector_id = $1",
+    [connectorId],
+  );
+  const row = checkpoints.rows[0];
+  return {
+    checkpoint: row
+      ? { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) }
+      : null,
+    copies: new Map(
+      copies.rows.map((copy) => [`${copy.table_schema}.${copy.table_name}`, parseLsn(copy.point_lsn)]),
+    ),
+  };
+}
+
+export async function insertCheckpoint(
+  client: Client,
+  connectorId: string,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  await client.query(
+    "insert into millrace.checkpoint (connector_id, resume_lsn, last_version) values ($1, $2, $3)",
+    [connectorId, formatLsn(checkpoint.resumeLsn), checkpoint.lastVersion.toString()],
+  );
+}
+
+/**
+ * Moves the checkpoint from where this run last saw it. Throws when it is elsewhere: then another run has written
+ * meanwhile, and these rows must not be committed.
+ */
+export async function moveCheckpoint(client: Client, connectorId: string, from: Lsn, to: Lsn): Promise<void> {
+  const { rowCount } = await client.query({
+    name: "millrace_move_checkpoint",
+    text:
+      "update millrace.checkpoint set resume_lsn = $3, updated_at = now() " +
+      "where connector_id = $1 and resume_lsn = $2",
+    values: [connectorId, formatLsn(from), formatLsn(to)],
+  });
+  if (rowCount === 1) return;
+  throw new MillraceError(
+    "sink_connection_lost",
+    `The checkpoint of connector ${connectorId} is no longer at ${formatLsn(from)}: another run has moved it.`,
+  );
+}
+
+export async function recordCopy(
+  client: Client,
+  connectorId: string,
+  table: { schema: string; name: string },
+  point: Lsn,
+): Promise<void> {
+  await client.query(
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, point_lsn) values ($1, $2, $3, $4) " +
+      "on conflict (connector_id, table_schema, table_name) do update set point_lsn = excluded.point_lsn, copied_at = now()",
+    [connectorId, table.schema, table.name, formatLsn(point)],
+  );
+}
+
+/** Forgets the connector's place: its next run begins anew. That its tables hold an earlier copy is kept. */
+export async function forgetConnector(client: Client, connectorId: string): Promise<void> {
+  await client.query("update millrace.table_copy set point_lsn = '0/0' where connector_id = $1", [
+    connectorId,
+  ]);
+  await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
+}

@@ -1,0 +1,51 @@
+// Shows the progress of a copy without looking into a row: bytes as they pass, rows from the server's own count.
+// https://www.postgresql.org/docs/current/progress-reporting.html#COPY-PROGRESS-REPORTING
+
+import type { Client } from "pg";
+import type { CopyRequest } from "../sink.ts";
+
+const lookEveryMs = 500;
+
+export interface CopyWatch {
+  /** The chunks of the request, counted. */
+  readonly counted: AsyncIterable<Uint8Array>;
+  /** The copy is complete. */
+  finish(rows: number): Promise<void>;
+  stop(): void;
+}
+
+/** `observer` is a session beside the copying one; it must be idle. */
+export function watchCopy(observer: Client, copying: Client, request: CopyRequest): CopyWatch {
+  let bytes = 0;
+  let looking: Promise<void> = Promise.resolve();
+  async function* counted() {
+    for await (const chunk of request.chunks) {
+      bytes += chunk.length;
+      yield chunk;
+    }
+  }
+  const look = async () => {
+    const { rows } = await observer.query<{ rows: string }>(
+      "select tuples_processed::text as rows from pg_stat_progress_copy where pid = $1",
+      [processIdOf(copying)],
+    );
+    if (rows[0]) request.progress(Number(rows[0].rows), bytes);
+  };
+  const timer = setInterval(() => {
+    looking = looking.then(look).catch(() => {});
+  }, lookEveryMs);
+  return {
+    counted: counted(),
+    async finish(rows) {
+      clearInterval(timer);
+      await looking;
+      request.progress(rows, bytes);
+    },
+    stop: () => clearInterval(timer),
+  };
+}
+
+// library edge: pg keeps the backend's process id and does not type it.
+function processIdOf(client: Client): number {
+  return (client as unknown as { processID: number }).processID;
+}

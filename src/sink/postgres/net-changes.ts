@@ -1,0 +1,185 @@
+// Works out what a run of changes to one table comes to: for each key, whether its row is inserted, updated or
+// deleted, and its last state. Only that is written. Pure, but for the arrays it fills.
+
+import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { fillUnchanged, tupleColumns, unchangedColumns } from "../../change/tuple.ts";
+import { KeyIndex } from "./key-index.ts";
+
+/** A tuple: bytes and where it lies in them. */
+export interface TupleRef {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** How a key's row ends up. */
+export type NetKind = "insert" | "update" | "delete" | "none";
+
+/** Tables whose changes in a batch are inserts alone: their tuples go to COPY as they lie, run by run. */
+export class InsertRuns {
+  readonly runs: TupleRef[] = [];
+  rows = 0;
+
+  add(batch: ChangeBatch, i: number): void {
+    const start = batch.newStart[i]!;
+    const end = batch.newEnd[i]!;
+    this.rows++;
+    const last = this.runs.at(-1);
+    if (last && last.bytes === batch.arena && last.end === start) {
+      this.runs[this.runs.length - 1] = { bytes: last.bytes, start: last.start, end };
+    } else {
+      this.runs.push({ bytes: batch.arena, start, end });
+    }
+  }
+}
+
+const existed = 1;
+const present = 2;
+
+/** Changes to a table with a key, folded key by key. */
+export class NetChanges {
+  readonly #index: KeyIndex;
+  #state: Uint8Array = new Uint8Array(128);
+  /** The row's last state, or the tuple that holds the key of a row that is gone. */
+  #start = new Uint32Array(128);
+  #end = new Uint32Array(128);
+  /** Entries whose last state was put together from several tuples, or holds unchanged values. */
+  readonly #own = new Map<number, Uint8Array>();
+  readonly #incomplete = new Set<number>();
+
+  constructor(
+    key: readonly number[],
+    private readonly arena: Uint8Array,
+  ) {
+    this.#index = new KeyIndex(key);
+  }
+
+  get size(): number {
+    return this.#index.size;
+  }
+
+  /**
+   * Folds change `i` in. Returns false, and takes nothing, when the change cannot be expressed as a state: a row that
+   * moves to another key while the source did not send all of its values.
+   */
+  add(batch: ChangeBatch, i: number): boolean {
+    switch (batch.kind[i]) {
+      case ChangeKind.insert:
+        this.#put(this.#entry(batch.newStart[i]!, batch.newEnd[i]!, 0), batch.newStart[i]!, batch.newEnd[i]!);
+        return true;
+      case ChangeKind.delete:
+        this.#remove(batch.oldStart[i]!, batch.oldEnd[i]!);
+        return true;
+      default:
+        return this.#update(batch, i);
+    }
+  }
+
+  kindOf(entry: number): NetKind {
+    // Looked up, but by a change that was not taken.
+    if (this.#end[entry] === 0) return "none";
+    const state = this.#state[entry]!;
+    if ((state & present) !== 0) return (state & existed) !== 0 ? "update" : "insert";
+    return (state & existed) !== 0 ? "delete" : "none";
+  }
+
+  tupleOf(entry: number): TupleRef {
+    const own = this.#own.get(entry);
+    if (own) return { bytes: own, start: 0, end: own.length };
+    return { bytes: this.arena, start: this.#start[entry]!, end: this.#end[entry]! };
+  }
+
+  /** Columns of an updated row that keep the value they have at the sink. */
+  unchangedOf(entry: number): readonly number[] {
+    if (!this.#incomplete.has(entry)) return [];
+    const { bytes, start } = this.tupleOf(entry);
+    return unchangedColumns(bytes, start);
+  }
+
+  #update(batch: ChangeBatch, i: number): boolean {
+    const newStart = batch.newStart[i]!;
+    const newEnd = batch.newEnd[i]!;
+    const oldStart = batch.oldStart[i]!;
+    const oldEnd = batch.oldEnd[i]!;
+    const hasOld = oldEnd > oldStart;
+    const hasUnchanged = (batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0;
+    const to = this.#entry(newStart, newEnd, existed);
+    if (!hasOld && !hasUnchanged) {
+      this.#put(to, newStart, newEnd);
+      return true;
+    }
+    const isNewEntry = this.#isUntouched(to);
+    const from = hasOld ? this.#entry(oldStart, oldEnd, existed) : to;
+    const tuple = hasUnchanged ? this.#complete(batch, i, from) : null;
+    const moves = from !== to;
+    if (moves && tuple !== null && hasUnchangedColumn(tuple)) return false;
+    // A key that is moved to did not exist unless something before said so.
+    if (moves && isNewEntry) this.#state[to] = 0;
+    if (moves) this.#remove(oldStart, oldEnd);
+    this.#put(to, newStart, newEnd);
+    if (tuple !== null) {
+      this.#own.set(to, tuple);
+      if (hasUnchangedColumn(tuple)) this.#incomplete.add(to);
+    }
+    return true;
+  }
+
+  /** The new tuple with what the source left out, from the old tuple or from the row's state in this batch. */
+  #complete(batch: ChangeBatch, i: number, from: number): Uint8Array {
+    const oldStart = batch.oldStart[i]!;
+    const isOldFull = batch.oldEnd[i]! > oldStart && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
+    const newStart = batch.newStart[i]!;
+    if (isOldFull) return fillUnchanged(batch.arena, newStart, batch.arena, oldStart);
+    const isKnown = (this.#state[from]! & present) !== 0 && this.#end[from]! > 0;
+    if (!isKnown) return batch.arena.slice(newStart, batch.newEnd[i]!);
+    const base = this.tupleOf(from);
+    return fillUnchanged(batch.arena, newStart, base.bytes, base.start);
+  }
+
+  /** The entry of a tuple's key; a new one begins as a row that `initial` says existed, or not. */
+  #entry(start: number, end: number, initial: number): number {
+    const before = this.#index.size;
+    const entry = this.#index.entryOf(this.arena, start, end);
+    if (entry < before) return entry;
+    if (entry === this.#state.length) this.#grow();
+    this.#state[entry] = initial;
+    this.#start[entry] = 0;
+    this.#end[entry] = 0;
+    return entry;
+  }
+
+  #isUntouched(entry: number): boolean {
+    return this.#end[entry] === 0;
+  }
+
+  #put(entry: number, start: number, end: number): void {
+    this.#state[entry] = this.#state[entry]! | present;
+    this.#start[entry] = start;
+    this.#end[entry] = end;
+    if (this.#own.size > 0) this.#own.delete(entry);
+    if (this.#incomplete.size > 0) this.#incomplete.delete(entry);
+  }
+
+  #remove(oldStart: number, oldEnd: number): void {
+    const entry = this.#entry(oldStart, oldEnd, existed);
+    this.#put(entry, oldStart, oldEnd);
+    this.#state[entry] = this.#state[entry]! & ~present;
+  }
+
+  #grow(): void {
+    const capacity = this.#state.length * 2;
+    const state = new Uint8Array(capacity);
+    state.set(this.#state);
+    this.#state = state;
+    const start = new Uint32Array(capacity);
+    start.set(this.#start);
+    this.#start = start;
+    const end = new Uint32Array(capacity);
+    end.set(this.#end);
+    this.#end = end;
+  }
+}
+
+function hasUnchangedColumn(tuple: Uint8Array): boolean {
+  return tupleColumns(tuple, 0).some((column) => column.length === UNCHANGED_LENGTH);
+}

@@ -1,0 +1,216 @@
+// A Postgres database as a sink: exactly once, because the checkpoint moves in the transaction that writes the rows.
+
+import type { Client } from "pg";
+import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { destroyClient } from "../../connection/postgres-client.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { CopyRequest, Sink, SinkContext, SinkState } from "../sink.ts";
+import { BatchApplier } from "./batch-applier.ts";
+import {
+  ensureBookkeeping,
+  forgetConnector,
+  insertCheckpoint,
+  lockConnector,
+  moveCheckpoint,
+  readBookkeeping,
+  shareConnectorLock,
+} from "./bookkeeping.ts";
+import { watchCopy } from "./copy-watch.ts";
+import { openApplySession, openCopySession } from "./sink-session.ts";
+import { copyIntoTarget } from "./table-copy.ts";
+import type { MergeSession } from "./table-merge.ts";
+import { TableRegistry } from "./table-registry.ts";
+
+const uniqueViolation = "23505";
+
+export class PostgresSink implements Sink {
+  #client: Client | null = null;
+  #checkpoint: Checkpoint | null = null;
+  readonly #copies = new Map<string, Lsn>();
+  readonly #tables: TableRegistry;
+  #form: TupleForm = "binary";
+  #staging: MergeSession["staging"] = new Map();
+  #isInTransaction = false;
+  #undurable = { rows: 0, bytes: 0 };
+
+  constructor(
+    private readonly config: PostgresSinkConfig,
+    private readonly context: SinkContext,
+  ) {
+    this.#tables = new TableRegistry(
+      config,
+      (relation) => this.#copies.get(qualifiedName(relation)) ?? zeroLsn,
+    );
+    context.signal.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  async open(): Promise<SinkState> {
+    const { signal, connectorId } = this.context;
+    this.#client = await openApplySession(this.config, signal, (reason) =>
+      this.context.events.warning(reason),
+    );
+    return await this.#guard(async (client) => {
+      await ensureBookkeeping(client);
+      await lockConnector(client, connectorId, false);
+      await shareConnectorLock(client, connectorId);
+      const { checkpoint, copies } = await readBookkeeping(client, connectorId);
+      this.#checkpoint = checkpoint;
+      for (const [table, point] of copies) this.#copies.set(table, point);
+      return {
+        checkpoint,
+        copied: new Set([...copies].filter(([, point]) => point > 0n).map(([table]) => table)),
+      };
+    });
+  }
+
+  async begin(checkpoint: Checkpoint): Promise<void> {
+    await this.#guard((client) => insertCheckpoint(client, this.context.connectorId, checkpoint));
+    this.#checkpoint = checkpoint;
+  }
+
+  async forget(): Promise<void> {
+    await this.#guard((client) => forgetConnector(client, this.context.connectorId));
+    this.#checkpoint = null;
+    for (const table of this.#copies.keys()) this.#copies.set(table, zeroLsn);
+  }
+
+  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<TupleForm> {
+    const best = await this.#guard((client) => this.#tables.chooseForm(client, tables));
+    this.#form = forms.includes(best) ? best : "text";
+    return this.#form;
+  }
+
+  copyForm(table: TableShape): TupleForm {
+    return this.#tables.copyForm(table);
+  }
+
+  async copyTable(request: CopyRequest): Promise<void> {
+    const { signal, connectorId } = this.context;
+    const client = await openCopySession(this.config, signal);
+    const abort = () => destroyClient(client);
+    signal.addEventListener("abort", abort, { once: true });
+    try {
+      await lockConnector(client, connectorId, true);
+      const watch = watchCopy(this.#connected, client, request);
+      try {
+        const mode = this.#hasEarlierCopy(request) ? "replace" : request.mode;
+        const rows = await copyIntoTarget(client, this.config, connectorId, {
+          ...request,
+          mode,
+          chunks: watch.counted,
+        });
+        await watch.finish(rows);
+      } finally {
+        watch.stop();
+      }
+      this.#copies.set(qualifiedName(request.table.relation), request.lsn);
+      this.#tables.forgetShapes();
+      await client.end();
+    } catch (error) {
+      destroyClient(client);
+      throw this.#described(error);
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  async write(batch: ChangeBatch): Promise<void> {
+    await this.#guard(async (client) => {
+      await this.#applySafely(client, batch);
+      this.#undurable.rows += batch.count;
+      this.#undurable.bytes += batch.count > 0 ? Math.max(...lastOffsets(batch)) : 0;
+      if (!batch.endsInTransaction) await this.#commit(client, batch.resumeLsn);
+    });
+  }
+
+  /** What `write` has returned for is durable, but for the beginning of a transaction whose end is still to come. */
+  async flush(): Promise<void> {}
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.context.signal.removeEventListener("abort", this.#onAbort);
+    const client = this.#client;
+    this.#client = null;
+    if (!client) return;
+    if (this.#isInTransaction || this.context.signal.aborted) destroyClient(client);
+    else await client.end().catch(() => destroyClient(client));
+  }
+
+  readonly #onAbort = () => {
+    if (this.#client) destroyClient(this.#client);
+  };
+
+  get #connected(): Client {
+    if (!this.#client) throw new Error("the sink is not open");
+    return this.#client;
+  }
+
+  /** Rows of an earlier life of the connector, which the source may have deleted since. */
+  #hasEarlierCopy(request: CopyRequest): boolean {
+    return this.#copies.get(qualifiedName(request.table.relation)) === zeroLsn;
+  }
+
+  /** A unique violation is met once more with care: values may have swapped, or rows be there that should not. */
+  async #applySafely(client: Client, batch: ChangeBatch): Promise<void> {
+    const wasInTransaction = this.#isInTransaction;
+    if (!wasInTransaction) await client.query("begin");
+    this.#isInTransaction = true;
+    if (batch.count === 0) return;
+    if (wasInTransaction) await client.query("savepoint piece");
+    try {
+      await this.#apply(client, batch, false);
+    } catch (error) {
+      if (sqlStateOf(error) !== uniqueViolation) throw error;
+      await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
+      this.#staging = new Map([...this.#staging].filter(([name]) => this.#tables.isCommitted(name)));
+      this.#tables.forgetShapes();
+      await this.#apply(client, batch, true);
+    }
+  }
+
+  async #apply(client: Client, batch: ChangeBatch, careful: boolean): Promise<void> {
+    const session: MergeSession = {
+      client,
+      form: this.#form,
+      staging: this.#staging,
+      careful,
+      warn: (reason) => this.context.events.warning(reason),
+    };
+    const prepare = (relation: Relation) => this.#tables.prepared(client, relation, this.#form);
+    await new BatchApplier(session, batch, prepare).apply();
+  }
+
+  async #commit(client: Client, resumeLsn: Lsn): Promise<void> {
+    const from = this.#checkpoint;
+    if (!from) throw new Error("a write before begin");
+    await moveCheckpoint(client, this.context.connectorId, from.resumeLsn, resumeLsn);
+    await client.query("commit");
+    this.#isInTransaction = false;
+    this.#tables.committed(this.#staging.keys());
+    for (const state of this.#staging.values()) state.dirty = false;
+    this.#checkpoint = { ...from, resumeLsn };
+    const { rows, bytes } = this.#undurable;
+    this.#undurable = { rows: 0, bytes: 0 };
+    this.context.events.durable(this.#checkpoint, rows, bytes);
+  }
+
+  async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await action(this.#connected);
+    } catch (error) {
+      throw this.#described(error);
+    }
+  }
+
+  #described(error: unknown): unknown {
+    if (this.context.signal.aborted) return this.context.signal.reason;
+    return describePostgresError(error, "sink", "sink_rejected_rows");
+  }
+}
+
+function lastOffsets(batch: ChangeBatch): readonly [number, number] {
+  return [batch.oldEnd[batch.count - 1]!, batch.newEnd[batch.count - 1]!];
+}

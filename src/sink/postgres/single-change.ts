@@ -1,0 +1,90 @@
+// Applies one change by itself, for the few that cannot be folded into a batch: changes of rows without a key, which are
+// found by their whole old row, and rows that move to another key while the source did not send all of their values.
+
+import { escapeIdentifier } from "pg";
+import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import { fillUnchanged, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
+import type { TupleRef } from "./net-changes.ts";
+import type { PreparedTable } from "./prepared-table.ts";
+import { CopyBody, staged, stageGroup } from "./staging.ts";
+import { type MergeSession, stage } from "./table-merge.ts";
+import { sqlName } from "./target-name.ts";
+
+/** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
+export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {
+  return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
+}
+
+/** Throws nothing of its own: a row that is not there is reported as a warning. */
+export async function applySingle(
+  session: MergeSession,
+  table: PreparedTable,
+  batch: ChangeBatch,
+  i: number,
+): Promise<void> {
+  const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
+  const body = new CopyBody();
+  body.addGrouped(stageGroup.delete, old);
+  if (batch.kind[i] === ChangeKind.delete) {
+    await stage(session, table, body);
+    await run(session, table, `delete from ${sqlName(table.target)} t where ${found(session, table)}`);
+    return;
+  }
+  const tuple = newTuple(batch, i);
+  const keeps = unchangedColumns(tuple, 0);
+  const written = unchangedAsNull(tuple, 0);
+  body.addGrouped(stageGroup.update, { bytes: written, start: 0, end: written.length });
+  await stage(session, table, body);
+  const set = table.columns
+    .map((column, c) => ({ column, c }))
+    .filter(({ c }) => !keeps.includes(c))
+    .map(({ column, c }) => `${escapeIdentifier(column.name)} = ${staged(table, session.form, c, "n")}`);
+  await run(
+    session,
+    table,
+    `update ${sqlName(table.target)} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
+      `where n.g = ${stageGroup.update} and ${found(session, table)}`,
+  );
+}
+
+function newTuple(batch: ChangeBatch, i: number): Uint8Array {
+  const start = batch.newStart[i]!;
+  const isOldFull = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
+  if (isOldFull) return fillUnchanged(batch.arena, start, batch.arena, batch.oldStart[i]!);
+  return batch.arena.slice(start, batch.newEnd[i]!);
+}
+
+/** The one row that the staged old row stands for. */
+function found(session: MergeSession, table: PreparedTable): string {
+  const target = sqlName(table.target);
+  const match = table.key.length > 0 ? byKey(session, table) : byImage(session, table);
+  return (
+    `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${target} o, pg_temp.${table.staging} s ` +
+    `where s.g = ${stageGroup.delete} and ${match} limit 1)`
+  );
+}
+
+function byKey(session: MergeSession, table: PreparedTable): string {
+  return table.key
+    .map((c) => `o.${escapeIdentifier(table.columns[c]!.name)} = ${staged(table, session.form, c)}`)
+    .join(" and ");
+}
+
+/**
+ * Whole rows, byte by byte: not every type has an equality, and not every equality means the same value.
+ * https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
+ */
+function byImage(session: MergeSession, table: PreparedTable): string {
+  const stored = table.columns.map((column) => `o.${escapeIdentifier(column.name)}`).join(", ");
+  const sent = table.columns.map((_, c) => staged(table, session.form, c)).join(", ");
+  return `row(${stored}) operator(pg_catalog.*=) row(${sent})`;
+}
+
+async function run(session: MergeSession, table: PreparedTable, sql: string): Promise<void> {
+  const { rowCount } = await session.client.query(sql);
+  if (rowCount === 1) return;
+  session.warn(
+    `Table ${table.target.schema}.${table.target.name} lacks a row that the source has changed. Somebody else writes to the ` +
+      "table; a Snapshot task mends it.",
+  );
+}

@@ -1,0 +1,97 @@
+// Takes the copy of one table. Into a table that is new or empty the bytes go from socket to socket; into one that holds rows
+// they go through a staging table and replace what has the same key.
+
+import { type Client, escapeIdentifier } from "pg";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { CopyRequest } from "../sink.ts";
+import { recordCopy } from "./bookkeeping.ts";
+import { copyIn } from "./copy-in.ts";
+import { addPrimaryKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
+import { sqlList, sqlName, type TargetName, targetName } from "./target-name.ts";
+import { readTargetTable } from "./target-table.ts";
+
+const staging = "pg_temp.millrace_copy";
+
+/** All in one transaction: table, rows, and that the copy was made. Returns the rows that came. */
+export async function copyIntoTarget(
+  client: Client,
+  config: PostgresSinkConfig,
+  connectorId: string,
+  request: CopyRequest,
+): Promise<number> {
+  const { table, mode } = request;
+  const target = targetName(config, table.relation);
+  await client.query("begin");
+  const isNew = await ensureTable(client, config, target, request);
+  const isDirect = isNew || (mode === "initial" && (await isEmpty(client, target)));
+  const columns = sqlList(table.relation.columns.map((column) => column.name));
+  let rows: number;
+  if (isDirect) {
+    rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
+    if (isNew) await addPrimaryKey(client, target, table);
+  } else {
+    await client.query(
+      `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
+    );
+    rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
+    await merge(client, target, columns, request);
+  }
+  await recordCopy(client, connectorId, table.relation, request.lsn);
+  await client.query("commit");
+  return rows;
+}
+
+/** True when the table was made. */
+async function ensureTable(
+  client: Client,
+  config: PostgresSinkConfig,
+  target: TargetName,
+  request: CopyRequest,
+): Promise<boolean> {
+  const existing = await readTargetTable(client, target);
+  if (!existing) {
+    await createTable(client, target, request.table);
+    return true;
+  }
+  const changes = await schemaChanges(client, existing, request.table.relation);
+  requireAllowed(config.migration_strategy, target, changes);
+  for (const sql of changes) await client.query(sql);
+  return false;
+}
+
+async function isEmpty(client: Client, target: TargetName): Promise<boolean> {
+  const { rowCount } = await client.query(`select from ${sqlName(target)} limit 1`);
+  return rowCount === 0;
+}
+
+function copySql(into: string, columns: string, request: CopyRequest): string {
+  const list = columns === "" ? "" : ` (${columns})`;
+  return `copy ${into}${list} from stdin (format ${request.form})`;
+}
+
+/**
+ * Rows without a key cannot be matched: the copy takes the place of all of them, in either mode. A reader sees the
+ * rows before or the rows after, as DELETE and INSERT share the transaction.
+ */
+async function merge(
+  client: Client,
+  target: TargetName,
+  columns: string,
+  request: CopyRequest,
+): Promise<void> {
+  const { relation } = request.table;
+  const match = relation.key
+    .map((i) => relation.columns[i]!.name)
+    .map((column) => `t.${escapeIdentifier(column)} = s.${escapeIdentifier(column)}`)
+    .join(" and ");
+  const isReplaced = request.mode === "replace" || match === "";
+  await client.query("analyze pg_temp.millrace_copy");
+  await client.query(
+    isReplaced
+      ? `delete from ${sqlName(target)}`
+      : `delete from ${sqlName(target)} t using ${staging} s where ${match}`,
+  );
+  await client.query(
+    `insert into ${sqlName(target)} (${columns}) overriding system value select ${columns} from ${staging}`,
+  );
+}

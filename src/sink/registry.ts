@@ -1,0 +1,29 @@
+// The kinds of sinks: one line each. The only place that knows them all.
+
+import type { ConnectorConfig } from "../connector/connector.ts";
+import type { SinkConfig } from "../connector/sink-config.ts";
+import type { ValidateEvent } from "../connector/validation.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import { PostgresSink } from "./postgres/postgres-sink.ts";
+import { validatePostgresSink } from "./postgres/sink-validation.ts";
+import type { Sink, SinkContext } from "./sink.ts";
+import { validateWebhookSink } from "./webhook/sink-validation.ts";
+import { createWebhookSink } from "./webhook/webhook-sink.ts";
+
+/** `line` leads to the webhook worker; a webhook sink needs it. */
+export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
+  const { postgres, webhook } = connector.sink;
+  if (postgres) return new PostgresSink(postgres, context);
+  if (webhook && line) return createWebhookSink(webhook, context, line);
+  throw unknownKind();
+}
+
+export async function validateSink(sink: SinkConfig, signal: AbortSignal): Promise<ValidateEvent[]> {
+  if (sink.postgres) return await validatePostgresSink(sink.postgres, signal);
+  if (sink.webhook) return await validateWebhookSink(sink.webhook, signal);
+  throw unknownKind();
+}
+
+function unknownKind(): MillraceError {
+  return new MillraceError("unsupported_kind", "This kind of sink is not built.");
+}

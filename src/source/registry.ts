@@ -1,0 +1,47 @@
+// The kinds of sources: one line each. The only place that knows them all.
+
+import type { Catalog } from "../connector/catalog.ts";
+import type { ConnectorConfig } from "../connector/connector.ts";
+import { slotName } from "../connector/connector-id.ts";
+import type { SourceConfig } from "../connector/source-config.ts";
+import type { ValidateEvent } from "../connector/validation.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import { readCatalog } from "./postgres/catalog-reader.ts";
+import { PostgresSource } from "./postgres/postgres-source.ts";
+import { dropPostgresObjects } from "./postgres/source-objects.ts";
+import { validatePostgresSource } from "./postgres/source-validation.ts";
+import type { Source, SourceContext } from "./source.ts";
+
+export function createSource(connector: ConnectorConfig, context: SourceContext): Source {
+  const { postgres } = connector.source;
+  if (postgres) {
+    return new PostgresSource(
+      postgres,
+      slotName(connector.id),
+      connector.limits.cdc.max_buffer_rows,
+      context,
+    );
+  }
+  throw unknownKind();
+}
+
+/** Drops what the service made at the source for this connector: its slot, and the publications that are its own. */
+export async function dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void> {
+  const { postgres } = connector.source;
+  if (postgres) return await dropPostgresObjects(postgres, slotName(connector.id), signal);
+  throw unknownKind();
+}
+
+export async function readSourceCatalog(source: SourceConfig, signal: AbortSignal): Promise<Catalog> {
+  if (source.postgres) return await readCatalog(source.postgres.connection, signal);
+  throw unknownKind();
+}
+
+export async function validateSource(source: SourceConfig, signal: AbortSignal): Promise<ValidateEvent[]> {
+  if (source.postgres) return await validatePostgresSource(source.postgres, signal);
+  throw unknownKind();
+}
+
+function unknownKind(): MillraceError {
+  return new MillraceError("unsupported_kind", "This kind of source is not built.");
+}
