@@ -1,0 +1,141 @@
+// The project's shape: who may import whom, and how files are named and kept small. ARCHITECTURE.md tells the reasons.
+
+import { describe, expect, test } from "bun:test";
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+
+const root = resolve(import.meta.dirname, "..");
+const folders = ["src", "test", "bench", "scripts"];
+const files = folders.flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+    .map((path) => join(folder, path))
+    .filter((path) => path.endsWith(".ts")),
+);
+const texts = new Map(files.map((path) => [path, readFileSync(join(root, path), "utf8")]));
+
+/** What a file imports, also types only: project files as paths from the root, packages by name. */
+function importsOf(path: string): readonly string[] {
+  const text = texts.get(path) ?? "";
+  const found = text.matchAll(
+    /(?:^|\n)\s*(?:import|export)\s[^"';]*?from\s+"([^"]+)"|import\(\s*"([^"]+)"|(?:^|\n)import\s+"([^"]+)"/g,
+  );
+  return [...found].map((match) => {
+    const name = match[1] ?? match[2] ?? match[3] ?? "";
+    return name.startsWith(".") ? relative(root, resolve(root, dirname(path), name)) : name;
+  });
+}
+
+const inFolder = (path: string, ...names: string[]) => names.some((name) => path.startsWith(`src/${name}/`));
+const sourceFiles = files.filter((path) => path.startsWith("src/"));
+
+/** Imports of `folder`'s files that are neither its own nor allowed, as "file → import". */
+function strays(folder: string, allowed: readonly string[]): string[] {
+  return sourceFiles
+    .filter((path) => inFolder(path, folder))
+    .flatMap((path) =>
+      importsOf(path)
+        .filter((name) => name.startsWith("src/") && !inFolder(name, folder))
+        .filter((name) => !allowed.some((prefix) => name === prefix || name.startsWith(`${prefix}/`)))
+        .map((name) => `${path} → ${name}`),
+    );
+}
+
+function importers(name: RegExp): string[] {
+  return sourceFiles.filter((path) => importsOf(path).some((imported) => name.test(imported)));
+}
+
+/** Everything that is loaded with a file. */
+function reachable(start: string): Set<string> {
+  const seen = new Set<string>();
+  const open = [start];
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (seen.has(path)) continue;
+    seen.add(path);
+    open.push(...importsOf(path).filter((name) => texts.has(name)));
+  }
+  return seen;
+}
+
+describe("who may import whom", () => {
+  const allowed: Readonly<Record<string, readonly string[]>> = {
+    errors: [],
+    change: ["src/errors"],
+    connector: ["src/errors"],
+    connection: ["src/connector", "src/errors"],
+    source: ["src/change", "src/connection", "src/connector", "src/errors"],
+    sink: ["src/change", "src/connection", "src/connector", "src/errors"],
+    // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
+    pipeline: [
+      "src/change",
+      "src/errors",
+      "src/source/source.ts",
+      "src/sink/sink.ts",
+      "src/connector/task.ts",
+    ],
+    api: ["src/connector", "src/errors"],
+    state: ["src/connector", "src/errors"],
+  };
+
+  test.each(Object.keys(allowed))("%s", (folder) => {
+    expect(strays(folder, allowed[folder] ?? [])).toEqual([]);
+  });
+
+  test("a worker never loads the state: the main thread owns it", () => {
+    for (const worker of ["src/replication.worker.ts", "src/webhook.worker.ts"]) {
+      expect([...reachable(worker)].filter((path) => inFolder(path, "state", "api"))).toEqual([]);
+    }
+  });
+
+  test("nothing but the demo's command loads the demo", () => {
+    const loaders = sourceFiles.filter(
+      (path) => !inFolder(path, "demo") && importsOf(path).some((n) => inFolder(n, "demo")),
+    );
+    expect(loaders).toEqual(["src/main.ts"]);
+  });
+
+  test("drizzle is the state's, Elysia the API's", () => {
+    expect(importers(/^drizzle-orm/).filter((path) => !inFolder(path, "state"))).toEqual([]);
+    expect(
+      importers(/^(elysia|@elysiajs\/)/).filter((path) => !inFolder(path, "api") && path !== "src/app.ts"),
+    ).toEqual([]);
+  });
+
+  test("workers are found by one file", () => {
+    const naming = sourceFiles.filter((path) => /new URL\([^)]*\.worker\.ts/.test(texts.get(path) ?? ""));
+    expect(naming).toEqual(["src/worker-urls.ts"]);
+  });
+});
+
+describe("files", () => {
+  const maxLines = 300;
+  const vague = /(^|-)(utils?|helpers?|types|common|misc|shared)\.ts$|^(index|base)\.ts$/;
+
+  test("are named in kebab-case, for the one thing that they hold", () => {
+    const name = (path: string) => path.split("/").at(-1) ?? "";
+    expect(
+      files.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|worker|d))?\.ts$/.test(name(path))),
+    ).toEqual([]);
+    expect(files.filter((path) => vague.test(name(path)))).toEqual([]);
+  });
+
+  test("are at most 300 lines long", () => {
+    const long = [...texts]
+      .filter(([path]) => path.startsWith("src/"))
+      .map(([path, text]) => [path, text.trimEnd().split("\n").length] as const);
+    expect(long.filter(([, lines]) => lines > maxLines)).toEqual([]);
+  });
+
+  test("say at the top what they are for", () => {
+    expect(sourceFiles.filter((path) => !texts.get(path)?.startsWith("//"))).toEqual([]);
+  });
+
+  test("leave nothing for later", () => {
+    const marker = new RegExp(`\\b(TO${""}DO|FIX${""}ME|X${""}XX)\\b`);
+    expect([...texts].filter(([, text]) => marker.test(text)).map(([path]) => path)).toEqual([]);
+  });
+
+  test("re-export nothing: a thing is imported from where it is made", () => {
+    const barrels = sourceFiles.filter((path) => /^export\s+\*\s/m.test(texts.get(path) ?? ""));
+    expect(barrels).toEqual([]);
+  });
+});
