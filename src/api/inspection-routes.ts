@@ -21,7 +21,7 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSourceBody(body),
         query: ConnectorIdQuery,
-        body: "SourceRequest",
+        body: "SourceBody",
         response: { 200: "Catalog", 404: "Problem", 422: "Problem", 502: "Problem", 504: "Problem" },
         detail: {
           operationId: "getSourceCatalog",
@@ -44,7 +44,7 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSourceBody(body),
         query: ConnectorIdQuery,
-        body: "SourceRequest",
+        body: "SourceBody",
         response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
         detail: {
           operationId: "validateSource",
@@ -68,7 +68,7 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSinkBody(body),
         query: ConnectorIdQuery,
-        body: "SinkRequest",
+        body: "SinkBody",
         response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
         detail: {
           operationId: "validateSink",

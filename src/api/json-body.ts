@@ -3,6 +3,7 @@
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import { scanJson } from "./json-scan.ts";
+import { unstorableText } from "./unstorable-text.ts";
 
 const json = "application/json";
 
@@ -24,7 +25,7 @@ const tooLarge = () => new MillraceError("body_too_large", "The body may hold at
  * The parsed body.
  *
  * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is nested too
- * deeply or repeats a key.
+ * deeply, repeats a key or holds text that cannot be stored.
  *
  * @param mediaTypes the media types that the endpoint takes, in lower case
  */
@@ -66,8 +67,12 @@ function parseBytes(bytes: Uint8Array): unknown {
   const scan = scanJson(text, maxDepth);
   if (scan.tooDeep) throw refused([{ path: "", message: `nested more than ${maxDepth} levels deep` }]);
   const value = parse(text);
-  if (scan.repeatedKeys.length === 0) return value;
-  throw refused(scan.repeatedKeys.map((path) => ({ path, message: "given more than once" })));
+  const violations = [
+    ...scan.repeatedKeys.map((path) => ({ path, message: "given more than once" })),
+    ...unstorableText(value).map((path) => ({ path, message: "holds NUL or half of a surrogate pair" })),
+  ];
+  if (violations.length === 0) return value;
+  throw refused(violations);
 }
 
 function decodeUtf8(bytes: Uint8Array): string {

@@ -2,8 +2,9 @@
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
-import { CatalogFullSchema } from "../connector/catalog.ts";
+import { CatalogFullSchema, CatalogRequestSchema } from "../connector/catalog.ts";
 import { SinkBodySchema, SourceBodySchema } from "../connector/check-request.ts";
+import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "../connector/connection.ts";
 import {
   CommandSchema,
   ConnectorConfigSchema,
@@ -11,12 +12,46 @@ import {
   ConnectorWithStatusSchema,
 } from "../connector/connector.ts";
 import { strictObject } from "../connector/schema-forms.ts";
-import { HistoryEntrySchema } from "../connector/status.ts";
+import {
+  PostgresSinkConfigSchema,
+  PostgresSinkRequestSchema,
+  SinkConfigSchema,
+  SinkRequestSchema,
+} from "../connector/sink-config.ts";
+import {
+  PostgresSourceConfigSchema,
+  PostgresSourceRequestSchema,
+  SourceConfigSchema,
+  SourceRequestSchema,
+} from "../connector/source-config.ts";
+import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../connector/status.ts";
 import { TaskRequestSchema, TaskSchema } from "../connector/task.ts";
-import { ValidateEventSchema } from "../connector/validation.ts";
+import { ValidateEventSchema, ValidateTestSchema } from "../connector/validation.ts";
+import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "../connector/webhook-config.ts";
 import { ProblemSchema } from "./problem.ts";
 
 export const models = new Elysia({ name: "models", normalize: false }).model({
+  // Parts of others, named so that generated clients have a type for each.
+  PostgresConnectionRequest: PostgresConnectionRequestSchema,
+  PostgresConnection: PostgresConnectionSchema,
+  CatalogRequest: CatalogRequestSchema,
+  PostgresSourceRequest: PostgresSourceRequestSchema,
+  PostgresSource: PostgresSourceConfigSchema,
+  SourceRequest: SourceRequestSchema,
+  Source: SourceConfigSchema,
+  PostgresSinkRequest: PostgresSinkRequestSchema,
+  PostgresSink: PostgresSinkConfigSchema,
+  WebhookSinkRequest: WebhookSinkRequestSchema,
+  WebhookSink: WebhookSinkConfigSchema,
+  SinkRequest: SinkRequestSchema,
+  Sink: SinkConfigSchema,
+  Status: StatusSchema,
+  ConnectorStatus: ConnectorStatusSchema,
+  HistoryEntry: HistoryEntrySchema,
+  ValidateTest: ValidateTestSchema,
+  ValidateEvent: ValidateEventSchema,
+
+  // Bodies of requests and responses.
   Catalog: CatalogFullSchema,
   CommandRequest: strictObject({ command: CommandSchema }),
   Connector: ConnectorConfigSchema,
@@ -26,13 +61,13 @@ export const models = new Elysia({ name: "models", normalize: false }).model({
   ConnectorWithStatus: ConnectorWithStatusSchema,
   History: Type.Array(HistoryEntrySchema),
   Problem: ProblemSchema,
-  SinkRequest: SinkBodySchema,
+  SinkBody: SinkBodySchema,
   SnapshotActivity: strictObject({
     active: Type.Boolean({ description: "Whether any table is being copied." }),
     count: Type.Integer({ minimum: 0, description: "Tables being copied." }),
     throttled: Type.Boolean({ description: "Whether tables wait for their turn." }),
   }),
-  SourceRequest: SourceBodySchema,
+  SourceBody: SourceBodySchema,
   SshKeyPair: strictObject({
     private_key: Type.String({ description: "OpenSSH private key (PEM text). Not stored: keep it." }),
     public_key: Type.String({ description: "One line for `authorized_keys`." }),

@@ -20,8 +20,9 @@ const problem = "application/problem+json";
 
 /** @param generated the document as the plugin makes it */
 export function finishDocument(generated: unknown, options: DocumentOptions): JsonObject {
-  // Through text: symbols and undefined members go.
-  const document = asObject(JSON.parse(JSON.stringify(generated)));
+  // Elysia gives named schemas an `$id`, which 3.0 does not know.
+  const text = JSON.stringify(generated, (key, value: unknown) => (key === "$id" ? undefined : value));
+  const document = asObject(JSON.parse(text));
   const schemas = asObject(asObject(document.components).schemas);
   const names = new Map(Object.entries(schemas).map(([name, schema]) => [JSON.stringify(schema), name]));
   const named = Object.fromEntries(
