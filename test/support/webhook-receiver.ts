@@ -113,7 +113,7 @@ export class WebhookReceiver implements AsyncDisposable {
 
   /** The rows of `requests`, parsed: elements of arrays, and bare objects. */
   static rows(requests: readonly ReceivedRequest[]): Record<string, unknown>[] {
-    return requests.flatMap(({ body }) => JSON.parse(body) as Record<string, unknown>);
+    return requests.flatMap(({ body }) => JSON.parse(body) as Record<string, unknown>[]);
   }
 
   /** Resolves when `condition` holds; it is looked at after every request. Rejects after `timeoutMs`. */

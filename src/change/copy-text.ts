@@ -1,0 +1,273 @@
+// Reads COPY … TO STDOUT in text form into change batches of kind `read`. Pure: no stream, no connection.
+// https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
+
+import { MillraceError } from "../errors/millrace-error.ts";
+import { type ChangeBatch, ChangeKind, NULL_LENGTH } from "./change-batch.ts";
+import type { Lsn } from "./lsn.ts";
+import { qualifiedName, type Relation } from "./relation.ts";
+
+const tab = 9;
+const newline = 10;
+const backslash = 92;
+
+const defaultBatchBytes = 1024 * 1024;
+/** Input taken between two looks at the arena's room. */
+const sliceBytes = 64 * 1024;
+
+/** Where the parser stands within an escape; a chunk may end anywhere. */
+const Escape = { none: 0, backslash: 1, octal: 2, hex: 3 } as const;
+
+const hexDigit = (byte: number): number => {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const lower = byte | 32;
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
+};
+
+const controlEscapes: ReadonlyMap<number, number> = new Map([
+  [98, 8], // \b
+  [102, 12], // \f
+  [110, 10], // \n
+  [114, 13], // \r
+  [116, 9], // \t
+  [118, 11], // \v
+]);
+
+/** The copy's consistent point: every row carries it as its transaction. */
+export interface CopyPoint {
+  readonly lsn: Lsn;
+  /** Microseconds since 1970-01-01 UTC. */
+  readonly timeUs: bigint;
+}
+
+/**
+ * Turns chunks of any size into batches of about `batchBytes` of arena. A row larger than that makes a batch
+ * of its own. Throws `protocol_violation` when a row has not as many columns as the relation.
+ */
+export class CopyTextParser {
+  readonly #columns: number;
+  #arena: Uint8Array<ArrayBuffer>;
+  #end = 0;
+  #rowStarts: number[] = [];
+  #rowEnds: number[] = [];
+  /** Start of the open row in the arena, or -1 between rows. */
+  #row = -1;
+  /** Start of the open field's length in the arena. */
+  #field = 0;
+  #fields = 0;
+  #isNull = false;
+  #escape: number = Escape.none;
+  #digits = 0;
+  #code = 0;
+  #copied = 0;
+
+  constructor(
+    private readonly relation: Relation,
+    private readonly point: CopyPoint,
+    private readonly batchBytes: number = defaultBatchBytes,
+  ) {
+    this.#columns = relation.columns.length;
+    this.#arena = new Uint8Array(sliceBytes);
+  }
+
+  /** Takes a chunk; gives back the batches that became full. */
+  push(chunk: Uint8Array): ChangeBatch[] {
+    const batches: ChangeBatch[] = [];
+    for (let at = 0; at < chunk.length; at += sliceBytes) {
+      this.#parse(chunk, at, Math.min(at + sliceBytes, chunk.length));
+      if (this.#end >= this.batchBytes && this.#rowEnds.length > 0) batches.push(this.#take());
+    }
+    return batches;
+  }
+
+  /** The rows that are left, after the last chunk. Throws `protocol_violation` within a row. */
+  finish(): ChangeBatch | null {
+    if (this.#row >= 0) throw this.#violation("the copy ended within a row");
+    return this.#rowEnds.length > 0 ? this.#take() : null;
+  }
+
+  #parse(chunk: Uint8Array, from: number, to: number): void {
+    // The worst byte is a lone newline of a row of one empty column: 6 bytes of tuple.
+    this.#reserve((to - from) * 6 + 16);
+    const arena = this.#arena;
+    let end = this.#end;
+    for (let i = from; i < to; i++) {
+      const byte = chunk[i]!;
+      if (this.#row < 0) {
+        this.#end = end;
+        this.#beginRow();
+        end = this.#end;
+      }
+      if (this.#escape === Escape.none && byte !== tab && byte !== newline && byte !== backslash) {
+        arena[end++] = byte;
+        continue;
+      }
+      this.#end = end;
+      this.#special(byte);
+      end = this.#end;
+    }
+    this.#end = end;
+  }
+
+  /** A separator, a backslash, or a byte within an escape. */
+  #special(byte: number): void {
+    switch (this.#escape) {
+      case Escape.backslash:
+        this.#afterBackslash(byte);
+        return;
+      case Escape.octal:
+        if (this.#digits < 3 && byte >= 48 && byte <= 55) {
+          this.#code = (this.#code * 8 + byte - 48) & 255;
+          this.#digits++;
+          return;
+        }
+        this.#endCode(byte);
+        return;
+      case Escape.hex: {
+        const digit = this.#digits < 2 ? hexDigit(byte) : -1;
+        if (digit >= 0) {
+          this.#code = this.#code * 16 + digit;
+          this.#digits++;
+          return;
+        }
+        if (this.#digits === 0) this.#code = 120; // `\x` without digits is an x
+        this.#endCode(byte);
+        return;
+      }
+      default:
+        if (byte === tab) this.#endField();
+        else if (byte === newline) this.#endRow();
+        else if (byte === backslash) this.#escape = Escape.backslash;
+        else this.#put(byte);
+    }
+  }
+
+  #afterBackslash(byte: number): void {
+    this.#escape = Escape.none;
+    if (byte === 78 && this.#end === this.#field + 4) {
+      this.#isNull = true; // \N alone in its field
+    } else if (byte >= 48 && byte <= 55) {
+      this.#escape = Escape.octal;
+      this.#code = byte - 48;
+      this.#digits = 1;
+    } else if (byte === 120) {
+      this.#escape = Escape.hex;
+      this.#code = 0;
+      this.#digits = 0;
+    } else {
+      this.#put(controlEscapes.get(byte) ?? byte);
+    }
+  }
+
+  /** Writes the byte that digits named, then looks anew at the byte that ended them. */
+  #endCode(next: number): void {
+    this.#escape = Escape.none;
+    this.#put(this.#code);
+    this.#special(next);
+  }
+
+  #put(byte: number): void {
+    this.#arena[this.#end++] = byte;
+  }
+
+  #beginRow(): void {
+    this.#row = this.#end;
+    this.#fields = 0;
+    this.#arena[this.#end++] = this.#columns >> 8;
+    this.#arena[this.#end++] = this.#columns & 255;
+    this.#beginField();
+  }
+
+  #beginField(): void {
+    this.#field = this.#end;
+    this.#end += 4;
+    this.#isNull = false;
+  }
+
+  #closeField(): void {
+    const length = this.#isNull ? NULL_LENGTH : this.#end - this.#field - 4;
+    const at = this.#field;
+    this.#arena[at] = length >>> 24;
+    this.#arena[at + 1] = (length >>> 16) & 255;
+    this.#arena[at + 2] = (length >>> 8) & 255;
+    this.#arena[at + 3] = length & 255;
+    this.#fields++;
+  }
+
+  #endField(): void {
+    this.#closeField();
+    this.#beginField();
+  }
+
+  #endRow(): void {
+    // A table without columns has empty lines: what looks like one empty field is none.
+    if (this.#columns === 0 && this.#fields === 0 && this.#end === this.#field + 4) this.#end = this.#field;
+    else this.#closeField();
+    if (this.#fields !== this.#columns) throw this.#violation(`a row has ${this.#fields} columns`);
+    this.#rowStarts.push(this.#row);
+    this.#rowEnds.push(this.#end);
+    this.#row = -1;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#end + bytes;
+    if (needed <= this.#arena.length) return;
+    const grown = new Uint8Array(Math.max(needed, this.#arena.length * 2));
+    grown.set(this.#arena.subarray(0, this.#end));
+    this.#arena = grown;
+  }
+
+  /** A batch of all whole rows; the open row's beginning moves to a new arena. */
+  #take(): ChangeBatch {
+    const whole = this.#rowEnds[this.#rowEnds.length - 1] ?? 0;
+    const batch = this.#batch(
+      this.#arena,
+      Uint32Array.from(this.#rowStarts),
+      Uint32Array.from(this.#rowEnds),
+    );
+    const rest = this.#arena.subarray(whole, this.#end);
+    this.#arena = new Uint8Array(Math.max(rest.length, sliceBytes));
+    this.#arena.set(rest);
+    this.#end = rest.length;
+    this.#field -= whole;
+    if (this.#row >= 0) this.#row -= whole;
+    this.#rowStarts = [];
+    this.#rowEnds = [];
+    return batch;
+  }
+
+  #batch(arena: Uint8Array, starts: Uint32Array, ends: Uint32Array): ChangeBatch {
+    const count = starts.length;
+    const ordinal = new Uint32Array(count);
+    for (let i = 0; i < count; i++) ordinal[i] = this.#copied + i;
+    this.#copied += count;
+    return {
+      form: "text",
+      count,
+      relations: [this.relation],
+      arena,
+      kind: new Uint8Array(count).fill(ChangeKind.read),
+      flags: new Uint8Array(count),
+      relation: new Uint32Array(count),
+      transaction: new Uint32Array(count),
+      ordinal,
+      oldStart: new Uint32Array(count),
+      oldEnd: new Uint32Array(count),
+      newStart: starts,
+      newEnd: ends,
+      transactions: {
+        count: 1,
+        commitLsn: BigUint64Array.of(this.point.lsn),
+        endLsn: BigUint64Array.of(this.point.lsn),
+        commitTimeUs: BigInt64Array.of(this.point.timeUs),
+        xid: new Uint32Array(1),
+      },
+      endsInTransaction: false,
+      resumeLsn: this.point.lsn,
+    };
+  }
+
+  #violation(what: string): MillraceError {
+    const table = qualifiedName(this.relation);
+    return new MillraceError("protocol_violation", `COPY of ${table}: ${what}, not ${this.#columns}`);
+  }
+}

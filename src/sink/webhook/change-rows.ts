@@ -1,0 +1,169 @@
+// Turns changes into rows: which rows a change makes, with which version and identity. Where the rows go is left to
+// the plan that they are added to. Versions are given out here, one or two for each change, in stream order.
+
+import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import type { Position } from "../../change/checkpoint.ts";
+import { type Lsn, lsn, zeroLsn } from "../../change/lsn.ts";
+import type { CompiledTable } from "./compiled-table.ts";
+import { RowPart } from "./idempotency-key.ts";
+import type { PlannedRow, RequestPlan } from "./request-plan.ts";
+import type { RowContext, RowOperation } from "./row-encoder.ts";
+import { identityHash, keyChanged } from "./row-identity.ts";
+import { TupleView } from "./tuple-view.ts";
+import { nextVersion } from "./version-counter.ts";
+
+/** The hash that all rows of a table of order `strict` share. */
+const strictHash = 0;
+const emptyView = new TupleView();
+
+/** What a format sends of the operations: native has no word for a truncate, Debezium's user may skip some. */
+export interface OperationFilter {
+  sends(operation: RowOperation): boolean;
+}
+
+export class ChangeRows {
+  readonly #before = new TupleView();
+  readonly #after = new TupleView();
+  readonly #context: RowContext = {
+    operation: "create",
+    version: 0,
+    oldIsKey: false,
+    commitTimeUs: 0,
+    commitLsn: zeroLsn,
+    xid: 0,
+    snapshot: false,
+  };
+  readonly #moment: { commitTimeUs: number; ordinal: number; part: RowPart } = {
+    commitTimeUs: 0,
+    ordinal: 0,
+    part: RowPart.whole,
+  };
+  readonly #touches: number[] = [];
+  #row: { -readonly [K in keyof PlannedRow]: PlannedRow[K] };
+  #batch: ChangeBatch | null = null;
+  #transaction = -1;
+
+  constructor(
+    /** The version given out last. */
+    public lastVersion: number,
+    private readonly filter: OperationFilter,
+  ) {
+    this.#row = {
+      arena: new Uint8Array(),
+      before: emptyView,
+      after: emptyView,
+      context: this.#context,
+      identity: null,
+      moment: this.#moment,
+      touches: this.#touches,
+      position: () => this.#position(),
+    };
+  }
+
+  /** Adds the rows of change `i` to `plan`; returns the bytes of their JSON. */
+  add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): number {
+    this.#enter(batch, i);
+    const { arena } = batch;
+    this.#before.read(arena, batch.oldStart[i]!, batch.oldEnd[i]!);
+    const kind = batch.kind[i] as ChangeKind;
+    if (kind === ChangeKind.truncate) this.#after.count = 0;
+    else this.#after.read(arena, batch.newStart[i]!, batch.newEnd[i]!);
+    this.#touches.length = 0;
+    switch (kind) {
+      case ChangeKind.insert:
+        return this.#changed(plan, table, "create");
+      case ChangeKind.update:
+        return this.#updated(plan, table);
+      case ChangeKind.delete:
+        return this.#removed(plan, table, RowPart.whole);
+      case ChangeKind.truncate:
+        return this.#truncated(plan, table);
+      case ChangeKind.read:
+        throw new Error("a row of a copy among the changes of the stream");
+      default:
+        return kind satisfies never;
+    }
+  }
+
+  /** Passes over change `i`, which is not sent: versions go on as if it were. */
+  pass(batch: ChangeBatch, i: number): void {
+    this.#enter(batch, i);
+    this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
+  }
+
+  #enter(batch: ChangeBatch, i: number): void {
+    const transaction = batch.transaction[i]!;
+    if (batch !== this.#batch || transaction !== this.#transaction) {
+      this.#batch = batch;
+      this.#transaction = transaction;
+      const time = Number(batch.transactions.commitTimeUs[transaction]!);
+      this.#context.commitTimeUs = time;
+      this.#context.commitLsn = lsn(batch.transactions.commitLsn[transaction]!);
+      this.#context.xid = batch.transactions.xid[transaction]!;
+      this.#moment.commitTimeUs = time;
+      this.#row.arena = batch.arena;
+    }
+    this.#context.oldIsKey = (batch.flags[i]! & ChangeFlag.oldIsKey) !== 0;
+    this.#moment.ordinal = batch.ordinal[i]!;
+  }
+
+  #updated(plan: RequestPlan, table: CompiledTable): number {
+    const key = table.relation.key;
+    const moved =
+      this.#before.count > 0 && key.length > 0 && keyChanged(this.#row.arena, this.#before, this.#after, key);
+    if (!moved) return this.#changed(plan, table, "update");
+    // Both rows touch both keys: the new row never overtakes the removal of the old one.
+    this.#touch(table, this.#before);
+    this.#touch(table, this.#after);
+    const removed = this.#removed(plan, table, RowPart.keyRemoved);
+    this.#moment.part = RowPart.keyAdded;
+    return removed + this.#send(plan, table, "create", emptyView, this.#after, this.#after);
+  }
+
+  #changed(plan: RequestPlan, table: CompiledTable, operation: RowOperation): number {
+    this.#touch(table, this.#after);
+    this.#moment.part = RowPart.whole;
+    return this.#send(plan, table, operation, this.#before, this.#after, this.#after);
+  }
+
+  #removed(plan: RequestPlan, table: CompiledTable, part: RowPart): number {
+    if (part === RowPart.whole) this.#touch(table, this.#before);
+    this.#moment.part = part;
+    return this.#send(plan, table, "delete", this.#before, emptyView, this.#before);
+  }
+
+  #truncated(plan: RequestPlan, table: CompiledTable): number {
+    this.#moment.part = RowPart.truncate;
+    return this.#send(plan, table, "truncate", emptyView, emptyView, null);
+  }
+
+  #send(
+    plan: RequestPlan,
+    table: CompiledTable,
+    operation: RowOperation,
+    before: TupleView,
+    after: TupleView,
+    identity: TupleView | null,
+  ): number {
+    // A version is given out whether the row is sent or not, so that versions do not depend on the format.
+    this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
+    if (!this.filter.sends(operation)) return 0;
+    this.#context.version = this.lastVersion;
+    this.#context.operation = operation;
+    this.#row.before = before;
+    this.#row.after = after;
+    this.#row.identity = identity;
+    return plan.addRow(table, this.#row);
+  }
+
+  #touch(table: CompiledTable, view: TupleView): void {
+    if (table.order === "free") return;
+    const hash =
+      table.order === "strict" ? strictHash : identityHash(this.#row.arena, view, table.relation.key);
+    this.#touches.push(hash);
+  }
+
+  #position(): Position {
+    return { commitLsn: this.#context.commitLsn as Lsn, ordinal: this.#moment.ordinal };
+  }
+}

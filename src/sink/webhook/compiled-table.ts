@@ -1,0 +1,44 @@
+// What the hot path needs to know of a relation, found out once.
+
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { RowEncoder } from "./row-encoder.ts";
+
+/**
+ * How a table's requests may stand side by side:
+ * - `byKey`: those that share no key may.
+ * - `strict`: none may, since the changes do not always tell which row they mean.
+ * - `free`: all may: rows are only ever added.
+ */
+export type TableOrder = "byKey" | "strict" | "free";
+
+export interface CompiledTable {
+  readonly relation: Relation;
+  /** Requests are cut and ordered per table name, whatever shape the rows have. */
+  readonly name: string;
+  readonly encoder: RowEncoder;
+  /** Columns that identify a row in the idempotency key: the relation's key, or all. */
+  readonly identity: readonly number[];
+  readonly order: TableOrder;
+}
+
+export function compileTable(relation: Relation, encoder: RowEncoder): CompiledTable {
+  const keyed = relation.key.length > 0;
+  return {
+    relation,
+    name: qualifiedName(relation),
+    encoder,
+    identity: keyed ? relation.key : relation.columns.map((_, index) => index),
+    order: tableOrder(relation),
+  };
+}
+
+/**
+ * With REPLICA IDENTITY USING INDEX a DELETE does not hold the primary key, and without a key a row is all its
+ * columns, which an UPDATE may leave out: such tables keep the order of the stream. A table without a key and
+ * without FULL has inserts only.
+ */
+export function tableOrder(relation: Relation): TableOrder {
+  if (relation.replicaIdentity === "index") return "strict";
+  if (relation.key.length > 0) return "byKey";
+  return relation.replicaIdentity === "full" ? "strict" : "free";
+}

@@ -1,0 +1,110 @@
+// Which addresses requests may go to. The rule is pure; `AddressResolver` asks DNS and applies it, so that a request
+// is sent to an address that was checked and not to a name that may resolve anew.
+
+import { lookup } from "node:dns/promises";
+import ipaddr from "ipaddr.js";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+/** `public`: all private ranges are refused. `default`: link-local addresses and metadata services are. */
+export type EgressPolicy = "default" | "public";
+
+export function egressPolicy(environment: Readonly<Record<string, string | undefined>>): EgressPolicy {
+  return environment.MILLRACE_WEBHOOK_EGRESS === "public" ? "public" : "default";
+}
+
+/** Metadata services that are not link-local: AWS over IPv6, Alibaba, Oracle, Azure's host agent. */
+const metadataAddresses: ReadonlySet<string> = new Set([
+  "fd00:ec2::254",
+  "fd20:ce::254",
+  "100.100.100.200",
+  "192.0.0.192",
+  "168.63.129.16",
+]);
+
+/** Why requests may not go to `address`; null when they may. */
+export function refusal(address: string, policy: EgressPolicy): string | null {
+  const bare = address.replace(/%.*$/, "");
+  if (!ipaddr.isValid(bare)) return "is not an IP address";
+  const parsed = embeddedIpv4(ipaddr.process(bare));
+  const range = parsed.range();
+  if (range === "linkLocal") return "is link-local";
+  if (metadataAddresses.has(parsed.toString())) return "is a cloud's metadata service";
+  if (range === "multicast" || range === "broadcast") return "is not the address of one host";
+  if (policy === "public" && range !== "unicast") return `is not public (${range})`;
+  return null;
+}
+
+/** The IPv4 address within one of NAT64 (64:ff9b::/96) or 6to4 (2002::/16): that is where packets end up. */
+function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
+  if (address.kind() === "ipv4") return address;
+  const bytes = address.toByteArray();
+  const range = address.range();
+  if (range === "rfc6052") return ipaddr.fromByteArray(bytes.slice(12));
+  if (range === "6to4") return ipaddr.fromByteArray(bytes.slice(2, 6));
+  return address;
+}
+
+export type Lookup = (host: string) => Promise<readonly string[]>;
+
+export const systemLookup: Lookup = async (host) => {
+  const found = await lookup(host, { all: true, verbatim: true });
+  return found.map(({ address }) => address);
+};
+
+/** How long an answer of DNS is used again: short enough to follow a change, long enough not to ask for each request. */
+const answerLifetimeMs = 1000;
+
+export class AddressResolver {
+  #answer: {
+    readonly host: string;
+    readonly at: number;
+    readonly addresses: Promise<readonly string[]>;
+  } | null = null;
+  /** The address that took the last request: it is tried first. */
+  #good: string | null = null;
+
+  constructor(
+    private readonly policy: EgressPolicy,
+    private readonly resolve: Lookup = systemLookup,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /**
+   * Addresses of `host` (a URL's hostname) that may be sent to, best first. Throws `webhook_address_refused` when there
+   * are only others, and what `resolve` throws.
+   */
+  async addresses(host: string): Promise<readonly string[]> {
+    const literal = host.replace(/^\[|\]$/g, "");
+    const found = ipaddr.isValid(literal) ? [literal] : await this.#resolved(host);
+    const allowed = found.filter((address) => refusal(address, this.policy) === null);
+    if (allowed.length === 0) {
+      const first = found[0];
+      const why = first === undefined ? "no address" : `${first} ${refusal(first, this.policy)}`;
+      throw new MillraceError(
+        "webhook_address_refused",
+        `webhook host ${host}: ${why}; requests do not go there`,
+      );
+    }
+    const good = this.#good;
+    if (good === null || allowed[0] === good || !allowed.includes(good)) return allowed;
+    return [good, ...allowed.filter((address) => address !== good)];
+  }
+
+  /** A request got through to `address`. */
+  worked(address: string): void {
+    this.#good = address;
+  }
+
+  #resolved(host: string): Promise<readonly string[]> {
+    const now = this.now();
+    const known = this.#answer;
+    if (known && known.host === host && now - known.at < answerLifetimeMs) return known.addresses;
+    const addresses = this.resolve(host);
+    const answer = { host, at: now, addresses };
+    this.#answer = answer;
+    addresses.catch(() => {
+      if (this.#answer === answer) this.#answer = null;
+    });
+    return addresses;
+  }
+}

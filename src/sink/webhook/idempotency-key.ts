@@ -1,0 +1,100 @@
+// Makes a request's Idempotency-Key: a UUIDv7 (RFC 9562, section 5.7) whose time is the first row's commit time and
+// whose other 74 bits are a SHA-256 over the table and, for each row, its identity, commit time and place in its
+// transaction. The same rows in the same request give the same key for ever.
+
+import { ByteWriter } from "./byte-writer.ts";
+import type { TupleView } from "./tuple-view.ts";
+
+/** Material is hashed in pieces of about this size, so that rows of any size need no more memory. */
+const pieceBytes = 32 * 1024;
+/** A column's bytes above this go to the hash directly. */
+const largeColumnBytes = 8 * 1024;
+
+/** Which of the two rows that a change of the primary key makes; `whole` for all other changes. */
+export const RowPart = { whole: 0, keyRemoved: 1, keyAdded: 2, snapshot: 3, truncate: 4 } as const;
+export type RowPart = (typeof RowPart)[keyof typeof RowPart];
+
+/** When and where a row was changed. */
+export interface RowMoment {
+  /** Microseconds since 1970-01-01 UTC. */
+  readonly commitTimeUs: number;
+  /** Index in its transaction; of a snapshot's row: which of the equal rows it is, 0 when the table has a key. */
+  readonly ordinal: number;
+  readonly part: RowPart;
+}
+
+export class IdempotencyKey {
+  readonly #hasher = new Bun.CryptoHasher("sha256");
+  readonly #piece = new ByteWriter(256);
+  #timeMs = -1;
+
+  constructor(schema: string, table: string) {
+    this.#text(schema);
+    this.#text(table);
+  }
+
+  /** Adds a row by its identity: the bytes of `columns` in the tuple that `view` stands on. */
+  addRow(arena: Uint8Array, view: TupleView, columns: readonly number[], moment: RowMoment): void {
+    if (this.#timeMs < 0) this.#timeMs = Math.floor(moment.commitTimeUs / 1000);
+    const piece = this.#piece;
+    piece.reserve(13);
+    this.#word(Math.floor(moment.commitTimeUs / 4294967296));
+    this.#word(moment.commitTimeUs);
+    this.#word(moment.ordinal);
+    piece.byte(moment.part);
+    for (const column of columns) {
+      const length = view.lengths[column]!;
+      this.#word(length);
+      if (length > largeColumnBytes) {
+        this.#flush();
+        this.#hasher.update(arena.subarray(view.starts[column]!, view.starts[column]! + length));
+      } else if (length > 0) {
+        piece.raw(arena, view.starts[column]!, view.starts[column]! + length);
+      }
+    }
+    if (piece.length > pieceBytes) this.#flush();
+  }
+
+  /** The key. At least one row must have been added, and none may be added afterwards. */
+  finish(): string {
+    this.#flush();
+    return uuidV7(this.#timeMs, this.#hasher.digest() as Uint8Array);
+  }
+
+  #text(value: string): void {
+    const bytes = new TextEncoder().encode(value);
+    this.#word(bytes.length);
+    this.#piece.all(bytes);
+  }
+
+  #word(value: number): void {
+    const piece = this.#piece;
+    piece.reserve(4);
+    const at = piece.length;
+    piece.bytes[at] = value >>> 24;
+    piece.bytes[at + 1] = (value >>> 16) & 255;
+    piece.bytes[at + 2] = (value >>> 8) & 255;
+    piece.bytes[at + 3] = value & 255;
+    piece.length = at + 4;
+  }
+
+  #flush(): void {
+    if (this.#piece.length > 0) this.#hasher.update(this.#piece.bytes.subarray(0, this.#piece.length));
+    this.#piece.length = 0;
+  }
+}
+
+/** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */
+export function uuidV7(timeMs: number, random: Uint8Array): string {
+  const bytes = new Uint8Array(16);
+  let rest = Math.max(timeMs, 0);
+  for (let i = 5; i >= 0; i--) {
+    bytes[i] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  bytes.set(random.subarray(0, 10), 6);
+  bytes[6] = 0x70 | (bytes[6]! & 0x0f);
+  bytes[8] = 0x80 | (bytes[8]! & 0x3f);
+  const hex = bytes.toHex();
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

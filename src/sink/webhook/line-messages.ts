@@ -1,0 +1,64 @@
+// What passes over the line between the sink in the replication worker and the delivery in the webhook worker. Plain data;
+// batches move with their buffers. A line serves one session after the other; what belongs to an older one is ignored.
+
+import type { ChangeBatch } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation } from "../../change/relation.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { CopyRequest } from "../sink.ts";
+
+/** A batch whose relations were sent before: `relations` holds their handles. */
+export interface LineBatch extends Omit<ChangeBatch, "relations"> {
+  readonly relations: readonly number[];
+}
+
+/** replication worker → webhook worker. Messages with an `id` are answered with `reply`, others are not. */
+export type ToDelivery =
+  | { readonly type: "open"; readonly id: number }
+  | { readonly type: "begin"; readonly id: number; readonly checkpoint: Checkpoint }
+  | { readonly type: "forget"; readonly id: number }
+  | { readonly type: "relation"; readonly handle: number; readonly relation: Relation }
+  /** `bytes`: what `credit` gives back when the batch has been cut into requests. */
+  | { readonly type: "changes"; readonly batch: LineBatch; readonly bytes: number }
+  | { readonly type: "flush"; readonly id: number }
+  | {
+      readonly type: "copy.begin";
+      readonly id: number;
+      readonly copy: number;
+      readonly handle: number;
+      readonly lsn: Lsn;
+      readonly timeUs: bigint;
+      readonly mode: CopyRequest["mode"];
+    }
+  | { readonly type: "copy.rows"; readonly copy: number; readonly batch: LineBatch; readonly bytes: number }
+  /** Answered when the copy, and that it was made, is durable. */
+  | { readonly type: "copy.end"; readonly id: number; readonly copy: number }
+  | { readonly type: "close"; readonly id: number };
+
+/** webhook worker → replication worker */
+export type FromDelivery =
+  | { readonly type: "reply"; readonly id: number; readonly state: DeliveryState | null }
+  | { readonly type: "credit"; readonly bytes: number }
+  | {
+      readonly type: "durable";
+      readonly checkpoint: Checkpoint;
+      readonly rows: number;
+      readonly bytes: number;
+    }
+  | { readonly type: "copy.progress"; readonly copy: number; readonly rows: number; readonly bytes: number }
+  | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
+  /** Nothing is delivered in this session any more. */
+  | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
+
+/** Where the sink stands; answers `open`. */
+export interface DeliveryState {
+  readonly checkpoint: Checkpoint | null;
+  readonly copied: readonly string[];
+}
+
+/** Every message is wrapped in the session that it belongs to. */
+export interface LineEnvelope<M> {
+  readonly session: number;
+  readonly message: M;
+}

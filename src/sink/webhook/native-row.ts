@@ -1,0 +1,66 @@
+// The native format: a row is its columns, `_sm_version` and `_sm_deleted`.
+
+import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import type { Relation } from "../../change/relation.ts";
+import type { ByteWriter } from "./byte-writer.ts";
+import { type ValueWriter, valueWriter } from "./json-value.ts";
+import type { RowContext, RowEncoder } from "./row-encoder.ts";
+import type { TupleView } from "./tuple-view.ts";
+import { isStringType, unavailableValue } from "./unavailable-value.ts";
+
+const encoder = new TextEncoder();
+const nullBytes = encoder.encode("null");
+const versionBytes = encoder.encode('"_sm_version":');
+const liveBytes = encoder.encode(',"_sm_deleted":false}');
+const deletedBytes = encoder.encode(',"_sm_deleted":true}');
+
+export interface NativeRowOptions {
+  /** What stands for a TOASTed value that the source did not send: nothing, or a placeholder in string columns. */
+  readonly placeholder: boolean;
+}
+
+export class NativeRowEncoder implements RowEncoder {
+  /** `"name":`, one for each column. */
+  readonly #names: readonly Uint8Array[];
+  readonly #writers: readonly ValueWriter[];
+  readonly #placeholders: readonly boolean[];
+
+  constructor(relation: Relation, options: NativeRowOptions) {
+    this.#names = relation.columns.map((column) => encoder.encode(`${JSON.stringify(column.name)}:`));
+    this.#writers = relation.columns.map((column) => valueWriter(column.typeOid, column.typeName));
+    this.#placeholders = relation.columns.map((column) => options.placeholder && isStringType(column));
+  }
+
+  writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
+    const deleted = row.operation === "delete";
+    out.byte(123);
+    if (deleted) this.#columns(out, arena, before, before, false);
+    else this.#columns(out, arena, after, before, row.oldIsKey);
+    out.all(versionBytes);
+    out.digits(row.version);
+    out.all(deleted ? deletedBytes : liveBytes);
+  }
+
+  /** Each column and a comma behind it. */
+  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView, old: TupleView, oldIsKey: boolean): void {
+    const names = this.#names;
+    const writers = this.#writers;
+    for (let c = 0; c < tuple.count; c++) {
+      let start = tuple.starts[c]!;
+      let length = tuple.lengths[c]!;
+      if (length === UNCHANGED_LENGTH && old.count > c) {
+        // The old tuple holds it where the replica identity is FULL, or where the column is part of the key.
+        const oldLength = old.lengths[c]!;
+        if (oldLength >= 0 || (oldLength === NULL_LENGTH && !oldIsKey)) {
+          start = old.starts[c]!;
+          length = oldLength;
+        }
+      }
+      if (length === UNCHANGED_LENGTH && !this.#placeholders[c]) continue;
+      out.all(names[c]!);
+      if (length >= 0) writers[c]!(out, arena, start, start + length);
+      else out.all(length === UNCHANGED_LENGTH ? unavailableValue : nullBytes);
+      out.byte(44);
+    }
+  }
+}

@@ -1,0 +1,25 @@
+// Spreads requests evenly under the two rate limits, which all requests of a connector share. Waiting is the caller's.
+
+export interface RateLimits {
+  /** 0: unlimited. */
+  readonly maxRequestsPerSecond: number;
+  /** Bytes as they go over the wire; 0: unlimited. */
+  readonly maxBytesPerSecond: number;
+}
+
+/** Gives out the moments at which requests may start, in the order in which they ask. */
+export class Pacer {
+  #nextRequestMs = 0;
+  #nextByteMs = 0;
+
+  constructor(private readonly limits: RateLimits) {}
+
+  /** How long a request of `bytes` has to wait. `nowMs` must not go back. */
+  delayMs(bytes: number, nowMs: number): number {
+    const { maxRequestsPerSecond, maxBytesPerSecond } = this.limits;
+    const start = Math.max(nowMs, this.#nextRequestMs, this.#nextByteMs);
+    if (maxRequestsPerSecond > 0) this.#nextRequestMs = start + 1000 / maxRequestsPerSecond;
+    if (maxBytesPerSecond > 0) this.#nextByteMs = start + (bytes * 1000) / maxBytesPerSecond;
+    return start - nowMs;
+  }
+}

@@ -1,0 +1,152 @@
+// One POST over HTTP, bounded in time and in what is read back. It goes to an address that was checked; the name goes
+// into the Host header and the TLS handshake only.
+
+import ipaddr from "ipaddr.js";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { AddressResolver } from "./egress.ts";
+
+export interface PostRequest {
+  readonly url: string;
+  readonly headers: Headers;
+  readonly body: Uint8Array<ArrayBuffer>;
+  /** Covers DNS, connecting, sending and the response. */
+  readonly timeoutMs: number;
+  readonly resolver: AddressResolver;
+  readonly signal: AbortSignal;
+}
+
+export type PostResult =
+  | { readonly kind: "answered"; readonly status: number; readonly retryAfter: string | null }
+  /** No answer; `code` is the system's word for it. */
+  | { readonly kind: "failed"; readonly reason: string; readonly code: string }
+  /** The address is one that requests do not go to. */
+  | { readonly kind: "refused"; readonly error: MillraceError };
+
+/** What is read of a response's body before the connection is dropped. */
+const maxResponseBytes = 64 * 1024;
+
+/** Nothing was sent yet: another address of the same host may be tried at once. */
+const connectFailures: ReadonlySet<string> = new Set([
+  "ECONNREFUSED",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "EADDRNOTAVAIL",
+  "ConnectionRefused",
+  "FailedToOpenSocket",
+]);
+
+class TimedOut extends Error {}
+
+/** Never throws: a signal that is aborted ends it as `failed`. */
+export async function post(request: PostRequest): Promise<PostResult> {
+  const controller = new AbortController();
+  const timer = setTimeout(() => controller.abort(new TimedOut()), request.timeoutMs);
+  const stop = () => controller.abort(request.signal.reason);
+  request.signal.addEventListener("abort", stop, { once: true });
+  if (request.signal.aborted) stop();
+  try {
+    const url = new URL(request.url);
+    const addresses = await raceAbort(request.resolver.addresses(url.hostname), controller.signal);
+    let failure: PostResult | null = null;
+    for (const address of addresses) {
+      const result = await postTo(address, url, request, controller);
+      if (result.kind !== "failed" || !connectFailures.has(result.code)) return result;
+      failure = result;
+    }
+    return failure ?? { kind: "failed", reason: "no address to connect to", code: "" };
+  } catch (error) {
+    if (error instanceof MillraceError) return { kind: "refused", error };
+    return failed(error, controller.signal, request.timeoutMs);
+  } finally {
+    clearTimeout(timer);
+    request.signal.removeEventListener("abort", stop);
+  }
+}
+
+async function postTo(
+  address: string,
+  url: URL,
+  request: PostRequest,
+  controller: AbortController,
+): Promise<PostResult> {
+  const target = pinned(url, address);
+  try {
+    request.headers.set("Host", url.host);
+    const response = await fetch(target.href, {
+      method: "POST",
+      headers: request.headers,
+      body: request.body,
+      redirect: "manual",
+      signal: controller.signal,
+      decompress: false,
+      ...(target.tls ? { tls: target.tls } : {}),
+    });
+    request.resolver.worked(address);
+    const { status } = response;
+    const retryAfter = response.headers.get("Retry-After");
+    await drain(response, controller);
+    return { kind: "answered", status, retryAfter };
+  } catch (error) {
+    return failed(error, controller.signal, request.timeoutMs);
+  }
+}
+
+interface PinnedTarget {
+  readonly href: string;
+  readonly tls: { serverName: string } | null;
+}
+
+/** The URL with the host replaced by a checked address; TLS still asks for, and checks, the name. */
+function pinned(url: URL, address: string): PinnedTarget {
+  const host = ipaddr.IPv6.isValid(address) ? `[${address.replace(/%.*$/, "")}]` : address;
+  if (url.hostname === host) return { href: url.href, tls: null };
+  const target = new URL(url.href);
+  target.hostname = host;
+  return { href: target.href, tls: url.protocol === "https:" ? { serverName: url.hostname } : null };
+}
+
+/**
+ * Reads what the receiver says, so that the connection can be used again, and throws it away. More than the bound,
+ * or a body that fails or does not end within the timeout: the connection is dropped. The status stands either way.
+ */
+async function drain(response: Response, controller: AbortController): Promise<void> {
+  if (response.body === null) return;
+  const length = Number(response.headers.get("Content-Length") ?? Number.NaN);
+  if (length === 0) return;
+  if (length > maxResponseBytes) return controller.abort();
+  const reader = response.body.getReader();
+  try {
+    let read = 0;
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      read += value.byteLength;
+      if (read > maxResponseBytes) return controller.abort();
+    }
+  } catch {
+    controller.abort();
+  }
+}
+
+function failed(error: unknown, signal: AbortSignal, timeoutMs: number): PostResult {
+  if (signal.aborted && signal.reason instanceof TimedOut) {
+    return { kind: "failed", reason: `no answer within ${timeoutMs} ms`, code: "ETIMEDOUT" };
+  }
+  const code = errorCode(error);
+  return { kind: "failed", reason: `the request failed: ${code}`, code };
+}
+
+/** The system's or the TLS library's word for a failure; never the message, which may hold the URL. */
+function errorCode(error: unknown): string {
+  if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
+  return error instanceof Error ? error.name : "unknown";
+}
+
+function raceAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) return stop();
+    signal.addEventListener("abort", stop, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}

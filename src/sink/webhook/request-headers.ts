@@ -1,0 +1,62 @@
+// The headers of requests: those that a table's requests share, and those that change with every attempt. Pure.
+
+import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import { contentEncoding } from "./compression.ts";
+import { sign, signingKey } from "./signing.ts";
+
+/** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
+const reserved =
+  /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
+
+/**
+ * Static headers first, so that auth, source headers and Content-* win over one of the same name. Names of schemas and tables are
+ * percent-encoded where a header cannot hold them.
+ */
+export function requestHeaders(
+  config: WebhookSinkConfig,
+  source: { readonly schema: string; readonly table: string },
+): Headers {
+  const { headers: options, auth } = config;
+  const headers = new Headers({ "User-Agent": "millrace", Accept: "*/*" });
+  for (const { name, value } of options.static_) {
+    if (!reserved.test(name)) headers.set(name, value);
+  }
+  if (options.source_schema) headers.set(options.source_schema_header, headerText(source.schema));
+  if (options.source_table) headers.set(options.source_table_header, headerText(source.table));
+  if (auth) setAuth(headers, auth);
+  headers.set("Content-Type", "application/json");
+  const encoding = contentEncoding(config.compression);
+  if (encoding !== null) headers.set("Content-Encoding", encoding);
+  return headers;
+}
+
+/** `shared` with what changes from request to request, and with the signature from attempt to attempt. */
+export function attemptHeaders(
+  config: WebhookSinkConfig,
+  shared: Headers,
+  attempt: { readonly idempotencyKey: string; readonly body: Uint8Array; readonly nowMs: number },
+): Headers {
+  const headers = new Headers(shared);
+  const { idempotency_key: sent, idempotency_key_header: name } = config.headers;
+  if (sent) headers.set(name, attempt.idempotencyKey);
+  if (config.signing) {
+    const key = signingKey(config.signing.secret);
+    const signature = sign(key, attempt.idempotencyKey, attempt.body, attempt.nowMs);
+    for (const [header, value] of Object.entries(signature)) headers.set(header, value);
+  }
+  return headers;
+}
+
+function setAuth(headers: Headers, auth: NonNullable<WebhookSinkConfig["auth"]>): void {
+  if (auth.bearer) headers.set("Authorization", `Bearer ${auth.bearer.token}`);
+  else if (auth.basic) {
+    const credentials = Buffer.from(`${auth.basic.username}:${auth.basic.password}`, "utf8");
+    headers.set("Authorization", `Basic ${credentials.toString("base64")}`);
+  } else if (auth.header && !reserved.test(auth.header.name))
+    headers.set(auth.header.name, auth.header.value);
+}
+
+/** Visible ASCII as it is; anything else percent-encoded, as in the URL. */
+function headerText(name: string): string {
+  return /^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(name) ? name : encodeURIComponent(name);
+}

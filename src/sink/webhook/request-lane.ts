@@ -1,0 +1,67 @@
+// The unfinished requests of one table and which of them wait for which. Pure bookkeeping: sending is the scheduler's.
+
+import type { OutgoingRequest } from "./outgoing-request.ts";
+
+/** A request on its way. */
+export class Delivery {
+  /** What must happen before the first attempt: earlier requests to finish, a boundary to be recorded. */
+  waits = 0;
+  readonly dependants: Delivery[] = [];
+  finished = false;
+  attempts = 0;
+  /** When the first attempt failed, by the monotonic clock. */
+  firstFailureMs = 0;
+
+  constructor(
+    readonly request: OutgoingRequest,
+    readonly lane: RequestLane,
+    readonly onDelivered: () => void,
+  ) {}
+}
+
+export class RequestLane {
+  /** Free to go, oldest first; those that are tried again stand at the front. */
+  readonly ready: Delivery[] = [];
+  /** Deliveries that wait for their next attempt. */
+  retrying = 0;
+  /** The lane stands in the scheduler's queue. */
+  queued = false;
+  readonly #unfinished = new Set<Delivery>();
+  /** For each key, the last delivery that touches it. */
+  readonly #last = new Map<number, Delivery>();
+  #barrier: Delivery | null = null;
+
+  get isEmpty(): boolean {
+    return this.#unfinished.size === 0;
+  }
+
+  /** Adds a delivery behind all earlier ones and counts what it has to wait for. */
+  add(delivery: Delivery): void {
+    const { request } = delivery;
+    const before = new Set<Delivery>();
+    if (request.barrier) for (const earlier of this.#unfinished) before.add(earlier);
+    else if (this.#barrier) before.add(this.#barrier);
+    for (const key of request.touches) {
+      const earlier = this.#last.get(key);
+      if (earlier && earlier !== delivery) before.add(earlier);
+      this.#last.set(key, delivery);
+    }
+    if (request.barrier) this.#barrier = delivery;
+    for (const earlier of before) earlier.dependants.push(delivery);
+    delivery.waits += before.size;
+    this.#unfinished.add(delivery);
+  }
+
+  /** Ends a delivery; returns those that waited for nothing else. */
+  finish(delivery: Delivery): Delivery[] {
+    delivery.finished = true;
+    this.#unfinished.delete(delivery);
+    if (this.#barrier === delivery) this.#barrier = null;
+    for (const key of delivery.request.touches) {
+      if (this.#last.get(key) === delivery) this.#last.delete(key);
+    }
+    const freed: Delivery[] = [];
+    for (const dependant of delivery.dependants) if (--dependant.waits === 0) freed.push(dependant);
+    return freed;
+  }
+}

@@ -1,0 +1,23 @@
+// What a response's status means for the request. Pure.
+
+export type ResponseVerdict = "delivered" | "retry" | "rejected";
+
+/** 2xx: delivered. 408, 425, 429 and 5xx: tried again. Every other status, redirects among them, is permanent. */
+export function responseVerdict(status: number): ResponseVerdict {
+  if (status >= 200 && status < 300) return "delivered";
+  if (status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
+  return "rejected";
+}
+
+/**
+ * Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date (RFC 9110, section 10.2.3). 0 for none and for
+ * what cannot be read.
+ */
+export function retryAfterMs(header: string | null, nowMs: number): number {
+  if (header === null) return 0;
+  const text = header.trim();
+  if (/^\d{1,10}$/.test(text)) return Number(text) * 1000;
+  if (!/[A-Za-z]/.test(text)) return 0;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);
+}

@@ -1,0 +1,42 @@
+// What tells rows apart: a short hash that decides which requests must wait for each other, and the bytes that go
+// into a request's idempotency key. Both read the key columns of a tuple, or all columns of a table without a key.
+
+import type { TupleView } from "./tuple-view.ts";
+
+const fnvOffset = 0x811c9dc5 | 0;
+const fnvPrime = 0x01000193;
+
+/** FNV-1a over the given columns, 32 bits. Two rows that share it by chance only wait for each other. */
+export function identityHash(arena: Uint8Array, view: TupleView, columns: readonly number[]): number {
+  let hash = fnvOffset;
+  for (const column of columns) {
+    const start = view.starts[column]!;
+    const end = start + Math.max(view.lengths[column]!, 0);
+    for (let i = start; i < end; i++) hash = Math.imul(hash ^ arena[i]!, fnvPrime);
+    // A border between columns, so that ("a","bc") is not ("ab","c").
+    hash = Math.imul(hash ^ 0x1ff, fnvPrime);
+  }
+  return hash;
+}
+
+/** Whether the old and the new tuple differ in a key column. A column that the change did not send is the same. */
+export function keyChanged(
+  arena: Uint8Array,
+  before: TupleView,
+  after: TupleView,
+  key: readonly number[],
+): boolean {
+  for (const column of key) {
+    const beforeLength = before.lengths[column]!;
+    const afterLength = after.lengths[column]!;
+    // A key column is never null: a null in the old tuple is one that the replica identity does not hold.
+    if (beforeLength < 0 || afterLength < 0) continue;
+    if (beforeLength !== afterLength) return true;
+    const beforeStart = before.starts[column]!;
+    const afterStart = after.starts[column]!;
+    for (let i = 0; i < afterLength; i++) {
+      if (arena[beforeStart + i] !== arena[afterStart + i]) return true;
+    }
+  }
+  return false;
+}

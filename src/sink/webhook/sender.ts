@@ -1,0 +1,115 @@
+// One attempt at one request: compress, pace, send, read what comes back. Whether and when there is another attempt is
+// left to the scheduler.
+
+import { formatLsn } from "../../change/lsn.ts";
+import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { compress } from "./compression.ts";
+import type { AddressResolver } from "./egress.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+import type { Pacer } from "./pacer.ts";
+import { post } from "./post.ts";
+import { attemptHeaders, requestHeaders } from "./request-headers.ts";
+import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
+import { targetUrl } from "./target-url.ts";
+
+export type AttemptOutcome =
+  | { readonly kind: "delivered" }
+  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs: number }
+  | { readonly kind: "rejected"; readonly error: MillraceError };
+
+/** Sends `request` once. Throws only `signal.reason`. */
+export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;
+
+export interface SenderTools {
+  readonly resolver: AddressResolver;
+  readonly pacer: Pacer;
+  /** Milliseconds since 1970-01-01 UTC. */
+  readonly now: () => number;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+interface TableTarget {
+  readonly url: string;
+  readonly headers: Headers;
+}
+
+export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
+  const targets = new Map<string, TableTarget>();
+  const bodies = new WeakMap<OutgoingRequest, Uint8Array<ArrayBuffer>>();
+
+  const target = (schema: string, table: string): TableTarget => {
+    const name = `${schema}\0${table}`;
+    let found = targets.get(name);
+    if (!found) {
+      const url = targetUrl(config.url, config.path_template, schema, table);
+      found = { url, headers: requestHeaders(config, { schema, table }) };
+      targets.set(name, found);
+    }
+    return found;
+  };
+
+  const wireBody = async (request: OutgoingRequest): Promise<Uint8Array<ArrayBuffer>> => {
+    if (config.compression === "None") return request.body;
+    let body = bodies.get(request);
+    if (!body) {
+      body = await compress(config.compression, request.body);
+      bodies.set(request, body);
+    }
+    return body;
+  };
+
+  return async (request, signal) => {
+    const { url, headers: shared } = target(request.schema, request.table);
+    const body = await wireBody(request);
+    const wait = tools.pacer.delayMs(body.length, tools.monotonic());
+    if (wait > 0) await tools.sleep(wait, signal);
+    signal.throwIfAborted();
+    const { idempotencyKey } = request;
+    const headers = attemptHeaders(config, shared, {
+      idempotencyKey,
+      body: request.body,
+      nowMs: tools.now(),
+    });
+    const timeoutMs = config.request_timeout_ms;
+    const result = await post({ url, headers, body, timeoutMs, resolver: tools.resolver, signal });
+    if (result.kind === "failed") {
+      signal.throwIfAborted();
+      const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
+      return { kind: "retry", reason, retryAfterMs: 0 };
+    }
+    if (result.kind === "refused") return { kind: "rejected", error: result.error };
+    switch (responseVerdict(result.status)) {
+      case "delivered":
+        return { kind: "delivered" };
+      case "retry": {
+        const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;
+        return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, tools.now()) };
+      }
+      case "rejected":
+        return { kind: "rejected", error: rejection(request, result.status) };
+    }
+  };
+}
+
+/** The error that stops the run. It names the request so that it can be found at the receiver; it holds no row. */
+export function rejection(request: OutgoingRequest, status: number): MillraceError {
+  const redirect = status >= 300 && status < 400 ? "; redirects are not followed" : "";
+  return new MillraceError(
+    "webhook_rejected",
+    `the receiver answered ${status} to ${describeRequest(request)}${redirect}. Mend the receiver or the ` +
+      "connector's configuration, then start the connector again: it goes on with this request",
+  );
+}
+
+/** A request for people: rows, table, place in the stream and key; no values. */
+export function describeRequest(request: OutgoingRequest): string {
+  const { position } = request;
+  const place = position
+    ? `at ${formatLsn(position.commitLsn)}, change ${position.ordinal}`
+    : "of the table's copy";
+  const rows = request.rows === 1 ? "1 row" : `${request.rows} rows`;
+  return `${rows} of ${request.schema}.${request.table} ${place} (Idempotency-Key ${request.idempotencyKey})`;
+}

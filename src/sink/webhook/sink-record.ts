@@ -1,0 +1,107 @@
+// The sink's own record in the state store: where it stands, boundaries that time decided, tables that are copied. Pure:
+// keeping it is record-keeper.ts's.
+
+import type { Checkpoint, Position } from "../../change/checkpoint.ts";
+import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+export interface SinkRecord {
+  readonly checkpoint: Checkpoint;
+  /** Where the stream began: rows of first copies carry its version. */
+  readonly origin: { readonly lsn: Lsn; readonly version: bigint };
+  /** Last changes of windows that time ended and that are not delivered yet, in order. */
+  readonly windowEnds: readonly Position[];
+  /** Tables whose first copy is delivered, by `schema.table`, and the consistent point that it was made at. */
+  readonly copied: ReadonlyMap<string, Lsn>;
+}
+
+interface StoredPosition {
+  readonly commit_lsn: string;
+  readonly ordinal: number;
+}
+
+interface ForgottenRecord {
+  readonly format: 1;
+  readonly forgotten: { readonly last_version: string };
+}
+
+interface StoredRecord {
+  readonly format: 1;
+  readonly checkpoint: {
+    readonly resume_lsn: string;
+    readonly partial: StoredPosition | null;
+    readonly last_version: string;
+  };
+  readonly origin: { readonly lsn: string; readonly version: string };
+  readonly window_ends: readonly StoredPosition[];
+  readonly copied: Readonly<Record<string, string>>;
+}
+
+const storePosition = (position: Position): StoredPosition => ({
+  commit_lsn: formatLsn(position.commitLsn),
+  ordinal: position.ordinal,
+});
+
+const readPosition = (stored: StoredPosition): Position => ({
+  commitLsn: parseLsn(stored.commit_lsn),
+  ordinal: stored.ordinal,
+});
+
+export function formatRecord(record: SinkRecord): string {
+  const { checkpoint, origin } = record;
+  const stored: StoredRecord = {
+    format: 1,
+    checkpoint: {
+      resume_lsn: formatLsn(checkpoint.resumeLsn),
+      partial: checkpoint.partial ? storePosition(checkpoint.partial) : null,
+      last_version: String(checkpoint.lastVersion),
+    },
+    origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
+    window_ends: record.windowEnds.map(storePosition),
+    copied: Object.fromEntries([...record.copied].map(([name, at]) => [name, formatLsn(at)])),
+  };
+  return JSON.stringify(stored);
+}
+
+/** What is left of a record that was forgotten: versions go on rising behind the last one. */
+export function formatForgotten(lastVersion: bigint): string {
+  const stored: ForgottenRecord = { format: 1, forgotten: { last_version: String(lastVersion) } };
+  return JSON.stringify(stored);
+}
+
+export type StoredState =
+  | { readonly kind: "begun"; readonly record: SinkRecord }
+  | { readonly kind: "forgotten"; readonly lastVersion: bigint };
+
+/** Reads what was formatted. Throws `checkpoint_missing` on anything else: guessing would lose or repeat. */
+export function parseRecord(text: string): StoredState {
+  try {
+    const stored = JSON.parse(text) as StoredRecord | ForgottenRecord;
+    if (stored.format !== 1) throw new Error("unknown format");
+    if ("forgotten" in stored) {
+      return { kind: "forgotten", lastVersion: BigInt(stored.forgotten.last_version) };
+    }
+    return { kind: "begun", record: readRecord(stored) };
+  } catch (cause) {
+    const text = "the webhook sink's record in the state store cannot be read";
+    throw new MillraceError("checkpoint_missing", text, { cause });
+  }
+}
+
+function readRecord(stored: StoredRecord): SinkRecord {
+  return {
+    checkpoint: {
+      resumeLsn: parseLsn(stored.checkpoint.resume_lsn),
+      partial: stored.checkpoint.partial ? readPosition(stored.checkpoint.partial) : null,
+      lastVersion: BigInt(stored.checkpoint.last_version),
+    },
+    origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
+    windowEnds: stored.window_ends.map(readPosition),
+    copied: new Map(Object.entries(stored.copied).map(([name, at]) => [name, parseLsn(at)])),
+  };
+}
+
+/** Whether `a` comes before `b` in the stream. */
+export function isBefore(a: Position, b: Position): boolean {
+  return a.commitLsn === b.commitLsn ? a.ordinal < b.ordinal : a.commitLsn < b.commitLsn;
+}

@@ -1,0 +1,198 @@
+// Validates a webhook sink: name, port, TLS, and one POST of `[]` with everything that is configured. A receiver should
+// take an empty list as no rows.
+
+import { connect as connectTcp, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import { type Finding, config as setting, ValidationLog } from "../../connection/validation-log.ts";
+import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import type { ValidateEvent } from "../../connector/validation.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { compress } from "./compression.ts";
+import { AddressResolver, egressPolicy } from "./egress.ts";
+import { uuidV7 } from "./idempotency-key.ts";
+import { type PostResult, post } from "./post.ts";
+import { attemptHeaders, requestHeaders } from "./request-headers.ts";
+import { responseVerdict } from "./response-verdict.ts";
+import { targetUrl } from "./target-url.ts";
+
+const connectTimeoutMs = 10_000;
+const passed: Finding = { type: "passed" };
+/** Stands for a source table in the address and the headers. */
+const sample = { schema: "public", table: "validation" } as const;
+
+/**
+ * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the rest are
+ * skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ */
+export async function validateWebhookSink(
+  sink: WebhookSinkConfig,
+  signal: AbortSignal,
+): Promise<ValidateEvent[]> {
+  const log = new ValidationLog();
+  const resolver = new AddressResolver(egressPolicy(process.env));
+  const url = parseUrl(targetUrlOrBase(sink));
+  const dns = url ? await resolveName(url, resolver, signal) : { finding: invalidUrl, addresses: [] };
+  log.record({ Network: { subtype: "DnsResolution" } }, dns.finding);
+  const address = dns.addresses[0] ?? "";
+  const reached = url && log.failure === null ? await reach(url, dns.addresses, signal) : { finding: passed };
+  log.record({ Network: { subtype: "Reachability" } }, reached.finding);
+  const tls = url && log.failure === null ? await checkTls(url, reached.address ?? address, signal) : passed;
+  log.record({ TLS: {} }, tls);
+  const answer = log.failure === null ? await tryPost(sink, resolver, signal) : null;
+  log.record({ Connection: {} }, answer ? connectionFinding(answer) : passed);
+  log.record({ Authentication: {} }, answer ? authenticationFinding(answer) : passed);
+  log.record(
+    setting("Delivery", "The receiver takes a POST of an empty list with the configured headers."),
+    answer ? deliveryFinding(answer) : passed,
+  );
+  return log.finish();
+}
+
+const invalidUrl: Finding = {
+  type: "failed",
+  reason: "The url, with path_template, is not a valid address.",
+};
+
+function parseUrl(text: string): URL | null {
+  return URL.canParse(text) ? new URL(text) : null;
+}
+
+function targetUrlOrBase(sink: WebhookSinkConfig): string {
+  if (!URL.canParse(sink.url)) return sink.url;
+  return targetUrl(sink.url, sink.path_template, sample.schema, sample.table);
+}
+
+interface Resolution {
+  readonly finding: Finding;
+  readonly addresses: readonly string[];
+}
+
+async function resolveName(url: URL, resolver: AddressResolver, signal: AbortSignal): Promise<Resolution> {
+  try {
+    const addresses = await bounded(signal, () => resolver.addresses(url.hostname));
+    const count = `${addresses.length} address${addresses.length === 1 ? "" : "es"}`;
+    return { finding: { type: "passed", message: count }, addresses };
+  } catch (error) {
+    signal.throwIfAborted();
+    const reason = error instanceof MillraceError ? error.message : "The host name does not resolve.";
+    return { finding: { type: "failed", reason }, addresses: [] };
+  }
+}
+
+async function reach(
+  url: URL,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<{ readonly finding: Finding; readonly address?: string }> {
+  let code = "no address";
+  for (const address of addresses) {
+    try {
+      await opened(signal, "connect", () => connectTcp(portOf(url), address));
+      return { finding: passed, address };
+    } catch (error) {
+      signal.throwIfAborted();
+      code = codeOf(error);
+    }
+  }
+  const reason = `No connection to port ${portOf(url)}: ${code}. Is the receiver running and reachable from here?`;
+  return { finding: { type: "failed", reason } };
+}
+
+async function checkTls(url: URL, address: string, signal: AbortSignal): Promise<Finding> {
+  if (url.protocol !== "https:") {
+    return { type: "skipped", reason: "The url is http: rows travel unencrypted." };
+  }
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  try {
+    const name = host === address ? {} : { servername: host };
+    await opened(signal, "secureConnect", () => connectTls({ host: address, port: portOf(url), ...name }));
+    return passed;
+  } catch (error) {
+    signal.throwIfAborted();
+    return { type: "failed", reason: `The TLS handshake failed: ${codeOf(error)}.` };
+  }
+}
+
+async function tryPost(
+  sink: WebhookSinkConfig,
+  resolver: AddressResolver,
+  signal: AbortSignal,
+): Promise<PostResult> {
+  const json = new TextEncoder().encode("[]");
+  const nowMs = Date.now();
+  const idempotencyKey = uuidV7(nowMs, crypto.getRandomValues(new Uint8Array(10)));
+  const headers = attemptHeaders(sink, requestHeaders(sink, sample), { idempotencyKey, body: json, nowMs });
+  const result = await post({
+    url: targetUrlOrBase(sink),
+    headers,
+    body: await compress(sink.compression, json),
+    timeoutMs: sink.request_timeout_ms,
+    resolver,
+    signal,
+  });
+  signal.throwIfAborted();
+  return result;
+}
+
+function connectionFinding(result: PostResult): Finding {
+  switch (result.kind) {
+    case "answered":
+      return passed;
+    case "failed":
+      return { type: "warned", message: `The receiver did not answer: ${result.reason}.` };
+    case "refused":
+      return { type: "failed", reason: result.error.message };
+    default:
+      return result satisfies never;
+  }
+}
+
+function authenticationFinding(result: PostResult): Finding {
+  if (result.kind !== "answered") return { type: "skipped", reason: "There was no answer." };
+  if (result.status === 401 || result.status === 403) {
+    return { type: "failed", reason: `The receiver answered ${result.status}: check auth and headers.` };
+  }
+  return passed;
+}
+
+function deliveryFinding(result: PostResult): Finding {
+  if (result.kind !== "answered") return { type: "skipped", reason: "There was no answer." };
+  if (responseVerdict(result.status) === "delivered") return passed;
+  return { type: "warned", message: `The receiver answered ${result.status} to an empty list.` };
+}
+
+function portOf(url: URL): number {
+  if (url.port !== "") return Number(url.port);
+  return url.protocol === "https:" ? 443 : 80;
+}
+
+/** Opens a socket, waits for `event`, and closes it again. Throws what keeps it from opening in time. */
+async function opened(signal: AbortSignal, event: string, open: () => Socket): Promise<void> {
+  const socket = open();
+  try {
+    await bounded(signal, () => {
+      return new Promise<void>((resolve, reject) => {
+        socket.once(event, () => resolve());
+        socket.once("error", reject);
+      });
+    });
+  } finally {
+    socket.on("error", () => undefined);
+    socket.destroy();
+  }
+}
+
+async function bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]);
+  limit.throwIfAborted();
+  const promise = work();
+  return await new Promise<T>((resolve, reject) => {
+    limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+    promise.then(resolve, reject);
+  });
+}
+
+function codeOf(error: unknown): string {
+  if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
+  return error instanceof Error ? error.name : "unknown";
+}

@@ -1,0 +1,261 @@
+// Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from its own
+// content, or when time asks for it; such an end is made durable before a request that it cut short is sent. After a
+// restart the stream begins at a window's start, recorded ends are honoured, and so the same requests come again.
+
+import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
+import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
+import { type Lsn, lsn } from "../../change/lsn.ts";
+import type { ChangeRows } from "./change-rows.ts";
+import type { CompiledTable } from "./compiled-table.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+import type { RecordKeeper } from "./record-keeper.ts";
+import { type BatchLimits, RequestPlan } from "./request-plan.ts";
+import type { Scheduler } from "./scheduler.ts";
+import { isBefore } from "./sink-record.ts";
+import { type LedgerProgress, WindowLedger } from "./window-ledger.ts";
+
+export interface WindowLimits {
+  readonly maxBytes: number;
+  readonly maxChanges: number;
+}
+
+export interface StreamWindowsOptions {
+  readonly batch: BatchLimits;
+  readonly window: WindowLimits;
+  readonly rows: ChangeRows;
+  readonly scheduler: Scheduler;
+  readonly keeper: RecordKeeper;
+  /** The durable checkpoint has moved. */
+  readonly durable: (progress: LedgerProgress) => void;
+  /** The record could not be saved. */
+  readonly failed: (error: unknown) => void;
+  readonly monotonic: () => number;
+  /** Lets I/O have its turn. */
+  readonly breathe: () => Promise<void>;
+}
+
+/** Changes between two turns of I/O. */
+const changesPerTurn = 1024;
+
+export class StreamWindows {
+  readonly #plan: RequestPlan;
+  readonly #ledger = new WindowLedger();
+  /** Ends that were recorded before the restart and are still ahead, in order. */
+  readonly #recorded: Position[];
+  /** All that was taken is done up to here, once its requests are delivered. */
+  #cursor: Checkpoint;
+  #last: Position | null = null;
+  #openedMs = 0;
+  #unreported: LedgerProgress | null = null;
+  #reporting: Promise<void> | null = null;
+  #idleWaiters: (() => void)[] = [];
+
+  constructor(private readonly options: StreamWindowsOptions) {
+    const { record } = options.keeper;
+    this.#cursor = record.checkpoint;
+    this.#recorded = [...record.windowEnds];
+    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request, false));
+  }
+
+  /** When the open window received its first change, by the monotonic clock; null while it is empty. */
+  get openedMs(): number | null {
+    return this.#ledger.open.changes > 0 ? this.#openedMs : null;
+  }
+
+  /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
+  async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
+    const { scheduler, rows } = this.options;
+    for (let i = 0; i < batch.count; i++) {
+      if (this.#recorded.length > 0) this.#endBefore(batch, i);
+      const window = this.#ledger.open;
+      if (window.changes === 0) this.#openedMs = this.options.monotonic();
+      const table = tables[batch.relation[i]!]!;
+      if (this.#isInCopy(batch, i, table)) rows.pass(batch, i);
+      else window.bytes += rows.add(batch, i, table, this.#plan);
+      window.changes++;
+      this.#endIfFull(batch, i);
+      if (!scheduler.hasRoom) await scheduler.room();
+      else if (i % changesPerTurn === changesPerTurn - 1) await this.options.breathe();
+    }
+    if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
+    this.#cursor = { ...this.#after(batch), lastVersion: this.#lastVersion() };
+  }
+
+  /** Ends the open window now, because time or a flush asks for it. */
+  end(): void {
+    if (this.#ledger.open.changes === 0 || this.#last === null) return;
+    this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
+    // Where a request is one row, boundaries decide nothing.
+    if (this.options.batch.maxRows === 1) this.#close(this.#cursor);
+    else this.#closeRecorded(this.#cursor, this.#last);
+  }
+
+  /** Moves the checkpoint over what held no changes for the sink, when nothing else is on its way. */
+  pass(): void {
+    const { keeper } = this.options;
+    if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
+    this.#report({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+  }
+
+  /** Ends the open window and resolves when all that was taken is durable. */
+  async flush(): Promise<void> {
+    this.end();
+    while (!this.#ledger.isIdle) {
+      await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+    }
+    this.pass();
+    while (this.#reporting) await this.#reporting;
+  }
+
+  /** Gives out one version to a copy, above all that were given out; durable on return. Call it after `flush`. */
+  async copyVersion(timeUs: bigint): Promise<number> {
+    const { rows, keeper } = this.options;
+    rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
+    this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
+    const { checkpoint } = keeper.record;
+    keeper.change({ checkpoint: { ...checkpoint, lastVersion: this.#lastVersion() } });
+    await keeper.save();
+    return rows.lastVersion;
+  }
+
+  /** Rows of a table without a key that its copy brought already: nothing else would tell that they are the same. */
+  #isInCopy(batch: ChangeBatch, i: number, table: CompiledTable): boolean {
+    if (table.relation.key.length > 0) return false;
+    const kind = batch.kind[i];
+    if (kind !== ChangeKind.insert && kind !== ChangeKind.update) return false;
+    const copied = this.options.keeper.record.copied.get(table.name);
+    return copied !== undefined && batch.transactions.commitLsn[batch.transaction[i]!]! < copied;
+  }
+
+  #endIfFull(batch: ChangeBatch, i: number): void {
+    const { window } = this.options;
+    const open = this.#ledger.open;
+    const recorded = this.#recorded[0];
+    const full = open.bytes >= window.maxBytes || open.changes >= window.maxChanges;
+    const atRecorded = recorded !== undefined && !isBefore(positionOf(batch, i), recorded);
+    if (atRecorded) this.#recorded.shift();
+    if (!full && !atRecorded) return;
+    this.#cursor = { ...this.#afterChange(batch, i), lastVersion: this.#lastVersion() };
+    this.#close(this.#cursor);
+  }
+
+  /** A recorded end whose change no longer comes: the selection was changed. The window ends where it stood. */
+  #endBefore(batch: ChangeBatch, i: number): void {
+    const position = positionOf(batch, i);
+    while (this.#recorded.length > 0 && isBefore(this.#recorded[0]!, position)) {
+      this.#recorded.shift();
+      if (this.#ledger.open.changes === 0) continue;
+      if (i > 0) this.#cursor = { ...this.#afterChange(batch, i - 1), lastVersion: this.#lastVersion() };
+      this.#close({ ...this.#cursor, lastVersion: this.#lastVersion() });
+    }
+  }
+
+  #close(end: Checkpoint): void {
+    for (const request of this.#plan.sealAll()) this.#submit(request, false);
+    this.#ledger.close(end);
+    this.#advance();
+  }
+
+  #closeRecorded(end: Checkpoint, last: Position): void {
+    const { keeper, scheduler, failed } = this.options;
+    const cut = this.#plan.sealAll().map((request) => this.#submit(request, true));
+    this.#ledger.close(end);
+    keeper.change({ windowEnds: [...keeper.record.windowEnds, last] });
+    keeper.save().then(() => {
+      for (const delivery of cut) scheduler.release(delivery);
+    }, failed);
+    this.#advance();
+  }
+
+  #submit(request: OutgoingRequest, held: boolean) {
+    const window = this.#ledger.open;
+    window.pending++;
+    window.rows += request.rows;
+    const delivered = () => {
+      window.pending--;
+      if (window.pending === 0) this.#advance();
+    };
+    return this.options.scheduler.submit(request, delivered, held);
+  }
+
+  #advance(): void {
+    const progress = this.#ledger.advance();
+    if (progress) this.#report(progress);
+    if (this.#ledger.isIdle) for (const wake of this.#idleWaiters.splice(0)) wake();
+  }
+
+  /** Saves the checkpoint and reports it once it is durable; moves that come during a save share the next. */
+  #report(progress: LedgerProgress): void {
+    const { keeper } = this.options;
+    const windowEnds = keeper.record.windowEnds.filter((end) => !isDone(progress.checkpoint, end));
+    keeper.change({ checkpoint: progress.checkpoint, windowEnds });
+    const before = this.#unreported;
+    this.#unreported = {
+      checkpoint: progress.checkpoint,
+      rows: progress.rows + (before?.rows ?? 0),
+      bytes: progress.bytes + (before?.bytes ?? 0),
+    };
+    this.#reporting ??= this.#saveAndReport();
+  }
+
+  async #saveAndReport(): Promise<void> {
+    const { keeper, durable, failed } = this.options;
+    try {
+      while (this.#unreported) {
+        // What is reported must not be more than what the save holds: take it when the save begins.
+        await keeper.settled();
+        const progress = this.#unreported;
+        this.#unreported = null;
+        await keeper.save();
+        durable(progress);
+      }
+    } catch (error) {
+      failed(error);
+    } finally {
+      this.#reporting = null;
+    }
+  }
+
+  #lastVersion(): bigint {
+    return BigInt(this.options.rows.lastVersion);
+  }
+
+  /** Where the stream stands behind change `i`. */
+  #afterChange(batch: ChangeBatch, i: number): Omit<Checkpoint, "lastVersion"> {
+    if (i === batch.count - 1) return this.#after(batch);
+    const transaction = batch.transaction[i]!;
+    const commitLsn = lsn(batch.transactions.commitLsn[transaction]!);
+    const endLsn = batch.transactions.endLsn[transaction]!;
+    if (batch.transaction[i + 1] !== transaction && endLsn !== 0n) {
+      return { resumeLsn: this.#later(lsn(endLsn)), partial: null };
+    }
+    return { resumeLsn: this.#later(commitLsn), partial: { commitLsn, ordinal: batch.ordinal[i]! } };
+  }
+
+  /** Where the stream stands behind `batch`. */
+  #after(batch: ChangeBatch): Omit<Checkpoint, "lastVersion"> {
+    if (batch.endsInTransaction && batch.count > 0) {
+      const partial = positionOf(batch, batch.count - 1);
+      return { resumeLsn: this.#later(lsn(minOf(batch.resumeLsn, partial.commitLsn))), partial };
+    }
+    const resumeLsn = this.#later(batch.resumeLsn);
+    const { partial } = this.#cursor;
+    // A batch without changes may stand within a transaction that an earlier one began.
+    return { resumeLsn, partial: partial && partial.commitLsn >= resumeLsn ? partial : null };
+  }
+
+  #later(candidate: Lsn): Lsn {
+    return candidate > this.#cursor.resumeLsn ? candidate : this.#cursor.resumeLsn;
+  }
+}
+
+function minOf(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}
+
+function positionOf(batch: ChangeBatch, i: number): Position {
+  return {
+    commitLsn: lsn(batch.transactions.commitLsn[batch.transaction[i]!]!),
+    ordinal: batch.ordinal[i]!,
+  };
+}

@@ -1,0 +1,32 @@
+// Where the columns of one tuple stand in a batch's arena. One view is used again for every row.
+
+/** Column `c` of the tuple read last is `arena[starts[c], starts[c] + lengths[c])`; lengths may be negative. */
+export class TupleView {
+  starts = new Int32Array(64);
+  lengths = new Int32Array(64);
+  /** Columns of the tuple read last; 0 when there was none. */
+  count = 0;
+
+  /** Reads the tuple at `start`; an empty tuple (`start === end`) has no columns. */
+  read(arena: Uint8Array, start: number, end: number): void {
+    if (start === end) {
+      this.count = 0;
+      return;
+    }
+    const count = (arena[start]! << 8) | arena[start + 1]!;
+    if (count > this.starts.length) {
+      this.starts = new Int32Array(count);
+      this.lengths = new Int32Array(count);
+    }
+    const { starts, lengths } = this;
+    let at = start + 2;
+    for (let c = 0; c < count; c++) {
+      const length = (arena[at]! << 24) | (arena[at + 1]! << 16) | (arena[at + 2]! << 8) | arena[at + 3]!;
+      at += 4;
+      starts[c] = at;
+      lengths[c] = length;
+      if (length > 0) at += length;
+    }
+    this.count = count;
+  }
+}

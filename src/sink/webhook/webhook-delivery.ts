@@ -1,0 +1,339 @@
+// One session of delivering: what the line brings is taken in order, cut, sent and made durable. The other end of the line
+// is webhook-sink.ts; cutting, scheduling and sending have files of their own.
+
+import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import { lsn } from "../../change/lsn.ts";
+import type { ConnectorConfig } from "../../connector/connector.ts";
+import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { CheckpointStore } from "../sink.ts";
+import { ChangeRows } from "./change-rows.ts";
+import { type CompiledTable, compileTable } from "./compiled-table.ts";
+import { Inbox } from "./inbox.ts";
+import type { DeliveryState, FromDelivery, LineBatch, ToDelivery } from "./line-messages.ts";
+import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
+import { RecordKeeper } from "./record-keeper.ts";
+import { Scheduler } from "./scheduler.ts";
+import type { Attempt } from "./sender.ts";
+import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
+import { StreamWindows } from "./stream-windows.ts";
+import { TableCopy } from "./table-copy.ts";
+
+export interface DeliveryTools {
+  readonly attempt: Attempt;
+  readonly store: CheckpointStore;
+  readonly log: (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) => void;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+}
+
+const defaultFlushIntervalMs = 100;
+/** A window that time should have ended waits so many intervals while the stream brings more. */
+const busyIntervals = 10;
+/** How often the checkpoint is moved over what holds nothing for the sink. */
+const passIntervalMs = 1000;
+const maxInFlight = 32;
+const maxUndeliveredBytes = 32 * 1024 * 1024;
+const maxUndeliveredRequests = 2048;
+const maxRetryingPerTable = 64;
+const windowBytes = 8 * 1024 * 1024;
+const windowChanges = 65_536;
+
+/** What a session is asked to do; ending it is the line's. */
+export type DeliveryMessage = Exclude<ToDelivery, { type: "close" }>;
+
+const breathe = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+export class WebhookDelivery {
+  readonly #inbox = new Inbox<DeliveryMessage>();
+  readonly #tables = new Map<number, CompiledTable>();
+  readonly #copies = new Map<number, TableCopy>();
+  readonly #encoding: MessageEncoding;
+  readonly #scheduler: Scheduler;
+  readonly #flushIntervalMs: number;
+  readonly #truncatesTold = new Set<string>();
+  #keeper: RecordKeeper | null = null;
+  #windows: StreamWindows | null = null;
+  #nextPassMs = 0;
+  /** The last version of a life that was forgotten. */
+  #forgottenVersion = -1n;
+  #failed = false;
+  #stopped = false;
+
+  constructor(
+    private readonly connector: ConnectorConfig,
+    private readonly tools: DeliveryTools,
+    private readonly send: (message: FromDelivery) => void,
+  ) {
+    const { retry } = webhookConfig(connector);
+    this.#encoding = messageEncoding(connector);
+    this.#flushIntervalMs = connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
+    this.#scheduler = new Scheduler(
+      tools.attempt,
+      {
+        retry: {
+          maxRetries: retry.max_retries,
+          maxRetryDurationMs: retry.max_retry_duration_ms,
+          initialBackoffMs: retry.initial_backoff_ms,
+          maxBackoffMs: retry.max_backoff_ms,
+        },
+        maxInFlight,
+        maxBytes: maxUndeliveredBytes,
+        maxRequests: maxUndeliveredRequests,
+        maxRows: connector.limits.cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
+        maxRetryingPerTable,
+        monotonic: tools.monotonic,
+        sleep: tools.sleep,
+        random: tools.random,
+      },
+      {
+        retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
+        failed: (error) => this.#fail(error),
+      },
+    );
+  }
+
+  /** Hands over a message; they are handled one after the other. */
+  receive(message: DeliveryMessage): void {
+    this.#inbox.put(message);
+  }
+
+  /** Handles messages until `stop`. Never throws: a failure is sent over the line. */
+  async run(): Promise<void> {
+    for (;;) {
+      const message = await this.#inbox.take(this.#waitMs());
+      if (this.#stopped) return;
+      this.#keepTime(this.#inbox.isEmpty);
+      if (message === null || this.#failed) continue;
+      try {
+        await this.#handle(message);
+      } catch (error) {
+        this.#fail(error);
+      }
+    }
+  }
+
+  /** Begins nothing new; returns when what is under way has ended and is recorded, or `signal` cuts it off. */
+  async stop(signal: AbortSignal): Promise<void> {
+    await this.#scheduler.drain(signal);
+    await this.#keeper?.settled();
+    this.#stopped = true;
+    this.#inbox.wake();
+  }
+
+  async #handle(message: DeliveryMessage): Promise<void> {
+    switch (message.type) {
+      case "open":
+        return this.send({ type: "reply", id: message.id, state: await this.#open() });
+      case "begin":
+        await this.#begin(message.checkpoint);
+        return this.#done(message.id);
+      case "forget":
+        await this.#forget();
+        return this.#done(message.id);
+      case "relation": {
+        const { relation } = message;
+        this.#tables.set(message.handle, compileTable(relation, this.#encoding.compile(relation)));
+        return;
+      }
+      case "changes": {
+        const tables = message.batch.relations.map((handle) => this.#table(handle));
+        const batch = changeBatch(message.batch, tables);
+        this.#tellTruncates(batch, tables);
+        await this.#stream().take(batch, tables);
+        return this.send({ type: "credit", bytes: message.bytes });
+      }
+      case "flush":
+        await this.#stream().flush();
+        return this.#done(message.id);
+      case "copy.begin":
+        await this.#beginCopy(message);
+        return this.#done(message.id);
+      case "copy.rows": {
+        const copy = this.#copies.get(message.copy);
+        if (copy) await copy.take(changeBatch(message.batch, [copy.table]));
+        return this.send({ type: "credit", bytes: message.bytes });
+      }
+      case "copy.end":
+        // Not awaited: other copies and the stream go on meanwhile.
+        void this.#endCopy(message.id, message.copy);
+        return;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #open(): Promise<DeliveryState> {
+    const text = await this.tools.store.load();
+    if (text === null) return { checkpoint: null, copied: [] };
+    const stored = parseRecord(text);
+    if (stored.kind === "forgotten") {
+      this.#forgottenVersion = stored.lastVersion;
+      return { checkpoint: null, copied: [] };
+    }
+    const { record } = stored;
+    this.#start(record);
+    return { checkpoint: record.checkpoint, copied: [...record.copied.keys()] };
+  }
+
+  async #begin(checkpoint: Checkpoint): Promise<void> {
+    if (this.#keeper) throw new MillraceError("internal", "the webhook sink has begun already");
+    // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
+    const least = this.#forgottenVersion + 1n;
+    const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
+    this.#start({
+      checkpoint: { ...checkpoint, lastVersion },
+      origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
+      windowEnds: [],
+      copied: new Map(),
+    });
+    await this.#record().save();
+  }
+
+  async #forget(): Promise<void> {
+    const keeper = this.#keeper;
+    if (!keeper) return;
+    await this.#stream().flush();
+    await keeper.settled();
+    const { lastVersion } = keeper.record.checkpoint;
+    await this.tools.store.save(formatForgotten(lastVersion));
+    this.#forgottenVersion = lastVersion;
+    this.#keeper = null;
+    this.#windows = null;
+  }
+
+  #start(record: SinkRecord): void {
+    const keeper = new RecordKeeper(this.tools.store, record);
+    this.#keeper = keeper;
+    this.#windows = new StreamWindows({
+      batch: this.#limits(),
+      window: {
+        maxBytes: windowBytes,
+        maxChanges: Math.min(windowChanges, this.connector.limits.cdc.max_buffer_rows || windowChanges),
+      },
+      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding),
+      scheduler: this.#scheduler,
+      keeper,
+      durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
+      failed: (error) => this.#fail(error),
+      monotonic: this.tools.monotonic,
+      breathe,
+    });
+  }
+
+  async #beginCopy(message: Extract<ToDelivery, { type: "copy.begin" }>): Promise<void> {
+    const { origin } = this.#record().record;
+    const initial = { version: Number(origin.version), timeUs: Number(origin.version), lsn: origin.lsn };
+    let from = initial;
+    if (message.mode !== "initial") {
+      await this.#stream().flush();
+      const version = await this.#stream().copyVersion(message.timeUs);
+      from = { version, timeUs: Number(message.timeUs), lsn: message.lsn };
+    }
+    const { copy } = message;
+    const options = {
+      batch: this.#limits(),
+      scheduler: this.#scheduler,
+      sendsReads: this.#encoding.sends("read"),
+      progress: (rows: number, bytes: number) => this.send({ type: "copy.progress", copy, rows, bytes }),
+      breathe,
+    };
+    this.#copies.set(copy, new TableCopy(this.#table(message.handle), from, message.lsn, options));
+  }
+
+  async #endCopy(id: number, number: number): Promise<void> {
+    const copy = this.#copies.get(number);
+    if (!copy) return;
+    try {
+      await copy.finish();
+      const keeper = this.#record();
+      keeper.change({ copied: new Map(keeper.record.copied).set(copy.table.name, copy.lsn) });
+      await keeper.save();
+      this.#copies.delete(number);
+      this.#done(id);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  /** Milliseconds until something is to be done without a message; null: nothing is. */
+  #waitMs(): number | null {
+    if (!this.#windows || this.#failed) return null;
+    const now = this.tools.monotonic();
+    const opened = this.#windows.openedMs;
+    if (opened !== null) return Math.max(0, opened + this.#flushIntervalMs - now);
+    return Math.max(0, this.#nextPassMs - now);
+  }
+
+  /** Ends the open window when its time has come, and now and then moves the checkpoint over what held nothing. */
+  #keepTime(idle: boolean): void {
+    const windows = this.#windows;
+    if (!windows || this.#failed) return;
+    const now = this.tools.monotonic();
+    const opened = windows.openedMs;
+    const intervals = idle ? 1 : busyIntervals;
+    if (opened !== null && now - opened >= this.#flushIntervalMs * intervals) windows.end();
+    if (now >= this.#nextPassMs) {
+      this.#nextPassMs = now + passIntervalMs;
+      windows.pass();
+    }
+  }
+
+  #tellTruncates(batch: ChangeBatch, tables: readonly CompiledTable[]): void {
+    if (this.#encoding.sends("truncate")) return;
+    for (let i = 0; i < batch.count; i++) {
+      if (batch.kind[i] !== ChangeKind.truncate) continue;
+      const table = tables[batch.relation[i]!]!.name;
+      if (this.#truncatesTold.has(table)) continue;
+      this.#truncatesTold.add(table);
+      this.tools.log("warn", "TRUNCATE is not sent in this format: the receiver keeps the table's rows", {
+        table,
+      });
+    }
+  }
+
+  #limits() {
+    const { batch } = webhookConfig(this.connector);
+    return { maxRows: batch.max_batch_size, maxBytes: batch.max_payload_bytes };
+  }
+
+  #table(handle: number): CompiledTable {
+    const table = this.#tables.get(handle);
+    if (!table) throw new MillraceError("internal", "a batch names a relation that was not announced");
+    return table;
+  }
+
+  #stream(): StreamWindows {
+    if (!this.#windows) throw new MillraceError("internal", "the webhook sink has not begun");
+    return this.#windows;
+  }
+
+  #record(): RecordKeeper {
+    if (!this.#keeper) throw new MillraceError("internal", "the webhook sink has not begun");
+    return this.#keeper;
+  }
+
+  #done(id: number): void {
+    this.send({ type: "reply", id, state: null });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    const { code, message } = toMillraceError(error);
+    this.send({ type: "failed", code, message });
+    void this.#scheduler.drain(AbortSignal.abort(error));
+  }
+}
+
+function webhookConfig(connector: ConnectorConfig) {
+  const config = connector.sink.webhook;
+  if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
+  return config;
+}
+
+function changeBatch(batch: LineBatch, tables: readonly CompiledTable[]): ChangeBatch {
+  return { ...batch, relations: tables.map((table) => table.relation), resumeLsn: lsn(batch.resumeLsn) };
+}

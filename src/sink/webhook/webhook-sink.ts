@@ -1,0 +1,97 @@
+// The webhook sink as the pipeline sees it. It hands batches to the webhook worker over a line and reports what comes back;
+// cutting, encoding and sending happen there, in webhook-delivery.ts.
+
+import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import { CopyTextParser } from "../../change/copy-text.ts";
+import type { Relation } from "../../change/relation.ts";
+import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import type { CopyRequest, Sink, SinkContext, SinkState } from "../sink.ts";
+import { DeliveryClient } from "./delivery-client.ts";
+import { parcel, RelationHandles } from "./line-batch.ts";
+
+/** How long disposing waits for requests that are under way. */
+const closeGraceMs = 5000;
+
+/**
+ * A sink whose delivering happens at the other end of `line`. The other end has the configuration already, and keeps the
+ * checkpoint: `config` and `context.checkpoints` are not used here. Calls reject with a MillraceError once delivering
+ * has failed, and with `context.signal.reason` once it is aborted.
+ */
+export function createWebhookSink(_config: WebhookSinkConfig, context: SinkContext, line: MessagePort): Sink {
+  return new WebhookSink(new DeliveryClient(line, context.signal, context.events));
+}
+
+class WebhookSink implements Sink {
+  readonly #handles = new RelationHandles();
+  #copies = 0;
+  #closed: Promise<void> | null = null;
+
+  constructor(private readonly client: DeliveryClient) {}
+
+  async open(): Promise<SinkState> {
+    const state = await this.client.ask({ type: "open" });
+    return { checkpoint: state?.checkpoint ?? null, copied: new Set(state?.copied ?? []) };
+  }
+
+  async begin(checkpoint: Checkpoint): Promise<void> {
+    await this.client.ask({ type: "begin", checkpoint });
+  }
+
+  async forget(): Promise<void> {
+    await this.client.ask({ type: "forget" });
+  }
+
+  async prepare(): Promise<TupleForm> {
+    return "text";
+  }
+
+  copyForm(): TupleForm {
+    return "text";
+  }
+
+  async copyTable(request: CopyRequest): Promise<void> {
+    const { relation } = request.table;
+    const copy = ++this.#copies;
+    const handle = this.#handle(relation);
+    const { lsn, timeUs, mode } = request;
+    this.client.onCopyProgress(copy, request.progress);
+    await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode });
+    const parser = new CopyTextParser(relation, { lsn, timeUs });
+    for await (const chunk of request.chunks) {
+      for (const batch of parser.push(chunk)) await this.#send(batch, copy);
+    }
+    const last = parser.finish();
+    if (last) await this.#send(last, copy);
+    await this.client.ask({ type: "copy.end", copy });
+  }
+
+  write(batch: ChangeBatch): Promise<void> {
+    return this.#send(batch, null);
+  }
+
+  async flush(): Promise<void> {
+    await this.client.ask({ type: "flush" });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed ??= this.client.close(closeGraceMs);
+    await this.#closed;
+  }
+
+  /** Sends changes, or rows of a copy, once there is room for them at the other end. */
+  async #send(batch: ChangeBatch, copy: number | null): Promise<void> {
+    const relations = batch.relations.map((relation) => this.#handle(relation));
+    await this.client.spend(batch.arena.byteLength);
+    const bytes = batch.arena.byteLength;
+    const { batch: moved, transfer } = parcel(batch, relations);
+    if (copy === null) this.client.post({ type: "changes", batch: moved, bytes }, transfer);
+    else this.client.post({ type: "copy.rows", copy, batch: moved, bytes }, transfer);
+  }
+
+  #handle(relation: Relation): number {
+    const { handle, isNew } = this.#handles.handle(relation);
+    if (isNew) this.client.post({ type: "relation", handle, relation });
+    return handle;
+  }
+}

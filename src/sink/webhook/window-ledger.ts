@@ -1,0 +1,59 @@
+// The windows that the stream is cut into, oldest first, and how far the checkpoint may move: behind each window all of
+// whose requests, and all before it, are delivered. Pure bookkeeping.
+
+import type { Checkpoint } from "../../change/checkpoint.ts";
+
+/** A stretch of the stream: requests are cut from its start, and the checkpoint passes it as a whole. */
+export class Window {
+  /** Requests that are not delivered. */
+  pending = 0;
+  changes = 0;
+  /** Bytes of JSON. */
+  bytes = 0;
+  rows = 0;
+  /** Where the stream stands behind it; null while it is open. */
+  end: Checkpoint | null = null;
+}
+
+export interface LedgerProgress {
+  readonly checkpoint: Checkpoint;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export class WindowLedger {
+  readonly #closed: Window[] = [];
+  #open = new Window();
+
+  get open(): Window {
+    return this.#open;
+  }
+
+  /** Nothing is on its way, and nothing waits to be cut. */
+  get isIdle(): boolean {
+    return this.#closed.length === 0 && this.#open.changes === 0;
+  }
+
+  /** Ends the open window at `end` and opens the next. */
+  close(end: Checkpoint): void {
+    this.#open.end = end;
+    this.#closed.push(this.#open);
+    this.#open = new Window();
+  }
+
+  /** Takes out the windows that are delivered, up to the first that is not; null when there is none. */
+  advance(): LedgerProgress | null {
+    let rows = 0;
+    let bytes = 0;
+    let checkpoint: Checkpoint | null = null;
+    for (;;) {
+      const first = this.#closed[0];
+      if (!first || first.pending > 0 || first.end === null) break;
+      this.#closed.shift();
+      rows += first.rows;
+      bytes += first.bytes;
+      checkpoint = first.end;
+    }
+    return checkpoint && { checkpoint, rows, bytes };
+  }
+}

@@ -1,0 +1,106 @@
+// Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its record and its
+// log; everything else is in sink/webhook.
+
+import { MillraceError } from "./errors/millrace-error.ts";
+import type { FromWebhookWorker, Reply, ToWebhookWorker } from "./runtime/messages.ts";
+import type { CheckpointStore } from "./sink/sink.ts";
+import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
+import { LineServer } from "./sink/webhook/line-server.ts";
+import { Pacer } from "./sink/webhook/pacer.ts";
+import { createSender } from "./sink/webhook/sender.ts";
+import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
+
+declare const self: Worker;
+
+interface Waiter {
+  readonly resolve: (value: string | null) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const waiters = new Map<number, Waiter>();
+let lastRequest = 0;
+let server: LineServer | null = null;
+
+const post = (message: FromWebhookWorker) => self.postMessage(message);
+
+type StoreQuestion =
+  | { readonly type: "store.load" }
+  | { readonly type: "store.save"; readonly record: string };
+
+function askStore(question: StoreQuestion): Promise<string | null> {
+  const requestId = ++lastRequest;
+  return new Promise((resolve, reject) => {
+    waiters.set(requestId, { resolve, reject });
+    post({ ...question, requestId });
+  });
+}
+
+const store: CheckpointStore = {
+  load: () => askStore({ type: "store.load" }),
+  save: async (record) => {
+    await askStore({ type: "store.save", record });
+  },
+};
+
+function settle(reply: Reply): void {
+  const waiter = waiters.get(reply.requestId);
+  waiters.delete(reply.requestId);
+  if ("error" in reply) waiter?.reject(new MillraceError(reply.error.code, reply.error.message));
+  else waiter?.resolve(reply.value);
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+}
+
+function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
+  const config = connector.sink.webhook;
+  if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
+  const monotonic = () => performance.now();
+  const attempt = createSender(config, {
+    resolver: new AddressResolver(egressPolicy(process.env)),
+    pacer: new Pacer({
+      maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
+      maxBytesPerSecond: config.rate_limit.max_bytes_per_second,
+    }),
+    now: Date.now,
+    monotonic,
+    sleep,
+  });
+  const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
+    post({ type: "log", level, message, fields });
+  const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
+  server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
+}
+
+async function stop(): Promise<void> {
+  await server?.close();
+  process.exit(0);
+}
+
+self.onmessage = (event: MessageEvent<ToWebhookWorker>) => {
+  const message = event.data;
+  switch (message.type) {
+    case "start":
+      return start(message);
+    case "stop":
+      return void stop();
+    case "reply":
+      return settle(message);
+    default:
+      message satisfies never;
+  }
+};
+
+post({ type: "ready" });

@@ -1,0 +1,122 @@
+// A webhook sink as it runs: the sink on this side, the real worker on the other, a state store that outlives both. A rig
+// is one life of the service; `kill` ends it as SIGKILL would, and another rig over the same store goes on.
+
+import type { Checkpoint } from "../../src/change/checkpoint.ts";
+import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
+import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/messages.ts";
+import type { Sink } from "../../src/sink/sink.ts";
+import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
+import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
+
+/** The sink's record, as the state store would keep it. */
+export class RecordStore {
+  record: string | null = null;
+  saves = 0;
+  /** Holds saves back while it is set. */
+  gate: Promise<void> | null = null;
+}
+
+export interface RigReports {
+  readonly durable: { readonly checkpoint: Checkpoint; readonly rows: number; readonly bytes: number }[];
+  readonly retries: { readonly attempt: number | null; readonly reason: string }[];
+  readonly logs: LogLine[];
+}
+
+export class WebhookRig implements AsyncDisposable {
+  readonly reports: RigReports = { durable: [], retries: [], logs: [] };
+  readonly #abort = new AbortController();
+  #sinks: Sink[] = [];
+
+  private constructor(
+    private readonly worker: Worker,
+    private readonly line: MessagePort,
+    private readonly connector: ConnectorConfig,
+  ) {}
+
+  static async start(connector: ConnectorConfig, store: RecordStore): Promise<WebhookRig> {
+    const worker = new Worker(new URL("../../src/webhook.worker.ts", import.meta.url).href);
+    const { port1, port2 } = new MessageChannel();
+    const rig = new WebhookRig(worker, port1, connector);
+    const post = (message: ToWebhookWorker, transfer: MessagePort[] = []) =>
+      worker.postMessage(message, transfer);
+    await new Promise<void>((resolve, reject) => {
+      worker.onerror = (event) => reject(new Error(event.message));
+      worker.onmessage = ({ data }: MessageEvent<FromWebhookWorker>) => {
+        if (data.type === "ready") resolve();
+        else if (data.type === "log") rig.reports.logs.push(data);
+        else void answer(data, store, post);
+      };
+    });
+    post({ type: "start", connector, runId: "run", line: port2 }, [port2]);
+    return rig;
+  }
+
+  /** A sink of this life; an earlier one must have been disposed of. */
+  sink(): Sink {
+    const config = this.connector.sink.webhook;
+    if (!config) throw new Error("not a webhook connector");
+    const unused = () => Promise.reject(new Error("the record is the worker's"));
+    const sink = createWebhookSink(
+      config,
+      {
+        connectorId: this.connector.id,
+        signal: this.#abort.signal,
+        checkpoints: { load: unused, save: unused },
+        events: {
+          durable: (checkpoint, rows, bytes) => this.reports.durable.push({ checkpoint, rows, bytes }),
+          warning: () => undefined,
+          retrying: (attempt, reason) => this.reports.retries.push({ attempt, reason }),
+        },
+      },
+      this.line,
+    );
+    this.#sinks.push(sink);
+    return sink;
+  }
+
+  /** Ends the worker at once, whatever it is doing. */
+  async kill(): Promise<void> {
+    this.#abort.abort(new Error("killed"));
+    this.#sinks = [];
+    await ended(this.worker, () => this.worker.terminate());
+    this.line.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const sink of this.#sinks) await sink[Symbol.asyncDispose]();
+    await this.kill();
+  }
+}
+
+async function answer(
+  request: Extract<FromWebhookWorker, { type: "store.load" | "store.save" }>,
+  store: RecordStore,
+  post: (message: ToWebhookWorker) => void,
+): Promise<void> {
+  if (request.type === "store.save") {
+    if (store.gate) await store.gate;
+    store.record = request.record;
+    store.saves++;
+  }
+  const value = request.type === "store.load" ? store.record : null;
+  post({ type: "reply", requestId: request.requestId, value });
+}
+
+function ended(worker: Worker, end: () => void): Promise<void> {
+  return new Promise((resolve) => {
+    worker.addEventListener("close", () => resolve(), { once: true });
+    end();
+  });
+}
+
+/** A connector that sends to `url`, in full form, with `change` in its webhook sink. */
+export function webhookConnector(
+  url: string,
+  change: Partial<WebhookSinkRequest> = {},
+  request: Partial<ConnectorRequest> = {},
+): ConnectorConfig {
+  const sample = sampleWebhookRequest();
+  const webhook: WebhookSinkRequest = { url, path_template: "{schema}/{table}", ...change };
+  return sampleConfig("hooks", { ...sample, sink: { webhook }, ...request });
+}
