@@ -141,14 +141,11 @@ export class StatusBoard {
   }
 
   #logStatus(connector: string, component: HistoryComponent, { state, status }: Status): void {
-    const health = Object.keys(status)[0];
-    const fields = {
-      connector,
-      component,
-      state: Object.keys(state)[0],
-      health,
-      ...(Object.values(status)[0] ?? {}),
-    };
+    const [phase] = Object.keys(state);
+    const [health] = Object.keys(status);
+    const name = state.snapshot?.name ?? state.realtime?.name ?? state.initialize?.sub_state;
+    const told = { connector, component, state: phase, ...(name === undefined ? {} : { name }), health };
+    const fields = { ...told, ...status.retry, ...status.warning, ...status.skipped, ...status.failed };
     if (status.failed) this.#log.error(fields, "connector failed");
     else if (status.retry || status.warning) this.#log.warn(fields, "connector needs attention");
     else this.#log.info(fields, "connector status");
