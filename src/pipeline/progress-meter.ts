@@ -1,5 +1,6 @@
 // Counts what a run does, and reports it about twice a second while something moves.
 
+import type { ChangeBatch } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import { formatLsn, type Lsn } from "../change/lsn.ts";
 import type { Progress } from "./run-reporter.ts";
@@ -31,9 +32,12 @@ export class ProgressMeter implements Disposable {
     this.#timer = setInterval(() => this.flush(), reportEveryMs);
   }
 
-  wrote(rows: number, resumeLsn: Lsn, commitTimeUs: bigint | null): void {
-    this.progress.rowsIn += rows;
-    if (commitTimeUs !== null) this.#inFlight.push({ resumeLsn, commitTimeUs });
+  writing({ count, transactions, endsInTransaction, resumeLsn }: ChangeBatch): void {
+    this.progress.rowsIn += count;
+    const commitTimeUs = transactions.commitTimeUs[transactions.count - 1];
+    if (transactions.count > 0 && commitTimeUs !== undefined && !endsInTransaction) {
+      this.#inFlight.push({ resumeLsn, commitTimeUs });
+    }
   }
 
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void {

@@ -135,9 +135,9 @@ class PipelineRun {
       if (task) await runSnapshotTask(source, sink, task, abort);
       if (!batch) continue;
       next = null;
+      meter.writing(batch);
       await sink.write(batch);
       isWhole = !batch.endsInTransaction;
-      meter.wrote(batch.count, batch.resumeLsn, stream.lag().lastCommitTimeUs);
     }
     this.#stream = null;
   }

@@ -77,7 +77,7 @@ function byKey(session: MergeSession, table: PreparedTable): string {
 function byImage(session: MergeSession, table: PreparedTable): string {
   const stored = table.columns.map((column) => `o.${escapeIdentifier(column.name)}`).join(", ");
   const sent = table.columns.map((_, c) => staged(table, session.form, c)).join(", ");
-  return `row(${stored}) operator(pg_catalog.*=) row(${sent})`;
+  return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }
 
 async function run(session: MergeSession, table: PreparedTable, sql: string): Promise<void> {

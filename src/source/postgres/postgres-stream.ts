@@ -100,8 +100,11 @@ export class PostgresStream implements ChangeStream {
   }
 
   lag(): StreamLag {
-    const behind = this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
-    return { bytes: Number(behind), lastCommitTimeUs: this.#decoder.lastCommitTimeUs };
+    // What the server has logged since then is not for us, unless something of it waits.
+    const { builder, lastCommitTimeUs } = this.#decoder;
+    const hasWork = builder.inTransaction || builder.count > 0 || this.#acknowledged < this.#handedOut;
+    const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
+    return { bytes: Number(behind), lastCommitTimeUs };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
