@@ -67,8 +67,8 @@ async function materialise(client: Client, table: ComparedTable, index: number):
      select ${values.join(", ")}
        from (select ${latest} line from inbox
               where schema = ${escapeLiteral(table.schema)} and name = ${escapeLiteral(table.name)} ${order}) latest,
-            lateral json_populate_record(null::shape_${index}, line) r
-      where not (line ->> '_sm_deleted')::boolean`,
+            lateral json_populate_record(null::shape_${index}, latest.line) r
+      where not (latest.line ->> '_sm_deleted')::boolean`,
   );
 }
 
