@@ -1,0 +1,35 @@
+// Connectors that tests begin with.
+
+import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+
+export const connectionSample = (overrides: object = {}) => ({
+  host: "db.internal",
+  user: "replicator",
+  password: "source-password",
+  database: "shop",
+  ...overrides,
+});
+
+export const sourceSample = (overrides: object = {}) => ({
+  postgres: { connection: connectionSample(), replication_type: { logical_replication: {} }, ...overrides },
+});
+
+export const postgresSinkSample = () => ({
+  postgres: { connection: connectionSample({ database: "warehouse", password: "sink-password" }) },
+});
+
+export const webhookSinkSample = (overrides: object = {}) => ({
+  webhook: { url: "https://hooks.example.com", ...overrides },
+});
+
+export const requestSample = (overrides: object = {}): ConnectorRequest => ({
+  id: "orders",
+  source: sourceSample(),
+  sink: postgresSinkSample(),
+  ...overrides,
+});
+
+export function configSample(overrides: object = {}): ConnectorConfig {
+  return resolveConnector(requestSample(overrides), { id: "orders", stored: null });
+}
