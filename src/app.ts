@@ -29,7 +29,7 @@ export type App = ReturnType<typeof createApp>;
 export function createApp(dependencies: AppDependencies) {
   const { services, authentication, version, reportFault } = dependencies;
   const routes = apiRoutes(services);
-  const documentation = swaggerRoutes(apiRoutes(services), {
+  const documentation = swaggerRoutes(() => apiRoutes(services), {
     version,
     authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
   });

@@ -2,7 +2,7 @@
 
 import { Elysia } from "elysia";
 import { parseJson } from "./json-body.ts";
-import { EmptyBody, models, NoQuery } from "./models.ts";
+import { EmptyBody, NoQuery, schemas } from "./named-schemas.ts";
 import { ConnectorPath, knownConnectorId } from "./path-ids.ts";
 import type { ConnectorService } from "./services.ts";
 
@@ -10,7 +10,6 @@ const tags = ["Runs"];
 
 export function commandRoutes(connectors: ConnectorService) {
   return new Elysia({ name: "command-routes", prefix: "/api/v1/connector", normalize: false })
-    .use(models)
     .post(
       "/command/:connector_id",
       async ({ params, body, set }) => {
@@ -21,8 +20,8 @@ export function commandRoutes(connectors: ConnectorService) {
         parse: parseJson,
         params: ConnectorPath,
         query: NoQuery,
-        body: "CommandRequest",
-        response: { 202: EmptyBody, 404: "Problem", 422: "Problem" },
+        body: schemas.CommandRequest,
+        response: { 202: EmptyBody, 404: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "commandConnector",
           tags,
@@ -40,7 +39,7 @@ export function commandRoutes(connectors: ConnectorService) {
       {
         params: ConnectorPath,
         query: NoQuery,
-        response: { 200: "History", 404: "Problem" },
+        response: { 200: schemas.History, 404: schemas.Problem },
         detail: {
           operationId: "getConnectorHistory",
           tags,

@@ -7,7 +7,7 @@ import type { ConnectorWithStatus } from "../connector/connector.ts";
 import { strictObject } from "../connector/schema-forms.ts";
 import { redactConnector } from "../connector/secrets.ts";
 import { parseJson, parseMergePatch } from "./json-body.ts";
-import { EmptyBody, models, NoQuery } from "./models.ts";
+import { EmptyBody, NoQuery, schemas } from "./named-schemas.ts";
 import { ConnectorPath, chosenConnectorId, knownConnectorId, optionalConnectorId } from "./path-ids.ts";
 import type { ConnectorService } from "./services.ts";
 
@@ -15,7 +15,6 @@ const tags = ["Connectors"];
 
 export function connectorRoutes(connectors: ConnectorService) {
   return new Elysia({ name: "connector-routes", prefix: "/api/v1", normalize: false })
-    .use(models)
     .post(
       "/connectors",
       async ({ body, status, set }) => {
@@ -27,8 +26,8 @@ export function connectorRoutes(connectors: ConnectorService) {
         parse: parseJson,
         transform: ({ body }) => checkConnectorRequest(body),
         query: NoQuery,
-        body: "ConnectorRequest",
-        response: { 201: "ConnectorWithStatus", 409: "Problem", 422: "Problem" },
+        body: schemas.ConnectorRequest,
+        response: { 201: schemas.ConnectorWithStatus, 409: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "createConnector",
           tags,
@@ -58,13 +57,13 @@ export function connectorRoutes(connectors: ConnectorService) {
             }),
           ),
         }),
-        body: "ConnectorRequest",
+        body: schemas.ConnectorRequest,
         response: {
           200: Type.Undefined({ description: "Replaced. No content." }),
           201: Type.Undefined({ description: "Created. No content." }),
-          404: "Problem",
-          409: "Problem",
-          422: "Problem",
+          404: schemas.Problem,
+          409: schemas.Problem,
+          422: schemas.Problem,
         },
         detail: {
           operationId: "createOrReplaceConnector",
@@ -78,7 +77,7 @@ export function connectorRoutes(connectors: ConnectorService) {
     )
     .get("/connectors", async () => ({ connectors: (await connectors.list()).map(shown) }), {
       query: NoQuery,
-      response: { 200: "ConnectorList" },
+      response: { 200: schemas.ConnectorList },
       detail: { operationId: "listConnectors", tags, summary: "List all connectors" },
     })
     .get(
@@ -87,7 +86,7 @@ export function connectorRoutes(connectors: ConnectorService) {
       {
         params: ConnectorPath,
         query: NoQuery,
-        response: { 200: "ConnectorWithStatus", 404: "Problem" },
+        response: { 200: schemas.ConnectorWithStatus, 404: schemas.Problem },
         detail: {
           operationId: "getConnector",
           tags,
@@ -106,8 +105,13 @@ export function connectorRoutes(connectors: ConnectorService) {
         parse: parseMergePatch,
         params: ConnectorPath,
         query: NoQuery,
-        body: "ConnectorPatch",
-        response: { 200: "ConnectorWithStatus", 404: "Problem", 409: "Problem", 422: "Problem" },
+        body: schemas.ConnectorPatch,
+        response: {
+          200: schemas.ConnectorWithStatus,
+          404: schemas.Problem,
+          409: schemas.Problem,
+          422: schemas.Problem,
+        },
         detail: {
           operationId: "patchConnector",
           tags,
@@ -128,7 +132,7 @@ export function connectorRoutes(connectors: ConnectorService) {
       {
         params: ConnectorPath,
         query: NoQuery,
-        response: { 204: EmptyBody, 404: "Problem" },
+        response: { 204: EmptyBody, 404: schemas.Problem },
         detail: {
           operationId: "deleteConnector",
           tags,

@@ -4,7 +4,7 @@ import { Elysia } from "elysia";
 import { checkConnectorRequest, checkSinkBody, checkSourceBody } from "../connector/check-request.ts";
 import { redactConnector } from "../connector/secrets.ts";
 import { parseJson } from "./json-body.ts";
-import { ConnectorIdQuery, models } from "./models.ts";
+import { ConnectorIdQuery, schemas } from "./named-schemas.ts";
 import { optionalConnectorId } from "./path-ids.ts";
 import type { ConnectorService, InspectionService } from "./services.ts";
 
@@ -12,7 +12,6 @@ const tags = ["Inspection"];
 
 export function inspectionRoutes(inspection: InspectionService, connectors: ConnectorService) {
   return new Elysia({ name: "inspection-routes", prefix: "/api/v1", normalize: false })
-    .use(models)
     .post(
       "/catalog/source",
       async ({ body, query, request }) =>
@@ -21,8 +20,14 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSourceBody(body),
         query: ConnectorIdQuery,
-        body: "SourceBody",
-        response: { 200: "Catalog", 404: "Problem", 422: "Problem", 502: "Problem", 504: "Problem" },
+        body: schemas.SourceBody,
+        response: {
+          200: schemas.Catalog,
+          404: schemas.Problem,
+          422: schemas.Problem,
+          502: schemas.Problem,
+          504: schemas.Problem,
+        },
         detail: {
           operationId: "getSourceCatalog",
           tags,
@@ -44,8 +49,8 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSourceBody(body),
         query: ConnectorIdQuery,
-        body: "SourceBody",
-        response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
+        body: schemas.SourceBody,
+        response: { 200: schemas.ValidateEvents, 404: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "validateSource",
           tags,
@@ -68,8 +73,8 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkSinkBody(body),
         query: ConnectorIdQuery,
-        body: "SinkBody",
-        response: { 200: "ValidateEvents", 404: "Problem", 422: "Problem" },
+        body: schemas.SinkBody,
+        response: { 200: schemas.ValidateEvents, 404: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "validateSink",
           tags,
@@ -87,8 +92,8 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         parse: parseJson,
         transform: ({ body }) => checkConnectorRequest(body),
         query: ConnectorIdQuery,
-        body: "ConnectorRequest",
-        response: { 200: "Connector", 404: "Problem", 422: "Problem" },
+        body: schemas.ConnectorRequest,
+        response: { 200: schemas.Connector, 404: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "debugConnector",
           tags,

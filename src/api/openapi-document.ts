@@ -18,25 +18,45 @@ const methods = ["get", "post", "put", "patch", "delete"];
 const json = "application/json";
 const problem = "application/problem+json";
 
-/** @param generated the document as the plugin makes it */
-export function finishDocument(generated: unknown, options: DocumentOptions): JsonObject {
-  // Elysia gives named schemas an `$id`, which 3.0 does not know.
-  const text = JSON.stringify(generated, (key, value: unknown) => (key === "$id" ? undefined : value));
-  const document = asObject(JSON.parse(text));
-  const schemas = asObject(asObject(document.components).schemas);
-  const names = new Map(Object.entries(schemas).map(([name, schema]) => [JSON.stringify(schema), name]));
-  const named = Object.fromEntries(
-    Object.entries(schemas).map(([name, schema]) => [name, convertSchema(schema, names, true)]),
-  );
+/**
+ * @param generated the document as the plugin makes it
+ * @param named the schemas that are defined once, by name
+ */
+export function finishDocument(
+  generated: unknown,
+  named: Readonly<Record<string, unknown>>,
+  options: DocumentOptions,
+): JsonObject {
+  // Through text: symbols and undefined members go.
+  const { paths } = JSON.parse(JSON.stringify(generated)) as JsonObject;
+  const definitions = JSON.parse(JSON.stringify(named)) as JsonObject;
+  const names = nameIndex(definitions);
   return {
     openapi: "3.0.3",
     info: information(options),
     tags: tagList(),
     servers: [{ url: "/", description: "This service" }],
-    paths: convertPaths(asObject(document.paths), names, options),
-    components: { schemas: named, securitySchemes: securitySchemes() },
+    paths: convertPaths(asObject(paths), names, options),
+    components: {
+      schemas: mapValues(definitions, (schema) => convertMembers(asObject(schema), names)),
+      securitySchemes: securitySchemes(),
+    },
     security: security(options),
   };
+}
+
+/** From a schema's text to its name. The plugin leaves a part of a response's outermost schema out: that has a text too. */
+function nameIndex(definitions: JsonObject): ReadonlyMap<string, string> {
+  const index = new Map<string, string>();
+  for (const [name, definition] of Object.entries(definitions)) {
+    index.set(JSON.stringify(definition), name);
+    index.set(outermost(asObject(definition)), name);
+  }
+  return index;
+}
+
+function outermost({ type, properties, items, required }: JsonObject): string {
+  return JSON.stringify({ outermost: { type, properties, items, required } });
 }
 
 function information({ version }: DocumentOptions): JsonObject {
@@ -130,11 +150,11 @@ function extraProblems(facts: { hasBody: boolean; hasQuery: boolean; isGuarded: 
 
 function convertParameter(parameter: Json, names: ReadonlyMap<string, string>): JsonObject {
   const { schema, ...rest } = asObject(parameter);
-  return { ...rest, schema: convertSchema(schema ?? {}, names, false) };
+  return { ...rest, schema: convertSchema(schema ?? {}, names) };
 }
 
 function convertRequestBody(body: JsonObject, id: string, names: ReadonlyMap<string, string>): JsonObject {
-  const schema = convertSchema(schemaOf(body) ?? {}, names, false);
+  const schema = convertSchema(schemaOf(body) ?? {}, names);
   const examples = requestExamples[id];
   const media = { schema, ...(examples && { examples: JSON.parse(JSON.stringify(examples)) as Json }) };
   const mediaTypes = id === "patchConnector" ? ["application/merge-patch+json", json] : [json];
@@ -156,15 +176,17 @@ function convertResponse(
   names: ReadonlyMap<string, string>,
 ): JsonObject {
   if (Number(status) >= 400) {
-    const content = { [problem]: { schema: { $ref: "#/components/schemas/Problem" } } };
+    const content = { [problem]: { schema: reference("Problem") } };
     const challenge = { "WWW-Authenticate": { schema: { type: "string" } } };
     return { description: statusText(status), ...(status === "401" && { headers: challenge }), content };
   }
   const description = typeof response.description === "string" ? response.description : statusText(status);
   const schema = schemaOf(response);
   if (schema === null || schema.type === "undefined") return { description };
+  const name = names.get(outermost(schema));
   const mediaType = id === "getMetrics" ? "text/plain" : json;
-  return { description, content: { [mediaType]: { schema: convertSchema(schema, names, false) } } };
+  const converted = name === undefined ? convertSchema(schema, names) : reference(name);
+  return { description, content: { [mediaType]: { schema: converted } } };
 }
 
 /** The schema of the first media type. */
@@ -197,29 +219,37 @@ function statusText(status: string): string {
 
 // --- schemas ---------------------------------------------------------------------------------
 
-/** A schema in the dialect of OpenAPI 3.0. One that has a name becomes a reference, but at its own definition. */
-function convertSchema(schema: Json, names: ReadonlyMap<string, string>, isDefinition: boolean): Json {
-  if (Array.isArray(schema)) return schema.map((item) => convertSchema(item, names, false));
+/** A schema in the dialect of OpenAPI 3.0. One that has a name becomes a reference. */
+function convertSchema(schema: Json, names: ReadonlyMap<string, string>): Json {
+  if (Array.isArray(schema)) return schema.map((item) => convertSchema(item, names));
   if (schema === null || typeof schema !== "object") return schema;
-  const name = isDefinition ? undefined : names.get(JSON.stringify(schema));
-  if (name !== undefined) return { $ref: `#/components/schemas/${name}` };
+  const name = names.get(JSON.stringify(schema));
+  if (name !== undefined) return reference(name);
   if (schema.type === "null") return { type: "string", nullable: true, enum: [null] };
   const variants = Array.isArray(schema.anyOf) ? schema.anyOf.map(asObject) : [];
   const [variant] = variants.filter(({ type }) => type !== "null");
   if (variants.length === 2 && variants.some(({ type }) => type === "null") && variant) {
-    return nullableSchema(asObject(convertSchema(variant, names, false)));
+    return nullableSchema(asObject(convertSchema(variant, names)));
   }
-  return Object.fromEntries(
-    Object.entries(schema).map(([key, value]) => [
-      key,
-      key === "enum" || key === "required" ? value : convertSchema(value, names, false),
-    ]),
-  );
+  return convertMembers(schema, names);
+}
+
+function convertMembers(schema: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
+  const isPlain = (key: string) => key === "enum" || key === "required";
+  return mapValues(schema, (value, key) => (isPlain(key) ? value : convertSchema(value, names)));
+}
+
+function reference(name: string): JsonObject {
+  return { $ref: `#/components/schemas/${name}` };
 }
 
 /** Beside a `$ref`, 3.0 ignores every other key. */
 function nullableSchema(schema: JsonObject): JsonObject {
   return "$ref" in schema ? { allOf: [schema], nullable: true } : { ...schema, nullable: true };
+}
+
+function mapValues(object: JsonObject, change: (value: Json, key: string) => Json): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
 function asObject(value: Json | undefined): JsonObject {

@@ -4,7 +4,7 @@ import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { oneOf, strictObject } from "../connector/schema-forms.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { models, NoQuery } from "./models.ts";
+import { NoQuery, schemas } from "./named-schemas.ts";
 import type { HealthService, MetricsService, SnapshotService } from "./services.ts";
 
 const tags = ["Service"];
@@ -19,7 +19,6 @@ export interface ServiceRouteServices {
 
 export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServices) {
   return new Elysia({ name: "service-routes", normalize: false })
-    .use(models)
     .get("/healthz", () => ({ status: "ok" as const }), {
       response: { 200: Ready },
       detail: { operationId: "getHealth", tags, summary: "Whether the service lives", security: [] },
@@ -32,7 +31,7 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
         return { status: "ok" as const };
       },
       {
-        response: { 200: Ready, 503: "Problem" },
+        response: { 200: Ready, 503: schemas.Problem },
         detail: {
           operationId: "getReadiness",
           tags,
@@ -43,7 +42,7 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
     )
     .get("/snapshots", () => snapshots.activity(), {
       query: NoQuery,
-      response: { 200: "SnapshotActivity" },
+      response: { 200: schemas.SnapshotActivity },
       detail: { operationId: "getSnapshotActivity", tags, summary: "How many tables are being copied" },
     })
     .get(

@@ -6,6 +6,7 @@ import { type AnyElysia, Elysia } from "elysia";
 import iconPath from "swagger-ui-dist/favicon-32x32.png" with { type: "file" };
 import stylePath from "swagger-ui-dist/swagger-ui.css" with { type: "file" };
 import scriptPath from "swagger-ui-dist/swagger-ui-bundle.js" with { type: "file" };
+import { schemas } from "./named-schemas.ts";
 import { type DocumentOptions, finishDocument } from "./openapi-document.ts";
 
 const page = `<!doctype html>
@@ -44,17 +45,17 @@ const contentSecurityPolicy =
 
 const hidden = { detail: { hide: true } };
 
-/** @param documented an app with every route that the document describes */
-export function swaggerRoutes(documented: AnyElysia, options: DocumentOptions) {
-  // The plugin's own page loads its script from a CDN: it is asked for the document only, and never served.
-  const generator = new Elysia({ normalize: false })
-    .use(swagger({ path: "/page", specPath: "/document" }))
-    .use(documented);
+/** @param documented makes an app with every route that the document describes; called when somebody asks for it */
+export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOptions) {
   let document: string | null = null;
 
   async function makeDocument(): Promise<string> {
+    // The plugin's own page loads its script from a CDN: it is asked for the document only, and never served.
+    const generator = new Elysia({ normalize: false })
+      .use(swagger({ path: "/page", specPath: "/document" }))
+      .use(documented());
     const response = await generator.handle(new Request("http://localhost/document"));
-    document = JSON.stringify(finishDocument(await response.json(), options));
+    document = JSON.stringify(finishDocument(await response.json(), schemas, options));
     return document;
   }
 

@@ -2,7 +2,7 @@
 
 import { Elysia } from "elysia";
 import { parseJson } from "./json-body.ts";
-import { models, NoQuery } from "./models.ts";
+import { NoQuery, schemas } from "./named-schemas.ts";
 import { ConnectorPath, knownConnectorId, knownTaskId, TaskPath } from "./path-ids.ts";
 import type { TaskService } from "./services.ts";
 
@@ -14,11 +14,10 @@ export function taskRoutes(tasks: TaskService) {
     prefix: "/api/v1/connectors/:connector_id/tasks",
     normalize: false,
   })
-    .use(models)
     .get("", async ({ params }) => [...(await tasks.list(knownConnectorId(params.connector_id)))], {
       params: ConnectorPath,
       query: NoQuery,
-      response: { 200: "TaskList", 404: "Problem" },
+      response: { 200: schemas.TaskList, 404: schemas.Problem },
       detail: {
         operationId: "listTasks",
         tags,
@@ -34,8 +33,8 @@ export function taskRoutes(tasks: TaskService) {
         parse: parseJson,
         params: ConnectorPath,
         query: NoQuery,
-        body: "TaskRequest",
-        response: { 202: "Task", 404: "Problem", 422: "Problem" },
+        body: schemas.TaskRequest,
+        response: { 202: schemas.Task, 404: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "createTask",
           tags,
@@ -52,7 +51,7 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: "Task", 404: "Problem" },
+        response: { 200: schemas.Task, 404: schemas.Problem },
         detail: { operationId: "getTask", tags, summary: "Get a task" },
       },
     )
@@ -62,7 +61,7 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: "Task", 404: "Problem", 409: "Problem" },
+        response: { 200: schemas.Task, 404: schemas.Problem, 409: schemas.Problem },
         detail: {
           operationId: "cancelTask",
           tags,
@@ -77,7 +76,7 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: "Task", 404: "Problem", 409: "Problem" },
+        response: { 200: schemas.Task, 404: schemas.Problem, 409: schemas.Problem },
         detail: {
           operationId: "retryTask",
           tags,

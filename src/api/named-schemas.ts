@@ -1,7 +1,6 @@
 // The schemas that the OpenAPI document names, and the ones that requests share.
 
 import { Type } from "@sinclair/typebox";
-import { Elysia } from "elysia";
 import { CatalogFullSchema, CatalogRequestSchema } from "../connector/catalog.ts";
 import { SinkBodySchema, SourceBodySchema } from "../connector/check-request.ts";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "../connector/connection.ts";
@@ -30,7 +29,8 @@ import { ValidateEventSchema, ValidateTestSchema } from "../connector/validation
 import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "../connector/webhook-config.ts";
 import { ProblemSchema } from "./problem.ts";
 
-export const models = new Elysia({ name: "models", normalize: false }).model({
+/** By the name that the OpenAPI document gives them. */
+export const schemas = {
   // Parts of others, named so that generated clients have a type for each.
   PostgresConnectionRequest: PostgresConnectionRequestSchema,
   PostgresConnection: PostgresConnectionSchema,
@@ -76,7 +76,7 @@ export const models = new Elysia({ name: "models", normalize: false }).model({
   TaskList: Type.Array(TaskSchema),
   TaskRequest: TaskRequestSchema,
   ValidateEvents: Type.Array(ValidateEventSchema),
-});
+};
 
 /** A success without a body. */
 export const EmptyBody = Type.Undefined({ description: "No content." });
