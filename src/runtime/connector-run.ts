@@ -44,8 +44,8 @@ export interface WorkerUrls {
   readonly webhook: URL;
 }
 
-/** How long a worker that was asked to stop may take to finish what is in flight. */
-const stopMs = 7_000;
+/** How long a run that was asked to stop may take to finish what is in flight. */
+export const defaultStopMs = 7_000;
 /** How long a worker that has said its last word may take to end. */
 const lingerMs = 500;
 
@@ -55,6 +55,7 @@ export class ConnectorRun {
   readonly #replication: WorkerLine<ToReplicationWorker>;
   readonly #webhook: WorkerLine<ToWebhookWorker> | null;
   readonly #lastWord = Promise.withResolvers<MillraceError | null>();
+  readonly #earlyOffers: ToReplicationWorker[] = [];
   #started = false;
   #stopping = false;
   #stopTimer: Timer | undefined;
@@ -63,6 +64,7 @@ export class ConnectorRun {
     private readonly request: RunRequest,
     private readonly events: RunEvents,
     urls: WorkerUrls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+    private readonly stopMs = defaultStopMs,
   ) {
     const { id, sink } = request.connector;
     this.#replication = openWorkerLine<ToReplicationWorker, FromReplicationWorker>(
@@ -78,8 +80,11 @@ export class ConnectorRun {
     this.ended = this.#run();
   }
 
+  /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
   offerTask(taskId: string, spec: SnapshotSpec): void {
-    if (this.#started && !this.#stopping) this.#replication.post({ type: "task.offer", taskId, spec });
+    if (this.#stopping) return;
+    if (this.#started) this.#replication.post({ type: "task.offer", taskId, spec });
+    else this.#earlyOffers.push({ type: "task.offer", taskId, spec });
   }
 
   /** Asks the run to finish what is in flight and end. */
@@ -90,7 +95,7 @@ export class ConnectorRun {
     this.#stopTimer = setTimeout(() => {
       this.#log("warn", "the run did not stop in time and is cut off; it goes on from its checkpoint");
       this.#lastWord.resolve(null);
-    }, stopMs);
+    }, this.stopMs);
   }
 
   async #run(): Promise<MillraceError | null> {
@@ -113,6 +118,11 @@ export class ConnectorRun {
   }
 
   #start(): void {
+    this.#postStart();
+    for (const offer of this.#earlyOffers) this.#replication.post(offer);
+  }
+
+  #postStart(): void {
     const { connector, runId, initialized } = this.request;
     this.#started = true;
     const begin = { type: "start", connector, runId } as const;

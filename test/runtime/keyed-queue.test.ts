@@ -1,0 +1,26 @@
+// Work on one key goes in order; another key does not wait for it.
+
+import { expect, test } from "bun:test";
+import { KeyedQueue } from "../../src/runtime/keyed-queue.ts";
+
+test("work on one key goes in order, also behind a failure, and another key does not wait", async () => {
+  const queue = new KeyedQueue();
+  const gate = Promise.withResolvers<void>();
+  const events: string[] = [];
+  const first = queue.run("a", async () => {
+    await gate.promise;
+    events.push("a1");
+    throw new Error("a1 failed");
+  });
+  const second = queue.run("a", async () => {
+    events.push("a2");
+    return 2;
+  });
+  await queue.run("b", async () => {
+    events.push("b1");
+  });
+  gate.resolve();
+  expect(first).rejects.toThrow("a1 failed");
+  expect(await second).toBe(2);
+  expect(events).toEqual(["b1", "a1", "a2"]);
+});

@@ -1,0 +1,243 @@
+// What follows from calls and from a worker's fate: status, runs, deletion, tasks, restarts. Real state, real threads.
+
+import { expect, test } from "bun:test";
+import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const scripted = (name: string) => ({ ...sampleRequest(), name });
+const codeOf = (call: Promise<unknown>) =>
+  call.then(
+    () => "accepted",
+    (error: { code?: string }) => error.code,
+  );
+
+async function statusWhere(
+  runtime: RuntimeFixture,
+  id: string,
+  matches: (status: ConnectorStatus) => boolean,
+) {
+  return waitFor(`the status of ${id}`, async () => {
+    const { status } = await runtime.connectors.get(id);
+    return matches(status) && status;
+  });
+}
+
+const isRealtime = ({ state }: ConnectorStatus) => state.realtime !== undefined;
+
+test("a connector that is created runs; Stop, Start and Restart do what they say", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const created = await runtime.connectors.create({ ...scripted("stay"), id: "" });
+  const { id } = created.connector;
+  expect(id).toMatch(/^[0-9a-z]{26}$/);
+  await statusWhere(runtime, id, isRealtime);
+  await runtime.connectors.command(id, "Start");
+  expect((await runtime.connectors.get(id)).run_id).toBe(created.run_id);
+
+  await runtime.connectors.command(id, "Stop");
+  await statusWhere(runtime, id, ({ state }) => state.shutdown !== undefined);
+  await runtime.connectors.command(id, "Start");
+  const started = await waitFor("a new run", async () => {
+    const seen = await runtime.connectors.get(id);
+    return seen.run_id !== created.run_id && isRealtime(seen.status) && seen;
+  });
+  await runtime.connectors.command(id, "Restart");
+  await waitFor("another run", () => runtime.runs === 3);
+  expect((await runtime.connectors.get(id)).run_id).not.toBe(started.run_id);
+  const phases = (await runtime.connectors.history(id)).map((entry) => Object.keys(entry.status.state)[0]);
+  expect(phases.slice(0, 5)).toEqual(["start", "realtime", "shutdown", "start", "realtime"]);
+}, 30_000);
+
+test("a disabled connector does not run until it is enabled", async () => {
+  await using runtime = await RuntimeFixture.open();
+  expect(await runtime.connectors.createOrReplace("off", { ...scripted("stay"), disabled: true }, null)).toBe(
+    "created",
+  );
+  await statusWhere(runtime, "off", ({ state }) => state.disabled !== undefined);
+  expect(runtime.runs).toBe(0);
+  await runtime.connectors.patch("off", { disabled: false });
+  await statusWhere(runtime, "off", isRealtime);
+}, 30_000);
+
+test("a replaced connector runs anew, keeps its secrets, and stays as it is when nothing changed", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await statusWhere(runtime, "orders", isRealtime);
+  const before = await runtime.connectors.get("orders");
+  expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("replaced");
+  expect((await runtime.connectors.get("orders")).run_id).toBe(before.run_id);
+
+  const request = structuredClone(scripted("save"));
+  if (request.source.postgres) delete request.source.postgres.connection.password;
+  await runtime.connectors.createOrReplace("orders", request, null);
+  const after = await runtime.connectors.get("orders");
+  expect(after.run_id).not.toBe(before.run_id);
+  expect(after.connector.source.postgres?.connection.password).toBe(plantedSecret);
+  await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "record of orders");
+  expect(runtime.dropped).toEqual([]);
+}, 30_000);
+
+test("twenty replacements at once leave one run, of the last one", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  const calls = Array.from({ length: 20 }, (_, index) =>
+    runtime.connectors.patch("orders", { limits: { cdc: { flush_interval_ms: index + 1 } } }),
+  );
+  await Promise.all(calls);
+  const { connector, run_id } = await runtime.connectors.get("orders");
+  expect(connector.limits.cdc.flush_interval_ms).toBe(20);
+  await waitFor(
+    "the last run",
+    async () => (await runtime.connectors.history("orders")).at(-1)?.run_id === run_id,
+  );
+}, 30_000);
+
+test("two ids that share a slot name, and a clone of nobody, are refused", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("my-orders", scripted("stay"), null);
+  expect(await codeOf(runtime.connectors.createOrReplace("MY_orders", scripted("stay"), null))).toBe(
+    "conflict",
+  );
+  expect(await codeOf(runtime.connectors.createOrReplace("new", scripted("stay"), "nobody"))).toBe(
+    "connector_not_found",
+  );
+  expect(await codeOf(runtime.connectors.command("nobody", "Start"))).toBe("connector_not_found");
+}, 30_000);
+
+test("ReInitialize cleans up at the source and forgets how far it got", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  await runtime.state.sinkRecords.save("orders", "record");
+  await runtime.connectors.command("orders", "Stop");
+  await runtime.connectors.command("orders", "ReIntialize");
+  await waitFor("it begins anew", () => runtime.runs === 2);
+  expect(runtime.dropped).toEqual(["orders"]);
+  await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
+  expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
+}, 30_000);
+
+test("another source begins anew and is cleaned up after, as soon as the old one is let go", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  const moved = structuredClone(scripted("stay"));
+  if (moved.source.postgres) moved.source.postgres.connection.host = "elsewhere";
+  await runtime.connectors.createOrReplace("orders", moved, null);
+  await waitFor("the run at the new source", () => runtime.runs === 2);
+  await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
+  expect(runtime.dropped).toEqual(["orders"]);
+}, 30_000);
+
+test("Delete waits for its source, ForceDelete does not, and the log says what is left behind", async () => {
+  await using runtime = await RuntimeFixture.open();
+  runtime.isSourceAway = true;
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await runtime.connectors.command("orders", "Delete");
+  await statusWhere(runtime, "orders", ({ state }) => state.shutdown !== undefined);
+  expect(await codeOf(runtime.connectors.command("orders", "Start"))).toBe("conflict");
+  await runtime.restart();
+  expect(runtime.runs).toBe(1);
+  await runtime.connectors.command("orders", "ForceDelete");
+  expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
+  expect(runtime.lines.join("")).toContain("pg_drop_replication_slot('millrace_orders')");
+
+  runtime.isSourceAway = false;
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await runtime.connectors.command("orders", "Delete");
+  expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
+  expect(runtime.dropped).toEqual(["orders"]);
+  expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
+}, 30_000);
+
+test("a worker that dies takes nothing with it, and its connector is tried again", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("steady", scripted("stay"), null);
+  await runtime.connectors.createOrReplace("broken", scripted("crash"), null);
+  const status = await statusWhere(runtime, "broken", (seen) => (seen.status.retry?.attempt ?? 0) >= 2);
+  expect(status.last_error?.code).toBe("internal");
+  expect(status.state.realtime).toBeDefined();
+  expect(isRealtime((await runtime.connectors.get("steady")).status)).toBe(true);
+}, 30_000);
+
+test("a transient error is retried, a permanent one fails in its phase until Start", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("away", scripted("unreachable"), null);
+  await statusWhere(runtime, "away", (seen) => (seen.status.retry?.attempt ?? 0) >= 3);
+  await runtime.connectors.createOrReplace("refused", scripted("refused"), null);
+  const failed = await statusWhere(runtime, "refused", ({ status }) => status.failed !== undefined);
+  expect(failed).toMatchObject({
+    state: { realtime: {} },
+    status: { failed: { reason: "The password is wrong." } },
+  });
+  const { run_id } = await runtime.connectors.get("refused");
+  await runtime.connectors.command("refused", "Start");
+  expect((await runtime.connectors.get("refused")).run_id).not.toBe(run_id);
+}, 30_000);
+
+test("a run that is deaf to stop is cut off", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("deaf", scripted("deaf"), null);
+  await statusWhere(runtime, "deaf", isRealtime);
+  await runtime.connectors.command("deaf", "Stop");
+  await statusWhere(runtime, "deaf", ({ state }) => state.shutdown !== undefined);
+  expect(runtime.lines.join("")).toContain("cut off");
+}, 30_000);
+
+test("a webhook connector has a second worker, and both go with it", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("hook", { ...sampleWebhookRequest(), name: "stay" }, null);
+  await statusWhere(runtime, "hook", isRealtime);
+  await runtime.connectors.command("hook", "Stop");
+  await statusWhere(runtime, "hook", ({ state }) => state.shutdown !== undefined);
+}, 30_000);
+
+test("tasks run, fail, are retried and survive a restart", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  const create = (name: string) => runtime.tasks.create("orders", { Snapshot: { schema: "public", name } });
+  const ids = {
+    good: (await create("good")).id,
+    missing: (await create("missing")).id,
+    flaky: (await create("flaky")).id,
+  };
+  const hangs = (await create("hangs")).id;
+  const stateOf = async (id: string) => (await runtime.tasks.get("orders", id)).state;
+  await waitFor("Done", async () => (await stateOf(ids.good)) === "Done");
+  await waitFor("Failed", async () => (await stateOf(ids.missing)) === "Failed");
+  expect((await runtime.tasks.get("orders", ids.missing)).reason).toBe("There is no such table.");
+  const flaky = await waitFor("a second attempt is due", async () => {
+    const task = await runtime.tasks.get("orders", ids.flaky);
+    return task.next_attempt_at !== undefined && task;
+  });
+  expect(flaky).toMatchObject({ state: "Pending", attempt: 1, reason: "The line went dead." });
+  await runtime.tasks.retry("orders", ids.flaky);
+  await waitFor(
+    "the retry was taken",
+    async () => (await runtime.tasks.get("orders", ids.flaky)).attempt === 2,
+  );
+
+  await waitFor("Running", async () => (await stateOf(hangs)) === "Running");
+  expect(await codeOf(runtime.tasks.cancel("orders", hangs))).toBe("conflict");
+  expect(runtime.supervisor.taskLoad().running).toBe(1);
+  await runtime.connectors.command("orders", "Stop");
+  await waitFor("Pending again", async () => (await stateOf(hangs)) === "Pending");
+  expect((await runtime.tasks.cancel("orders", hangs)).state).toBe("Cancelled");
+  expect((await runtime.tasks.cancel("orders", hangs)).state).toBe("Cancelled");
+  const waiting = await create("later");
+  await runtime.restart();
+  expect(await stateOf(waiting.id)).toBe("Pending");
+  await runtime.connectors.command("orders", "Start");
+  await waitFor("Done", async () => (await stateOf(waiting.id)) === "Done");
+}, 30_000);
+
+test("no log line and no metric holds a secret", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("hook", { ...sampleWebhookRequest(), name: "crash" }, null);
+  await statusWhere(runtime, "hook", (seen) => (seen.status.retry?.attempt ?? 0) >= 2);
+  const metrics = await runtime.metrics.text();
+  expect(metrics).toContain('millrace_connectors{state="realtime"');
+  expect(metrics).toContain('millrace_build_info{version="1.2.3"} 1');
+  expect(runtime.lines.join("") + metrics).not.toContain(plantedSecret);
+}, 30_000);

@@ -1,0 +1,104 @@
+// A runtime over a real state in a temporary data directory, with scripted workers in place of replication.
+
+import { randomBytes } from "node:crypto";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import { createLog } from "../../src/log.ts";
+import { ConnectorRun } from "../../src/runtime/connector-run.ts";
+import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
+import { PrometheusMetricsService } from "../../src/runtime/metrics-service.ts";
+import { StatusBoard } from "../../src/runtime/status-board.ts";
+import { Supervisor } from "../../src/runtime/supervisor.ts";
+import { StoredTaskService } from "../../src/runtime/task-service.ts";
+import { openState, type State } from "../../src/state/open-state.ts";
+
+const scriptedWorker = new URL("./scripted.worker.ts", import.meta.url);
+
+export class RuntimeFixture implements AsyncDisposable {
+  readonly lines: string[] = [];
+  /** The connectors whose objects were dropped, in order; a source that is away fails instead. */
+  readonly dropped: string[] = [];
+  isSourceAway = false;
+  runs = 0;
+
+  state!: State;
+  board!: StatusBoard;
+  supervisor!: Supervisor;
+  connectors!: StoredConnectorService;
+  tasks!: StoredTaskService;
+  metrics!: PrometheusMetricsService;
+  readonly log = createLog({ level: "debug", readable: false, write: (line) => this.lines.push(line) });
+
+  private constructor(readonly directory: string) {}
+
+  static async open(): Promise<RuntimeFixture> {
+    const fixture = new RuntimeFixture(await mkdtemp(join(tmpdir(), "millrace-test-")));
+    await fixture.#start();
+    return fixture;
+  }
+
+  /** Ends the service and starts it again on the same state. */
+  async restart(): Promise<void> {
+    await this.#close();
+    await this.#start();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close();
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  async #start(): Promise<void> {
+    const dataDirectory = join(this.directory, "data");
+    this.state = await openState({ databaseUrl: null, dataDirectory, encryptionKey: null });
+    this.#wire();
+    await this.supervisor.start();
+  }
+
+  async #close(): Promise<void> {
+    await this.supervisor[Symbol.asyncDispose]();
+    await this.state[Symbol.asyncDispose]();
+  }
+
+  #wire(): void {
+    const { state, log } = this;
+    const now = () => new Date();
+    this.board = new StatusBoard(state.history, log, now);
+    this.supervisor = new Supervisor({
+      ...{ state, board: this.board, log },
+      startRun: (request, events) => {
+        this.runs += 1;
+        return new ConnectorRun(
+          request,
+          events,
+          { replication: scriptedWorker, webhook: scriptedWorker },
+          300,
+        );
+      },
+      dropSourceObjects: (connector) => this.#drop(connector),
+      nowMs: Date.now,
+      random: () => 0,
+      sleep: (ms, signal) =>
+        new Promise((resolve) => {
+          const timer = setTimeout(resolve, Math.min(ms, 50));
+          signal.addEventListener("abort", () => {
+            clearTimeout(timer);
+            resolve();
+          });
+        }),
+    });
+    const newRunId = () => Bun.randomUUIDv7();
+    const parts = { state, board: this.board, supervisor: this.supervisor, now };
+    this.connectors = new StoredConnectorService({ ...parts, randomBytes, newRunId });
+    this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
+    this.metrics = new PrometheusMetricsService({ ...parts, version: "1.2.3" });
+    this.board.listener = this.metrics;
+  }
+
+  async #drop({ id }: ConnectorConfig): Promise<void> {
+    if (this.isSourceAway) throw new Error("nothing answers");
+    this.dropped.push(id);
+  }
+}
