@@ -79,6 +79,7 @@ export class WebhookRig implements AsyncDisposable {
   async kill(): Promise<void> {
     this.#abort.abort(new Error("killed"));
     this.#sinks = [];
+    this.worker.onmessage = () => undefined;
     await ended(this.worker, () => this.worker.terminate());
     this.line.close();
   }

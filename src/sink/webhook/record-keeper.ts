@@ -1,16 +1,21 @@
-// Keeps the sink's record durable: one save at a time, and all that changed meanwhile in the next one.
+// Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in the next one.
 
 import type { CheckpointStore } from "../sink.ts";
 import { formatRecord, type SinkRecord } from "./sink-record.ts";
+
+/** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
+const spacingMs = 10;
 
 export class RecordKeeper {
   #record: SinkRecord;
   #saving: Promise<void> | null = null;
   #next: Promise<void> | null = null;
+  #begunMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly store: Pick<CheckpointStore, "save">,
     record: SinkRecord,
+    private readonly monotonic: () => number,
   ) {
     this.#record = record;
   }
@@ -24,31 +29,31 @@ export class RecordKeeper {
     this.#record = { ...this.#record, ...part };
   }
 
-  /** Resolves when the record as it is now is durable. Throws what the store throws. */
+  /** Resolves when the record as it is now, or a later one, is durable. Throws what the store throws. */
   save(): Promise<void> {
-    if (!this.#saving) return this.#start();
-    this.#next ??= this.#saving.then(
-      () => this.#startNext(),
-      () => this.#startNext(),
-    );
+    this.#next ??= this.#begin();
     return this.#next;
   }
 
-  /** Resolves when no save is under way. */
+  /** Resolves when no save is under way or asked for. Never throws. */
   async settled(): Promise<void> {
-    while (this.#saving) await this.#saving.catch(() => undefined);
+    for (let save = this.#next ?? this.#saving; save; save = this.#next ?? this.#saving) {
+      await save.catch(() => undefined);
+    }
   }
 
-  #startNext(): Promise<void> {
+  async #begin(): Promise<void> {
+    await this.#saving?.catch(() => undefined);
+    const waitMs = this.#begunMs + spacingMs - this.monotonic();
+    if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     this.#next = null;
-    return this.#start();
-  }
-
-  #start(): Promise<void> {
-    const saving = this.store.save(formatRecord(this.#record)).finally(() => {
-      if (this.#saving === saving) this.#saving = null;
-    });
+    this.#begunMs = this.monotonic();
+    const saving = this.store.save(formatRecord(this.#record));
     this.#saving = saving;
-    return saving;
+    try {
+      await saving;
+    } finally {
+      if (this.#saving === saving) this.#saving = null;
+    }
   }
 }

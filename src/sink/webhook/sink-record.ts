@@ -11,6 +11,11 @@ export interface SinkRecord {
   readonly origin: { readonly lsn: Lsn; readonly version: bigint };
   /** Last changes of windows that time ended and that are not delivered yet, in order. */
   readonly windowEnds: readonly Position[];
+  /**
+   * The last change that a request may have been cut behind: changes up to it have been received, so after a restart they
+   * come again at once, and until then time ends no window. Null where nothing depends on it.
+   */
+  readonly reached: Position | null;
   /** Tables whose first copy is delivered, by `schema.table`, and the consistent point that it was made at. */
   readonly copied: ReadonlyMap<string, Lsn>;
 }
@@ -34,6 +39,7 @@ interface StoredRecord {
   };
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
+  readonly reached: StoredPosition | null;
   readonly copied: Readonly<Record<string, string>>;
 }
 
@@ -58,6 +64,7 @@ export function formatRecord(record: SinkRecord): string {
     },
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
+    reached: record.reached ? storePosition(record.reached) : null,
     copied: Object.fromEntries([...record.copied].map(([name, at]) => [name, formatLsn(at)])),
   };
   return JSON.stringify(stored);
@@ -97,6 +104,7 @@ function readRecord(stored: StoredRecord): SinkRecord {
     },
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
     windowEnds: stored.window_ends.map(readPosition),
+    reached: stored.reached ? readPosition(stored.reached) : null,
     copied: new Map(Object.entries(stored.copied).map(([name, at]) => [name, parseLsn(at)])),
   };
 }

@@ -1,6 +1,7 @@
 // Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from its own
-// content, or when time asks for it; such an end is made durable before a request that it cut short is sent. After a
-// restart the stream begins at a window's start, recorded ends are honoured, and so the same requests come again.
+// content, or when time asks for it. Before a request is sent it is durable how far the stream had been received, and
+// where time ended windows. After a restart the stream begins at a window's start, recorded ends are honoured, time ends
+// nothing before what had been received is there again, and so the same requests come again.
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
@@ -9,6 +10,7 @@ import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
+import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { isBefore } from "./sink-record.ts";
@@ -42,6 +44,14 @@ export class StreamWindows {
   readonly #ledger = new WindowLedger();
   /** Ends that were recorded before the restart and are still ahead, in order. */
   readonly #recorded: Position[];
+  /** What had been received before the restart; null once it is there again. */
+  #replayUntil: Position | null;
+  /** Requests that wait for the record to be durable. */
+  #held: Delivery[] = [];
+  #securing: Promise<void> | null = null;
+  /** The change that is being cut into requests. */
+  #batch: ChangeBatch | null = null;
+  #index = 0;
   /** All that was taken is done up to here, once its requests are delivered. */
   #cursor: Checkpoint;
   #last: Position | null = null;
@@ -54,12 +64,13 @@ export class StreamWindows {
     const { record } = options.keeper;
     this.#cursor = record.checkpoint;
     this.#recorded = [...record.windowEnds];
-    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request, false));
+    this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
+    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
   }
 
-  /** When the open window received its first change, by the monotonic clock; null while it is empty. */
+  /** When the open window received its first change, by the monotonic clock; null where time cannot end it. */
   get openedMs(): number | null {
-    return this.#ledger.open.changes > 0 ? this.#openedMs : null;
+    return this.#ledger.open.changes > 0 && this.#replayUntil === null ? this.#openedMs : null;
   }
 
   /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
@@ -69,6 +80,8 @@ export class StreamWindows {
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
       const window = this.#ledger.open;
       if (window.changes === 0) this.#openedMs = this.options.monotonic();
+      this.#batch = batch;
+      this.#index = i;
       const table = tables[batch.relation[i]!]!;
       if (this.#isInCopy(batch, i, table)) rows.pass(batch, i);
       else window.bytes += rows.add(batch, i, table, this.#plan);
@@ -78,16 +91,25 @@ export class StreamWindows {
       else if (i % changesPerTurn === changesPerTurn - 1) await this.options.breathe();
     }
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
+    this.#batch = null;
     this.#cursor = { ...this.#after(batch), lastVersion: this.#lastVersion() };
+    if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
   }
 
-  /** Ends the open window now, because time or a flush asks for it. */
+  /**
+   * Ends the open window now, because time or a flush asks for it. A flush while the stream is being replayed may cut requests
+   * otherwise than before the restart: their rows then come again under other keys.
+   */
   end(): void {
     if (this.#ledger.open.changes === 0 || this.#last === null) return;
     this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
     // Where a request is one row, boundaries decide nothing.
-    if (this.options.batch.maxRows === 1) this.#close(this.#cursor);
-    else this.#closeRecorded(this.#cursor, this.#last);
+    if (this.#cutsMatter) {
+      const { keeper } = this.options;
+      keeper.change({ windowEnds: withEnd(keeper.record.windowEnds, this.#last) });
+      this.#reach(this.#last);
+    }
+    this.#close(this.#cursor);
   }
 
   /** Moves the checkpoint over what held no changes for the sink, when nothing else is on its way. */
@@ -151,23 +173,17 @@ export class StreamWindows {
   }
 
   #close(end: Checkpoint): void {
-    for (const request of this.#plan.sealAll()) this.#submit(request, false);
+    for (const request of this.#plan.sealAll()) this.#submit(request);
     this.#ledger.close(end);
     this.#advance();
   }
 
-  #closeRecorded(end: Checkpoint, last: Position): void {
-    const { keeper, scheduler, failed } = this.options;
-    const cut = this.#plan.sealAll().map((request) => this.#submit(request, true));
-    this.#ledger.close(end);
-    keeper.change({ windowEnds: [...keeper.record.windowEnds, last] });
-    keeper.save().then(() => {
-      for (const delivery of cut) scheduler.release(delivery);
-    }, failed);
-    this.#advance();
+  /** Where a request is one row, boundaries decide nothing. */
+  get #cutsMatter(): boolean {
+    return this.options.batch.maxRows !== 1;
   }
 
-  #submit(request: OutgoingRequest, held: boolean) {
+  #submit(request: OutgoingRequest): void {
     const window = this.#ledger.open;
     window.pending++;
     window.rows += request.rows;
@@ -175,7 +191,29 @@ export class StreamWindows {
       window.pending--;
       if (window.pending === 0) this.#advance();
     };
-    return this.options.scheduler.submit(request, delivered, held);
+    const held = this.#cutsMatter;
+    const delivery = this.options.scheduler.submit(request, delivered, held);
+    if (!held) return;
+    this.#held.push(delivery);
+    this.#securing ??= this.#secure();
+  }
+
+  /** Makes durable what the requests that are held depend on, and lets them go; many share a save. */
+  async #secure(): Promise<void> {
+    const { keeper, scheduler, failed } = this.options;
+    try {
+      while (this.#held.length > 0) {
+        const covered = this.#held;
+        this.#held = [];
+        this.#reach(this.#position());
+        await keeper.save();
+        for (const delivery of covered) scheduler.release(delivery);
+      }
+    } catch (error) {
+      failed(error);
+    } finally {
+      this.#securing = null;
+    }
   }
 
   #advance(): void {
@@ -202,8 +240,6 @@ export class StreamWindows {
     const { keeper, durable, failed } = this.options;
     try {
       while (this.#unreported) {
-        // What is reported must not be more than what the save holds: take it when the save begins.
-        await keeper.settled();
         const progress = this.#unreported;
         this.#unreported = null;
         await keeper.save();
@@ -214,6 +250,18 @@ export class StreamWindows {
     } finally {
       this.#reporting = null;
     }
+  }
+
+  /** While the stream is replayed, what was reached before the restart still holds. */
+  #reach(position: Position | null): void {
+    const { keeper } = this.options;
+    const { reached } = keeper.record;
+    if (position && (!reached || isBefore(reached, position))) keeper.change({ reached: position });
+  }
+
+  /** The last change that has been taken. */
+  #position(): Position | null {
+    return this.#batch ? positionOf(this.#batch, this.#index) : this.#last;
   }
 
   #lastVersion(): bigint {
@@ -247,6 +295,13 @@ export class StreamWindows {
   #later(candidate: Lsn): Lsn {
     return candidate > this.#cursor.resumeLsn ? candidate : this.#cursor.resumeLsn;
   }
+}
+
+/** `ends` with `end` in its place: a flush during a replay ends a window before ends that are still ahead. */
+function withEnd(ends: readonly Position[], end: Position): Position[] {
+  const before = ends.filter((each) => isBefore(each, end));
+  const behind = ends.filter((each) => isBefore(end, each));
+  return [...before, end, ...behind];
 }
 
 function minOf(a: bigint, b: bigint): bigint {

@@ -187,6 +187,7 @@ export class WebhookDelivery {
       checkpoint: { ...checkpoint, lastVersion },
       origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
       windowEnds: [],
+      reached: null,
       copied: new Map(),
     });
     await this.#record().save();
@@ -205,7 +206,7 @@ export class WebhookDelivery {
   }
 
   #start(record: SinkRecord): void {
-    const keeper = new RecordKeeper(this.tools.store, record);
+    const keeper = new RecordKeeper(this.tools.store, record, this.tools.monotonic);
     this.#keeper = keeper;
     this.#windows = new StreamWindows({
       batch: this.#limits(),

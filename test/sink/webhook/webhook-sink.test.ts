@@ -171,6 +171,7 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     binarySafe: true,
     estimatedRows: 3,
     estimatedBytes: 0,
+    isPartitioned: false,
   };
   const chunks = async function* () {
     yield Buffer.from("1\ta\\tb\n2\t\\");
