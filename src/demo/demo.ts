@@ -51,17 +51,19 @@ async function stageAndPerform(
   const announce = (step: string) => display.print(`  ${step}`);
   display.print("millrace demo: every change of one Postgres, to another Postgres and to a webhook");
   await using stage = await DemoStage.setUp({ scale: options.scale ?? 1, signal, announce });
+  let proven = false;
+  let removed = false;
   try {
-    const proven = await perform(stage, options, display, signal);
+    proven = await perform(stage, options, display, signal);
     if (!options.once) await goOn(stage, display, signal);
-    return proven ? 0 : 1;
   } catch (error) {
     if (!(error instanceof Interrupted) && stage.service.log) display.print(stage.service.log);
     throw error;
   } finally {
     display.print("Taking everything down.");
-    await takeDown(stage, display);
+    removed = await removeConnectors(stage, display);
   }
+  return proven && removed ? 0 : 1;
 }
 
 async function perform(
@@ -76,8 +78,11 @@ async function perform(
   const watch = new DemoWatch(stage, display, load);
   const loadMs = (options.loadSeconds ?? 10) * 1000;
   await underLoad(stage, load, busyPauseMs, async () => {
-    const bound = AbortSignal.any([signal, AbortSignal.timeout(initialCopyBoundMs)]);
-    await watch.until((seen) => isStreaming(seen) && seen.elapsedMs >= loadMs, bound);
+    await watch.until((seen) => {
+      if (!isStreaming(seen) && seen.elapsedMs > initialCopyBoundMs)
+        throw new Error("the initial copy takes too long");
+      return isStreaming(seen) && seen.elapsedMs >= loadMs;
+    }, signal);
   });
   display.print(
     `  Load over: ${number(load.rows)} rows changed in ${number(load.transactions)} transactions. Comparing.`,
@@ -143,13 +148,15 @@ function summarise(stage: DemoStage, verification: Verification, display: LiveDi
   display.print(`Swagger UI: ${stage.service.url}/swagger`);
 }
 
-/** The rest is taken down as the stage is disposed of, whatever happens here. */
-async function takeDown(stage: DemoStage, display: LiveDisplay): Promise<void> {
+/** Whether connectors and slots are gone. The rest is taken down as the stage is disposed of, whatever happens here. */
+async function removeConnectors(stage: DemoStage, display: LiveDisplay): Promise<boolean> {
   try {
     await stage.deleteConnectors();
+    return true;
   } catch (error) {
     display.print(
       `The connectors could not be deleted: ${error instanceof Error ? error.message : String(error)}`,
     );
+    return false;
   }
 }

@@ -1,0 +1,49 @@
+// Ctrl-C at any moment: the demo takes down all that it brought up.
+
+import { afterEach, expect, test } from "bun:test";
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const main = resolve(import.meta.dirname, "..", "..", "src", "main.ts");
+let home = "";
+
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+test.each(["millrace demo", "Service on", "0 deliveries", "Load over"])(
+  "after %p",
+  async (moment) => {
+    home = mkdtempSync(join(tmpdir(), "millrace-interrupt-"));
+    // The server's own user has to pass through it.
+    chmodSync(home, 0o755);
+    const child = Bun.spawn([process.execPath, main, "demo"], {
+      env: { ...process.env, TMPDIR: home },
+      stdout: "pipe",
+      stderr: "inherit",
+    });
+    let text = "";
+    for await (const chunk of child.stdout) {
+      const seen = text.includes(moment);
+      text += new TextDecoder().decode(chunk);
+      if (!seen && text.includes(moment)) child.kill("SIGINT");
+    }
+    expect(await child.exited, text).toBe(130);
+    expect(readdirSync(home)).toEqual([]);
+    expect(processesOf(home)).toEqual([]);
+  },
+  90_000,
+);
+
+/** Command lines that name the directory, where there is /proc to tell. */
+function processesOf(directory: string): string[] {
+  if (process.platform !== "linux") return [];
+  return readdirSync("/proc").flatMap((pid) => {
+    if (!/^\d+$/.test(pid)) return [];
+    try {
+      const commandLine = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+      return commandLine.includes(directory) ? [commandLine] : [];
+    } catch {
+      return [];
+    }
+  });
+}
