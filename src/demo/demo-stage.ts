@@ -48,7 +48,10 @@ export class DemoStage implements AsyncDisposable {
     const server = building.use(await PostgresServer.start());
     signal.throwIfAborted();
     const rows = await fillShop(server, scale);
-    announce(`Postgres on port ${server.port}: ${rows.toLocaleString("en-US")} rows in 6 tables`);
+    const [version] = await server.query<{ server_version: string }>("show server_version");
+    announce(
+      `Postgres ${version?.server_version} on port ${server.port}: ${rows.toLocaleString("en-US")} rows in 6 tables`,
+    );
     signal.throwIfAborted();
     const receiver = building.use(Receiver.start());
     announce(`Webhook receiver on ${receiver.url}`);

@@ -15,7 +15,7 @@ export function terminalOutput(stream: NodeJS.WriteStream): DisplayOutput {
       stream.write(text);
     },
     isTerminal: stream.isTTY === true,
-    columns: () => stream.columns ?? 80,
+    columns: () => stream.columns || 80,
   };
 }
 
