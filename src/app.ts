@@ -33,7 +33,8 @@ export function createApp(dependencies: AppDependencies) {
     version,
     authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
   });
-  return new Elysia({ normalize: false })
+  // Without standardHostname, the router finds no path behind a host of fewer than four characters.
+  return new Elysia({ normalize: false, handler: { standardHostname: false } })
     .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes]))
     .use(authenticationGuard(authentication))
     .use(queryGuard)

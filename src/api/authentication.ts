@@ -12,8 +12,11 @@ export interface Authentication {
   readonly bearer: { readonly token: string } | null;
 }
 
-/** Open always: what watches over the service has no credentials. */
-const openPaths: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
+/**
+ * Open always: what watches over the service has no credentials. The whole URL is matched, and nothing in it can be read as
+ * another path by the router: an URL like `http://x/healthz?/api/v1/connectors` is not open.
+ */
+const openUrl = /^(?:https?:\/\/[^/?#\\]*)?\/(?:healthz|readyz)$/;
 
 /** Answers 401 with `WWW-Authenticate` before anything else is looked at. */
 export function authenticationGuard(authentication: Authentication) {
@@ -22,7 +25,7 @@ export function authenticationGuard(authentication: Authentication) {
   if (credentials.length === 0) return guard;
   const challenge = challengeOf(authentication);
   return guard.onRequest(({ request }) => {
-    if (openPaths.has(new URL(request.url).pathname)) return;
+    if (openUrl.test(request.url)) return;
     if (isAccepted(request.headers.get("authorization"), credentials)) return;
     return problemResponse(
       new MillraceError(

@@ -7,6 +7,7 @@ import { schemaViolations } from "../connector/violations.ts";
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
 import { allowedMethods, type RoutePattern } from "./allowed-methods.ts";
 import { faultResponse, problemResponse } from "./problem.ts";
+import { requestPath } from "./request-path.ts";
 
 /** A fault of ours: something that no request should be able to bring about. */
 export interface Fault {
@@ -23,7 +24,7 @@ export type ReportFault = (fault: Fault) => string;
  */
 export function errorHandling(reportFault: ReportFault, routes: () => readonly RoutePattern[]) {
   return new Elysia({ name: "error-handling" }).onError({ as: "global" }, ({ code, error, request, set }) => {
-    const path = new URL(request.url).pathname;
+    const path = requestPath(request.url);
     // What a handler set for its success is not for the problem.
     set.headers = {};
     set.status = 200;
@@ -34,22 +35,24 @@ export function errorHandling(reportFault: ReportFault, routes: () => readonly R
     if (cause instanceof MillraceError) return cause.status === 500 ? fault() : problemResponse(cause);
     switch (code) {
       case "NOT_FOUND":
-        return notFound(allowedMethods(routes(), path));
+        return notFound(allowedMethods(routes(), path), request.method);
       case "VALIDATION":
         // A path that cannot be decoded names nothing.
-        if (error.type === "params") return notFound([]);
+        if (error.type === "params") return notFound([], request.method);
         // A response that breaks its schema is a fault of ours.
         return error.type === "response" ? fault() : problemResponse(refusal(error));
       case "PARSE":
         return problemResponse(new MillraceError("malformed_json", "The body is not valid JSON."));
       default:
-        return error instanceof URIError ? notFound([]) : fault();
+        return error instanceof URIError ? notFound([], request.method) : fault();
     }
   });
 }
 
-function notFound(methods: readonly string[]): Response {
-  if (methods.length === 0) return problemResponse(new MillraceError("not_found", "There is no such path."));
+/** A method that is allowed and was not found: the router could make nothing of the URL's host. */
+function notFound(methods: readonly string[], method: string): Response {
+  if (methods.length === 0 || methods.includes(method))
+    return problemResponse(new MillraceError("not_found", "There is no such path."));
   const allow = methods.join(", ");
   return problemResponse(new MillraceError("method_not_allowed", `This path allows ${allow}.`), {
     headers: { allow },

@@ -1,0 +1,105 @@
+// What a fetch client cannot send: raw requests to a real server.
+
+import { afterAll, describe, expect, test } from "bun:test";
+import { createApp } from "../../src/app.ts";
+import { noAuthentication } from "./api-client.ts";
+import { memoryServices } from "./memory-services.ts";
+
+const faults: unknown[] = [];
+
+function startServer(authentication: Parameters<typeof createApp>[0]["authentication"]) {
+  const app = createApp({
+    services: memoryServices(),
+    authentication,
+    version: "0.0.0-test",
+    reportFault: (fault) => `fault-${faults.push(fault)}`,
+  });
+  return Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: app.fetch });
+}
+
+const open = startServer(noAuthentication);
+const guarded = startServer({ basic: null, bearer: { token: "t0ken" } });
+afterAll(async () => {
+  await Promise.all([open.stop(true), guarded.stop(true)]);
+});
+
+/** The status and the whole text of the answer to a raw request, after which the server closes. */
+async function send(
+  server: ReturnType<typeof startServer>,
+  request: string,
+): Promise<{ status: number; text: string }> {
+  const answer = Promise.withResolvers<string>();
+  let text = "";
+  const socket = await Bun.connect({
+    hostname: "127.0.0.1",
+    port: server.port ?? 0,
+    socket: {
+      data: (_, chunk) => {
+        text += chunk.toString();
+      },
+      close: () => answer.resolve(text),
+      error: (_, error) => answer.reject(error),
+    },
+  });
+  socket.write(Buffer.from(request, "latin1"));
+  const whole = await answer.promise;
+  return { status: Number(whole.split(" ")[1]), text: whole };
+}
+
+const get = (target: string, host: string) =>
+  `GET ${target} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`;
+
+describe("hosts and targets", () => {
+  test("hosts of any length", async () => {
+    for (const host of ["x", "api", "api:80", "localhost:3000", "[::1]:3000"]) {
+      expect((await send(open, get("/api/v1/connectors", host))).status).toBe(200);
+    }
+  });
+
+  test("health without a host, as HTTP/1.0 allows", async () => {
+    expect((await send(guarded, "GET /healthz HTTP/1.0\r\n\r\n")).status).toBe(200);
+  });
+
+  test("what cannot be a URL is never a fault", async () => {
+    for (const request of [
+      get("/api/v1/connectors", "a b"),
+      get("/api/v1/connectors", ":::::"),
+      get("/api/v1/connectors/x", "[::1"),
+      get("//evil/%00?x", "x"),
+      get("/\\..\\x", "x"),
+      get("/api/v1/connectors/\xff\xfe", "x"),
+      get("http://[/api/v1", "x"),
+    ]) {
+      const answer = await send(open, request);
+      expect([200, 404]).toContain(answer.status);
+      if (answer.status === 404) expect(answer.text).toContain("application/problem+json");
+    }
+    expect(faults).toEqual([]);
+  });
+
+  test("no spelling of a URL gets around authentication", async () => {
+    for (const [target, host] of [
+      ["/api/v1/connectors", "x/healthz?"],
+      ["/api/v1/connectors", "localhost/healthz?"],
+      ["http://x/healthz?/api/v1/connectors", "x"],
+      ["http://localhost/healthz#/api/v1/connectors", "localhost"],
+      ["/healthz/../api/v1/connectors", "localhost"],
+      ["/healthz?/api/v1/connectors", "localhost"],
+      ["/healthz;/api/v1/connectors", "localhost"],
+      ["//healthz", "localhost"],
+      ["/api/v1/connectors?/healthz", "localhost"],
+    ] as const) {
+      expect((await send(guarded, get(target, host))).status).toBe(401);
+    }
+  });
+});
+
+test("a body that is too large", async () => {
+  const response = await fetch(`${open.url}api/v1/connectors`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: "x".repeat(3_000_000),
+  });
+  expect(response.status).toBe(413);
+  expect(await response.json()).toMatchObject({ code: "body_too_large" });
+});
