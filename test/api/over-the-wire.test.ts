@@ -14,7 +14,10 @@ function startServer(authentication: Parameters<typeof createApp>[0]["authentica
     version: "0.0.0-test",
     reportFault: (fault) => `fault-${faults.push(fault)}`,
   });
-  return Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: app.fetch });
+  // As the service listens: the routes are then Bun's own.
+  app.listen({ port: 0, hostname: "127.0.0.1" });
+  if (!app.server) throw new Error("The app does not listen.");
+  return app.server;
 }
 
 const open = startServer(noAuthentication);
