@@ -77,7 +77,7 @@ export class SupervisedConnector {
     this.#loop?.stop();
     await this.#reconciling;
     await this.#stopRun();
-    await this.desk.settled();
+    await this.desk.close();
   }
 
   async #reconcile(): Promise<void> {

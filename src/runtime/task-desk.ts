@@ -10,7 +10,7 @@ import {
   recoverTask,
   snapshotOf,
 } from "../connector/task-state.ts";
-import type { MillraceError } from "../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { TaskStore } from "../state/task-store.ts";
 import type { ConnectorRun } from "./connector-run.ts";
@@ -20,16 +20,19 @@ export interface TaskDeskContext {
   readonly log: Log;
   readonly nowMs: () => number;
   readonly random: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 /** Progress is stored at most this often; the last word always is. */
 const progressIntervalMs = 1_000;
+const storeAgainMs = 1_000;
 
 export class TaskDesk {
   #run: ConnectorRun | null = null;
   /** Offered to the attempt under way, and not answered yet. */
   readonly #offered = new Set<string>();
   readonly #running = new Set<string>();
+  readonly #closed = new AbortController();
   #timer: Timer | undefined;
   #lastProgressMs = 0;
   #work: Promise<void> = Promise.resolve();
@@ -95,8 +98,10 @@ export class TaskDesk {
     });
   }
 
-  /** Resolves when everything so far is stored. */
-  async settled(): Promise<void> {
+  /** Resolves when everything so far is stored; what cannot be stored now is left: the next start puts it right. */
+  async close(): Promise<void> {
+    this.#closed.abort();
+    clearTimeout(this.#timer);
     await this.#work;
   }
 
@@ -145,7 +150,20 @@ export class TaskDesk {
   /** One after the other, in the order of what happened. */
   #enqueue(work: () => Promise<void>): void {
     this.#work = this.#work
-      .then(work)
+      .then(() => this.#untilStored(work))
       .catch((error: unknown) => this.context.log.error({ error }, "a task's record could not be kept"));
+  }
+
+  /** While the store is away, what happened waits: a task that ended must not stay Running. */
+  async #untilStored(work: () => Promise<void>): Promise<void> {
+    while (true) {
+      try {
+        return await work();
+      } catch (error) {
+        if (this.#closed.signal.aborted || toMillraceError(error).code !== "state_unavailable") throw error;
+        this.context.log.warn({ error }, "the state store is away; a task's record waits for it");
+        await this.context.sleep(storeAgainMs, this.#closed.signal);
+      }
+    }
   }
 }

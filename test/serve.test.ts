@@ -1,0 +1,140 @@
+// The service as a process: what it prints, what it refuses, how it stops, and that a state store that goes away for a
+// while takes nothing with it.
+
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiClient } from "../src/demo/api-client.ts";
+import { PostgresServer } from "../src/demo/postgres-server.ts";
+import { ServiceProcess } from "../src/demo/service-process.ts";
+import { plantedSecret } from "./support/sample-connector.ts";
+import { waitFor } from "./support/wait-for.ts";
+
+const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
+let directory: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+});
+
+afterEach(async () => {
+  await rm(directory, { recursive: true, force: true });
+});
+
+function options(environment: Record<string, string> = {}) {
+  return { command, environment, dataDirectory: join(directory, "data"), workingDirectory: directory };
+}
+
+async function run(args: readonly string[], environment: Record<string, string> = {}) {
+  const env = { PATH: process.env.PATH ?? "", HOME: directory, ...environment };
+  const child = Bun.spawn([...command, ...args], { env, cwd: directory, stdout: "pipe", stderr: "pipe" });
+  const [output, errors] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code: await child.exited, output, errors };
+}
+
+test("version, help and a wrong command say what they should", async () => {
+  expect(await run(["version"])).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(/^millrace \d+\.\d+\.\d+\n$/),
+  });
+  const help = await run(["--help"]);
+  for (const word of ["serve", "demo", "version", "/swagger", "curl"]) expect(help.output).toContain(word);
+  const serve = await run(["serve", "--help"]);
+  for (const word of [
+    "--host",
+    "--port",
+    "--data-dir",
+    "DATABASE_URL",
+    "MILLRACE_ENCRYPTION_KEY",
+    "MILLRACE_API_TOKEN",
+  ]) {
+    expect(serve.output).toContain(word);
+  }
+  expect((await run(["demo", "--help"])).output).toContain("MILLRACE_POSTGRES_BIN");
+  const wrong = await run(["sevre"]);
+  expect(wrong.code).toBe(1);
+  expect(wrong.errors).toContain("serve");
+}, 30_000);
+
+test("a setting that is wrong ends it with one line that says what to do", async () => {
+  const open = await run(["serve", "--host", "0.0.0.0"]);
+  expect(open.code).toBe(1);
+  expect(open.errors).toContain("MILLRACE_API_TOKEN");
+  const key = await run(["serve", "--port", "0"], { MILLRACE_ENCRYPTION_KEY: plantedSecret });
+  expect(key.code).toBe(1);
+  expect(key.errors).toContain("openssl rand -base64 32");
+  expect(key.errors + key.output).not.toContain(plantedSecret);
+}, 30_000);
+
+test("it stops in order on SIGTERM, and a second one on its state or port is refused meanwhile", async () => {
+  await using service = await ServiceProcess.start(options());
+  const second = await run(["serve", "--port", "0", "--data-dir", join(directory, "data")]);
+  expect(second.code).toBe(1);
+  expect(second.errors).toContain("--data-dir");
+  const samePort = await run([
+    "serve",
+    "--port",
+    String(service.port),
+    "--data-dir",
+    join(directory, "other"),
+  ]);
+  expect(samePort.code).toBe(1);
+  expect(samePort.errors).toContain(String(service.port));
+  const from = performance.now();
+  expect(await service.stop()).toEqual({ code: 0, signal: null });
+  expect(performance.now() - from).toBeLessThan(10_000);
+  for (const line of service.log.split("\n")) expect(() => JSON.parse(line)).not.toThrow();
+}, 60_000);
+
+test("with a token set, only those who have it get in", async () => {
+  await using service = await ServiceProcess.start(options({ MILLRACE_API_TOKEN: plantedSecret }));
+  const path = `${service.url}/api/v1/connectors`;
+  expect((await fetch(path)).status).toBe(401);
+  expect((await fetch(path, { headers: { authorization: `Bearer ${plantedSecret}` } })).status).toBe(200);
+  expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
+  expect(service.log).not.toContain(plantedSecret);
+}, 60_000);
+
+test("a state store that goes away is told by /readyz, and connectors catch up when it is back", async () => {
+  await using server = await PostgresServer.start();
+  await using stateServer = await PostgresServer.start();
+  await server.createDatabase("shop");
+  await server.query("create table items (id int primary key, note text)", "shop");
+  const received = new Set<number>();
+  const receiver = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: async (request) => {
+      for (const row of (await request.json()) as { id: number }[]) received.add(row.id);
+      return new Response(null, { status: 204 });
+    },
+  });
+  try {
+    const url = `postgres://postgres@127.0.0.1:${stateServer.port}/postgres`;
+    await using service = await ServiceProcess.start(options({ DATABASE_URL: url }));
+    const api = new ApiClient(service.url);
+    await api.createConnector("items", {
+      source: {
+        postgres: { connection: server.connection("shop"), replication_type: { logical_replication: {} } },
+      },
+      sink: { webhook: { url: `http://127.0.0.1:${receiver.port}`, path_template: "{schema}/{table}" } },
+    });
+    await server.query("insert into items values (1, 'before')", "shop");
+    await waitFor("the first row", () => received.has(1));
+    await stateServer.stop("immediate");
+    await waitFor("not ready", async () => (await fetch(`${service.url}/readyz`)).status === 503);
+    await server.query("insert into items values (2, 'meanwhile')", "shop");
+    await stateServer.launch();
+    await waitFor("ready", async () => (await fetch(`${service.url}/readyz`)).ok);
+    await server.query("insert into items values (3, 'after')", "shop");
+    await waitFor("every row", () => received.has(2) && received.has(3));
+    await api.call("DELETE", "/api/v1/connectors/items");
+    expect(await server.query("select slot_name from pg_replication_slots")).toEqual([]);
+  } finally {
+    await receiver.stop(true);
+  }
+}, 120_000);
