@@ -9,6 +9,7 @@ import { isCronExpression } from "./cron-expression.ts";
 import { strictObject } from "./schema-forms.ts";
 import { SinkRequestSchema, unbuiltSinkKinds } from "./sink-config.ts";
 import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "./source-config.ts";
+import { unbuiltPaths } from "./unbuilt-features.ts";
 import { schemaViolations } from "./violations.ts";
 import { unbuiltSerdeKinds } from "./webhook-format.ts";
 
@@ -48,23 +49,22 @@ const rules: readonly Rule[] = [
 
 /**
  * Throws `invalid_request` with every violation of `schema` and of the rules; `unsupported_kind` when the only thing
- * wrong is that a kind is not built.
+ * wrong is that a kind or a feature is not built.
  */
 export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);
-  const unbuilt = broken.filter((violation) => isUnbuilt(violation.path));
-  const violations = broken.map((violation) =>
-    isUnbuilt(violation.path) ? { ...violation, message: "known, and not supported yet" } : violation,
-  );
+  const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body)];
+  const violations = broken.filter(({ path }) => !isUnbuiltKind(path));
   for (const rule of rules) {
     if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
     violations.push(...rule.check(body as Part));
   }
-  if (violations.length === 0) return;
-  if (violations.length === unbuilt.length) {
-    throw new MillraceError("unsupported_kind", "This kind is known and not supported yet.", { violations });
-  }
-  throw invalidRequest(violations);
+  const unsupported = unbuilt.map((path) => ({ path, message: "known, and not supported yet" }));
+  if (violations.length > 0) throw invalidRequest([...violations, ...unsupported]);
+  if (unsupported.length === 0) return;
+  throw new MillraceError("unsupported_kind", "This is known and not supported yet.", {
+    violations: unsupported,
+  });
 }
 
 export function checkConnectorRequest(body: unknown): void {
@@ -85,7 +85,7 @@ export function invalidRequest(violations: readonly Violation[]): MillraceError 
   });
 }
 
-function isUnbuilt(path: string): boolean {
+function isUnbuiltKind(path: string): boolean {
   const end = path.lastIndexOf("/");
   const parent = path.slice(0, end);
   const key = path.slice(end + 1);

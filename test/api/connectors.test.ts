@@ -159,7 +159,7 @@ describe("reading", () => {
           auth: { bearer: { token: `${planted}-token` } },
           headers: { static_: [{ name: "X-Env", value: planted }] },
           signing: { secret: `whsec_${"A".repeat(32)}` },
-          format: { debezium: {} },
+          format: { supermetal: {} },
         },
       },
     ];

@@ -44,26 +44,11 @@ describe("what is accepted", () => {
   });
 
   test("everything that a webhook sink can hold", () => {
+    const serde = { json: { options: { embed_schema_in_message: true }, schema_registry: null } };
     const everything = {
       path_template: "/v1/{schema}/{table}/rows",
       format: {
-        debezium: {
-          format_config: {
-            value_serde: { json: { options: { embed_schema_in_message: true }, schema_registry: null } },
-            key_serde: null,
-          },
-          tombstones_on_delete: true,
-          include_before: false,
-          skipped_operations: "t,d",
-          emit_tx_metadata: false,
-          tx_metadata_topic: "transaction",
-          data_types: {
-            binary_handling_mode: "Hex",
-            decimal_handling_mode: "String",
-            time_precision_mode: "Connect",
-          },
-          headers: { any: { thing: 1 } },
-        },
+        native: { format_config: { value_serde: serde, key_serde: null }, tombstones_on_delete: true },
       },
       auth: { header: { name: "X-Api-Key", value: "k" } },
       headers: {
@@ -156,10 +141,6 @@ describe("what is refused", () => {
     [{ host: "" }, "/source/postgres/connection/host"],
     [{ user: "a\0database\0other" }, "/source/postgres/connection/user"],
     [{ "a/b~c": 1 }, "/source/postgres/connection/a~1b~0c"],
-    [
-      { tunnel: { ssh: { bastion_host: "b", user: "u", auth: {} } } },
-      "/source/postgres/connection/tunnel/ssh/auth",
-    ],
   ])("a connection with %j", (overrides, path) => {
     expect(Object.keys(refusedConnection(overrides)?.errors ?? {})).toEqual([path]);
   });
@@ -206,7 +187,7 @@ describe("what is refused", () => {
           name: "public",
           tables: [
             { name: "orders", columns: [{ name: "id", primary_key: true, action: "Exclude" }] },
-            { name: "orders", columns: [{ name: "mail", hash: {} }, { name: "mail" }] },
+            { name: "orders", columns: [{ name: "mail" }, { name: "mail" }] },
           ],
         },
       ],
@@ -215,7 +196,6 @@ describe("what is refused", () => {
     expect(refused({ source: sourceSample({ catalog }) })?.errors).toEqual({
       [`${tables}/0/columns/0/action`]: "a column of the primary key cannot be excluded",
       [`${tables}/1/columns/1/name`]: "listed more than once",
-      [`${tables}/1/columns/0/hash`]: "needs column_hashing in the catalog",
       [`${tables}/1/name`]: "listed more than once",
     });
   });
@@ -236,9 +216,11 @@ describe("kinds that are known and not built", () => {
     ],
     [
       {
-        sink: webhookSinkSample({ format: { debezium: { format_config: { key_serde: { protobuf: {} } } } } }),
+        sink: webhookSinkSample({
+          format: { supermetal: { format_config: { key_serde: { protobuf: {} } } } },
+        }),
       },
-      "/sink/webhook/format/debezium/format_config/key_serde/protobuf",
+      "/sink/webhook/format/supermetal/format_config/key_serde/protobuf",
     ],
   ])("%j", (overrides, path) => {
     expect(refused(overrides)).toEqual({
@@ -252,6 +234,36 @@ describe("kinds that are known and not built", () => {
       code: "invalid_request",
       errors: { "/colour": "unknown key", "/sink/kafka": "known, and not supported yet" },
     });
+  });
+
+  test("features that are not built are refused too, and not left out silently", () => {
+    const tunnel = {
+      ssh: { bastion_host: "b", user: "u", auth: { bring_your_own_key: { private_key: "k" } } },
+    };
+    const tables = [{ name: "orders", history_enabled: true, columns: [{ name: "mail", hash: {} }] }];
+    const answer = refused({
+      source: sourceSample({
+        connection: connectionSample({ tunnel }),
+        replication_type: { snapshot: {} },
+        keyless_table_strategy: { dedup_by_row_hash: {} },
+        system_columns: { lsn: {} },
+        catalog: { column_hashing: { salt: "s" }, schemas: [{ name: "public", tables }] },
+      }),
+      sink: webhookSinkSample({ format: { debezium: {} } }),
+      schedule: { rate: { value: 1, unit: "Day" } },
+      identifier_naming: { FivetranNaming: {} },
+    });
+    expect(answer?.code).toBe("unsupported_kind");
+    expect(Object.keys(answer?.errors ?? {})).toEqual([
+      "/source/postgres/connection/tunnel",
+      "/source/postgres/replication_type/snapshot",
+      "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
+      "/source/postgres/system_columns/lsn",
+      "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
+      "/source/postgres/catalog/schemas/0/tables/0/columns/0/hash",
+      "/sink/webhook/format/debezium",
+      "/identifier_naming/FivetranNaming",
+    ]);
   });
 
   test("a kind that nobody knows is an unknown key", () => {
