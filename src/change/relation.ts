@@ -8,6 +8,8 @@ export interface Column {
   readonly typmod: number;
   /** Type as `format_type` prints it, schema-qualified when it is not built in: `numeric(10,2)`, `app.mood[]`. */
   readonly typeName: string;
+  /** The value's bytes mean the same on another server: COPY BINARY may carry them. */
+  readonly binarySafe: boolean;
 }
 
 /** What Postgres sends of the old row with an UPDATE or DELETE. */
@@ -35,8 +37,6 @@ export interface TableShape {
   readonly notNull: readonly string[];
   /** A partitioned table's root: its rows are in its partitions. */
   readonly isPartitioned: boolean;
-  /** Every column's bytes mean the same on another server: COPY BINARY may carry it. */
-  readonly binarySafe: boolean;
   /** From the planner's statistics; 0 when it has none. */
   readonly estimatedRows: number;
   readonly estimatedBytes: number;

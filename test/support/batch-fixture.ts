@@ -47,7 +47,13 @@ export function relation(
     schema: options.schema ?? "public",
     name,
     replicaIdentity: options.replicaIdentity ?? "default",
-    columns: columns.map(([column, typeOid, typeName]) => ({ name: column, typeOid, typmod: -1, typeName })),
+    columns: columns.map(([column, typeOid, typeName]) => ({
+      name: column,
+      typeOid,
+      typmod: -1,
+      typeName,
+      binarySafe: true,
+    })),
     key: options.key ?? [0],
   };
 }

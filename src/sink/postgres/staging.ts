@@ -12,12 +12,14 @@ import { sqlList, sqlName } from "./target-name.ts";
 export const stageGroup = { insert: -2, delete: -1, update: 0 } as const;
 
 const chunkBytes = 256 * 1024;
+/** Most batches are small. */
+const firstChunkBytes = 8 * 1024;
 
 /** Collects tuples as the body of a COPY BINARY, with or without a group before the columns. */
 export class CopyBody {
   rows = 0;
   readonly #chunks: Uint8Array[] = [binaryHeader];
-  #chunk = new Uint8Array(chunkBytes);
+  #chunk = new Uint8Array(firstChunkBytes);
   #end = 0;
 
   /** A tuple as it lies. */
@@ -77,7 +79,7 @@ export class CopyBody {
   #reserve(length: number): void {
     if (this.#end + length <= this.#chunk.length) return;
     this.#flush();
-    if (length > this.#chunk.length) this.#chunk = new Uint8Array(length);
+    if (length > this.#chunk.length) this.#chunk = new Uint8Array(Math.max(length, chunkBytes));
   }
 
   #flush(): void {

@@ -65,7 +65,7 @@ export class TableRegistry {
   }
 
   async #formOf(client: Client, shape: TableShape): Promise<TupleForm> {
-    if (!shape.binarySafe) return "text";
+    if (!shape.relation.columns.every((column) => column.binarySafe)) return "text";
     const table = await readTargetTable(client, targetName(this.config, shape.relation));
     const fits = table
       ? takesBinary(table, shape.relation)
@@ -99,7 +99,6 @@ function shapeOf(relation: Relation): TableShape {
     primaryKey: key,
     notNull: key,
     isPartitioned: false,
-    binarySafe: false,
     estimatedRows: 0,
     estimatedBytes: 0,
   };

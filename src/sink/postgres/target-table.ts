@@ -43,11 +43,11 @@ export async function readTargetTable(client: Client, target: TargetName): Promi
   return row ? { target, columns: row.columns, uniqueKeys: row.keys } : null;
 }
 
-/** Whether COPY BINARY may put the source's bytes into the table: each column has the source's type. */
+/** Whether COPY BINARY may put the source's bytes into the table: each column has the source's type, and one that travels. */
 export function takesBinary(table: TargetTable, relation: Relation): boolean {
   return relation.columns.every((column) => {
     const target = table.columns.find((candidate) => candidate.name === column.name);
-    if (!target) return false;
+    if (!target || !column.binarySafe) return false;
     return column.typeOid < 16_384
       ? target.typeOid === column.typeOid
       : withoutModifier(target.typeName) === withoutModifier(column.typeName);

@@ -11,7 +11,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import { feedbackIntervalMs, liveness, silenceLimitMs } from "./feedback.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
-import type { RelationRegistry } from "./relation-registry.ts";
+import { isUndescribed, type RelationRegistry } from "./relation-registry.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
 
 export interface StreamBounds {
@@ -187,7 +187,7 @@ export class PostgresStream implements ChangeStream {
 
   async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
     const { registry } = this.options;
-    const relations = registry.undescribed();
+    const relations = batch.relations.filter(isUndescribed);
     if (relations.length === 0) return batch;
     const described = await this.options.describe(relations);
     const own = [...batch.relations];

@@ -1,8 +1,10 @@
 // Completes a relation that the stream announced with what only the catalog knows. It is asked as it is now, which is
-// later than the announcement: names of types and a primary key's columns are all that is taken from it.
+// later than the announcement: what types are called and how they travel, and a primary key's columns, are all that is
+// taken from it.
 
 import type { Client } from "pg";
 import type { Column, Relation } from "../../change/relation.ts";
+import { BinarySafety } from "./binary-safety.ts";
 
 const typeNamesQuery = `
 select format_type(c.type_oid, c.typmod) as name
@@ -16,7 +18,7 @@ where i.indrelid = $1 and i.indisprimary`;
 
 /** The client's search_path must be empty, so that type names are qualified. */
 export async function describeRelation(client: Client, relation: Relation): Promise<Relation> {
-  const columns = await nameTypes(client, relation.columns);
+  const columns = await describeTypes(client, relation.columns);
   if (relation.replicaIdentity !== "full") return { ...relation, columns };
   const { rows } = await client.query<{ name: string }>(primaryKeyQuery, [relation.id]);
   const primaryKey = rows.map((row) => row.name);
@@ -27,10 +29,18 @@ export async function describeRelation(client: Client, relation: Relation): Prom
   };
 }
 
-async function nameTypes(client: Client, columns: readonly Column[]): Promise<readonly Column[]> {
+async function describeTypes(client: Client, columns: readonly Column[]): Promise<readonly Column[]> {
   const { rows } = await client.query<{ name: string }>(typeNamesQuery, [
     columns.map((column) => column.typeOid),
     columns.map((column) => column.typmod),
   ]);
-  return columns.map((column, i) => ({ ...column, typeName: rows[i]?.name ?? "text" }));
+  const safety = await BinarySafety.read(
+    client,
+    columns.map((column) => column.typeOid),
+  );
+  return columns.map((column, i) => ({
+    ...column,
+    typeName: rows[i]?.name ?? "text",
+    binarySafe: safety.isSafe(column.typeOid),
+  }));
 }

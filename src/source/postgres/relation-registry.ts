@@ -1,7 +1,7 @@
 // Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
 // relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
 
-import type { Relation, ReplicaIdentity, TableShape } from "../../change/relation.ts";
+import type { Column, Relation, ReplicaIdentity, TableShape } from "../../change/relation.ts";
 import type { RelationMessage } from "./pgoutput-messages.ts";
 import type { TableSelection } from "./table-selection.ts";
 
@@ -11,8 +11,6 @@ export interface RelationSlot {
   /** Columns that travel, by their place in the message; null when all do. */
   readonly keep: Uint8Array | null;
   readonly selected: boolean;
-  /** Names and keys that only the catalog knows are still to be filled in. */
-  described: boolean;
   /** Index of the relation in the batch that is being filled; -1 before its first change there. */
   indexInBatch: number;
 }
@@ -42,23 +40,14 @@ export class RelationRegistry {
       relation,
       keep,
       selected: this.selection.includesTable(message.schema, message.name),
-      described: relation.columns.every((column) => column.typeName !== ""),
       indexInBatch: -1,
     });
-  }
-
-  /** Relations that still lack what only the catalog knows: type names, and a primary key under identity full. */
-  undescribed(): readonly Relation[] {
-    return [...this.#byOid.values()].filter((slot) => !slot.described).map((slot) => slot.relation);
   }
 
   /** Puts `described` in the place of `relation`, here and in the batches that hold it. */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
     const slot = this.#byOid.get(relation.id);
-    if (slot?.relation === relation) {
-      slot.relation = described;
-      slot.described = true;
-    }
+    if (slot?.relation === relation) slot.relation = described;
     for (const relations of batches) {
       const at = relations.indexOf(relation);
       if (at >= 0) relations[at] = described;
@@ -76,6 +65,11 @@ export class RelationRegistry {
     );
     return kept.every(Boolean) ? null : Uint8Array.from(kept, Number);
   }
+}
+
+/** Whether it still lacks what only the catalog knows: names of types, and a primary key under identity full. */
+export function isUndescribed(relation: Relation): boolean {
+  return relation.columns.some((column) => column.typeName === "");
 }
 
 const identities: Readonly<Record<string, ReplicaIdentity>> = {
@@ -100,19 +94,29 @@ function relationOf(
     schema: message.schema,
     name: message.name,
     replicaIdentity,
-    columns: sent.map(({ name, typeOid, typmod }) => ({
-      name,
-      typeOid,
-      typmod,
-      typeName: knownTypeName(shape, name, typeOid, typmod),
-    })),
+    columns: sent.map(
+      ({ name, typeOid, typmod }) =>
+        knownColumn(shape, name, typeOid, typmod) ?? {
+          name,
+          typeOid,
+          typmod,
+          typeName: "",
+          binarySafe: false,
+        },
+    ),
     key: sent.flatMap((column, i) => (isKey(column) ? [i] : [])),
   };
 }
 
-function knownTypeName(shape: TableShape | undefined, name: string, typeOid: number, typmod: number): string {
-  const column = shape?.relation.columns.find((candidate) => candidate.name === name);
-  return column && column.typeOid === typeOid && column.typmod === typmod ? column.typeName : "";
+function knownColumn(
+  shape: TableShape | undefined,
+  name: string,
+  typeOid: number,
+  typmod: number,
+): Column | undefined {
+  return shape?.relation.columns.find(
+    (column) => column.name === name && column.typeOid === typeOid && column.typmod === typmod,
+  );
 }
 
 /** Type names aside: they follow from the OIDs. */

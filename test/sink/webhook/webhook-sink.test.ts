@@ -168,7 +168,6 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     relation: users,
     primaryKey: ["id"],
     notNull: ["id"],
-    binarySafe: true,
     estimatedRows: 3,
     estimatedBytes: 0,
     isPartitioned: false,

@@ -1,0 +1,202 @@
+// A pipeline between two databases of one real server, run in the test's own thread: started, stopped, broken off and
+// compared.
+
+import { expect } from "bun:test";
+import type { TupleForm } from "../../src/change/change-batch.ts";
+import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
+import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
+import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
+import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
+import { TaskQueue } from "../../src/pipeline/task-queue.ts";
+import { PostgresSink } from "../../src/sink/postgres/postgres-sink.ts";
+import type { CheckpointStore } from "../../src/sink/sink.ts";
+import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
+import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
+import { postgresSink, postgresSource } from "./connector-config.ts";
+import { waitFor } from "./wait-for.ts";
+
+const noStore: CheckpointStore = {
+  load: () => Promise.reject(new Error("a Postgres sink keeps its checkpoint itself")),
+  save: () => Promise.reject(new Error("a Postgres sink keeps its checkpoint itself")),
+};
+
+export interface RigOptions {
+  readonly source?: Partial<PostgresSourceConfig>;
+  readonly sink?: Partial<PostgresSinkConfig>;
+  readonly forms?: readonly TupleForm[];
+}
+
+export class PipelineRig implements AsyncDisposable {
+  readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
+  initialized = false;
+  #stop = new AbortController();
+  #abort = new AbortController();
+  #running: Promise<unknown> | null = null;
+  #tasks = new TaskQueue();
+  #taskCount = 0;
+
+  private constructor(
+    private readonly server: PostgresServer,
+    private readonly name: string,
+    private readonly options: RigOptions,
+  ) {}
+
+  /** Two fresh databases on `server`; `name` is theirs and the slot's. */
+  static async create(server: PostgresServer, name: string, options: RigOptions = {}): Promise<PipelineRig> {
+    const rig = new PipelineRig(server, name, options);
+    await server.createDatabase(rig.sourceDatabase);
+    await server.createDatabase(rig.sinkDatabase);
+    return rig;
+  }
+
+  get sourceDatabase(): string {
+    return `${this.name}_source`;
+  }
+
+  get sinkDatabase(): string {
+    return `${this.name}_sink`;
+  }
+
+  get slot(): string {
+    return `millrace_${this.name}`;
+  }
+
+  source<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]> {
+    return this.server.query<Row>(sql, this.sourceDatabase);
+  }
+
+  sink<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]> {
+    return this.server.query<Row>(sql, this.sinkDatabase);
+  }
+
+  /** Starts a run. Its failure is kept for `ended`. */
+  start(forms: readonly TupleForm[] = this.options.forms ?? ["binary", "text"]): void {
+    const stop = new AbortController();
+    const abort = new AbortController();
+    this.#stop = stop;
+    this.#abort = abort;
+    const { signal } = abort;
+    const run = runPipeline({
+      initialized: this.initialized,
+      skipSnapshots: false,
+      parallelCopies: 3,
+      forms,
+      makeSource: (warning) =>
+        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, events: { warning } }),
+      makeSink: (events) =>
+        new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
+          connectorId: this.name,
+          signal,
+          checkpoints: noStore,
+          events,
+        }),
+      reporter: {
+        phase: (phase, health) => this.phases.push({ phase, health }),
+        initialized: async () => {
+          this.initialized = true;
+        },
+        progress: () => {},
+      },
+      tasks: this.#tasks,
+      stop: stop.signal,
+      abort: signal,
+    });
+    this.#running = run.then(
+      () => null,
+      (error: unknown) => error,
+    );
+  }
+
+  /** What ended the run: null when it was stopped. */
+  async ended(): Promise<unknown> {
+    return await this.#running;
+  }
+
+  async untilRealtime(): Promise<void> {
+    await waitFor("the stream", () => this.phases.at(-1)?.phase.name === "realtime");
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    expect(await this.ended()).toBeNull();
+  }
+
+  /** Breaks every connection off at once, as the death of the process would. */
+  async crash(): Promise<void> {
+    this.#abort.abort(new Error("crash"));
+    await this.ended();
+  }
+
+  /** Runs a snapshot task on the running pipeline; resolves with its failure or null. */
+  async snapshot(table: string, truncate: boolean): Promise<unknown> {
+    return await new Promise((resolve) => {
+      const task: OfferedTask = {
+        spec: {
+          database: this.sourceDatabase,
+          schema: "public",
+          name: table,
+          truncate,
+          force_parallel: false,
+        },
+        claim: async () => true,
+        progress: () => {},
+        done: () => resolve(null),
+        failed: resolve,
+      };
+      this.#tasks.offer(`task-${++this.#taskCount}`, task);
+    });
+  }
+
+  /** Waits until every table of the source's schema public has the same rows at the sink, compared as text. */
+  async expectEqual(timeoutMs = 30_000): Promise<void> {
+    let failure: unknown = null;
+    void this.#running?.then((error) => {
+      failure = error;
+    });
+    const settled = async () => failure !== null || Object.keys(await this.#difference()).length === 0;
+    await waitFor("the sink to equal the source", settled, { timeoutMs, intervalMs: 50 }).catch(() => {});
+    expect(failure).toBeNull();
+    expect(await this.#difference()).toEqual({});
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#abort.abort(new Error("the test is over"));
+    await this.#running;
+    await dropPostgresObjects(this.#sourceConfig, this.slot, AbortSignal.timeout(20_000));
+    await this.server.query(`drop database "${this.sourceDatabase}" with (force)`);
+    await this.server.query(`drop database "${this.sinkDatabase}" with (force)`);
+  }
+
+  get #sourceConfig(): PostgresSourceConfig {
+    return postgresSource(this.server.connection(this.sourceDatabase), this.options.source);
+  }
+
+  async #difference(): Promise<object> {
+    const tables = await this.source<{ name: string; columns: string }>(
+      `select c.relname as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
+       from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p' group by 1 order by 1`,
+    );
+    const entries: [string, { source: string[]; sink: string[] }][] = [];
+    for (const { name, columns } of tables) {
+      const sql = `select row(${columns ?? ""})::text as row from "${name}" order by 1`;
+      const texts = (rows: { row: string }[]) => rows.map(({ row }) => row);
+      const source = texts(await this.source<{ row: string }>(sql));
+      const sink = await this.sink<{ row: string }>(sql).then(texts, (error) => [String(error)]);
+      if (source.join("\n") !== sink.join("\n")) entries.push([name, firstDifference(source, sink)]);
+    }
+    return Object.fromEntries(entries);
+  }
+}
+
+/** Some of what differs: enough to see why. */
+function firstDifference(source: readonly string[], sink: readonly string[]) {
+  const inSink = new Set(sink);
+  const inSource = new Set(source);
+  return {
+    source: source.filter((row) => !inSink.has(row)).slice(0, 5),
+    sink: sink.filter((row) => !inSource.has(row)).slice(0, 5),
+    counts: [source.length, sink.length],
+  };
+}
