@@ -38,6 +38,7 @@ export async function startService(settings: Settings, log: Log, version: string
       databaseUrl: settings.databaseUrl,
       dataDirectory: settings.dataDirectory,
       encryptionKey: settings.encryptionKey,
+      reportUpkeep: (error) => log.warn({ error }, "the state's upkeep failed and is tried again"),
     }),
   );
   const now = () => new Date();

@@ -35,7 +35,7 @@ export function durableStartParameters(): string[] {
     ...PGlite.defaultStartParams.filter((parameter) => parameter !== "-F"),
     ...["-c", "wal_sync_method=fsync"],
     ...["-c", "shared_buffers=8MB"],
-    ...["-c", "max_wal_size=48MB"],
-    ...["-c", "min_wal_size=32MB"],
+    ...["-c", "max_wal_size=16MB"],
+    ...["-c", "min_wal_size=8MB"],
   ];
 }

@@ -19,6 +19,8 @@ export interface StateOptions {
   readonly dataDirectory: string;
   /** 32 bytes in base64; null: the key file in `dataDirectory`. */
   readonly encryptionKey: string | null;
+  /** Told of background work that failed and is tried again. */
+  readonly reportUpkeep?: (error: unknown) => void;
 }
 
 export interface State extends AsyncDisposable {
@@ -72,7 +74,7 @@ async function openDatabase(options: StateOptions, owned: AsyncDisposableStack):
   }
   owned.use(lockDirectory(options.dataDirectory));
   const { openPgliteDatabase } = await import("./pglite-database.ts");
-  return openPgliteDatabase(options.dataDirectory);
+  return openPgliteDatabase(options.dataDirectory, options.reportUpkeep ?? (() => {}));
 }
 
 const keyCheckName = "encryption_key_check";

@@ -9,11 +9,15 @@ import type { OpenDatabase } from "./database.ts";
 import { DurableNodeFs, durableStartParameters } from "./durable-node-fs.ts";
 import { migrate } from "./migrations.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
+import { keepUp, type UpkeepReport } from "./pglite-upkeep.ts";
 import { unpackPrepared } from "./prepared-archive.ts";
 import * as schema from "./schema.ts";
 
 /** Opens the database in `dataDirectory`, made when there is none. The caller holds the directory's lock. */
-export async function openPgliteDatabase(dataDirectory: string): Promise<OpenDatabase> {
+export async function openPgliteDatabase(
+  dataDirectory: string,
+  reportUpkeep: UpkeepReport,
+): Promise<OpenDatabase> {
   const directory = join(dataDirectory, "pglite");
   const [files] = await Promise.all([
     loadPgliteFiles(),
@@ -25,7 +29,12 @@ export async function openPgliteDatabase(dataDirectory: string): Promise<OpenDat
     await migrate(database);
     // Nobody can take the state from under us: the directory is locked by the kernel.
     const lost = new AbortController().signal;
-    return { database, lost, [Symbol.asyncDispose]: () => client.close() };
+    const upkeep = keepUp(client, reportUpkeep);
+    const dispose = async () => {
+      await upkeep[Symbol.asyncDispose]();
+      await client.close();
+    };
+    return { database, lost, [Symbol.asyncDispose]: dispose };
   } catch (error) {
     await client.close();
     throw error;
