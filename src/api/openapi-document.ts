@@ -1,6 +1,9 @@
 // Makes the document of @elysiajs/swagger a sound OpenAPI 3.0 one: media types as they are, named schemas once, null as
 // 3.0 knows it, the errors that every operation has, examples. Pure.
 
+import { unbuiltSinkKinds } from "../connector/sink-config.ts";
+import { unbuiltSourceKinds } from "../connector/source-config.ts";
+import { unbuiltFeatures } from "../connector/unbuilt-features.ts";
 import { requestExamples } from "./examples.ts";
 import { maxBodyBytes } from "./json-body.ts";
 
@@ -67,7 +70,9 @@ function information({ version }: DocumentOptions): JsonObject {
     description:
       "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint. A connector pairs one source " +
       'with one sink. Secrets read `"***"` in every response; sent back as `"***"`, or left out, they stay as they are ' +
-      `stored. Unknown keys are refused. A request body may hold ${maxBodyBytes} bytes.`,
+      `stored. Unknown keys are refused. A request body may hold ${maxBodyBytes} bytes.\n\n` +
+      `Known and not supported yet, refused with 422 \`unsupported_kind\`: sources ${unbuiltSourceKinds.join(", ")}; ` +
+      `sinks ${unbuiltSinkKinds.join(", ")}; and ${unbuiltFeatures.map((path) => `\`${path}\``).join(", ")}.`,
   };
 }
 

@@ -4,7 +4,7 @@
 import { isJsonObject } from "./merge-patch.ts";
 
 /** JSON pointers; `*` stands for each item. A feature is used where something other than null or false is found. */
-const unbuiltFeatures: readonly string[] = [
+export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/connection/tunnel",
   "/sink/postgres/connection/tunnel",
   "/source/postgres/replication_type/snapshot",
