@@ -10,7 +10,7 @@ import { strictObject } from "./schema-forms.ts";
 import { SinkRequestSchema, unbuiltSinkKinds } from "./sink-config.ts";
 import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "./source-config.ts";
 import { unbuiltPaths } from "./unbuilt-features.ts";
-import { schemaViolations } from "./violations.ts";
+import { maxViolations, schemaViolations } from "./violations.ts";
 import { unbuiltSerdeKinds } from "./webhook-format.ts";
 
 export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
@@ -59,6 +59,7 @@ export function checkRequest<T extends TSchema>(schema: T, body: unknown): asser
     if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
     violations.push(...rule.check(body as Part));
   }
+  violations.splice(maxViolations);
   const unsupported = unbuilt.map((path) => ({ path, message: "known, and not supported yet" }));
   if (violations.length > 0) throw invalidRequest([...violations, ...unsupported]);
   if (unsupported.length === 0) return;

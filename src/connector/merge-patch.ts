@@ -17,6 +17,13 @@ export function mergePatch(target: JsonValue, patch: JsonValue): JsonValue {
   return Object.fromEntries(result);
 }
 
+/** A deep copy. Plain data needs none of what makes structuredClone several times slower. */
+export function copyJson<T>(value: T): T {
+  if (Array.isArray(value)) return value.map(copyJson) as T;
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyJson(member)])) as T;
+}
+
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

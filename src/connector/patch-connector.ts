@@ -4,7 +4,7 @@ import { MillraceError, type Violation } from "../errors/millrace-error.ts";
 import { checkRequest } from "./check-request.ts";
 import { completeConnector } from "./complete-connector.ts";
 import { type ConnectorConfig, ConnectorRequestSchema } from "./connector.ts";
-import { isJsonObject, type JsonObject, type JsonValue, mergePatch } from "./merge-patch.ts";
+import { copyJson, isJsonObject, type JsonObject, type JsonValue, mergePatch } from "./merge-patch.ts";
 import { requireSecrets } from "./resolve-connector.ts";
 import { fillSecrets } from "./secrets.ts";
 import { unbuiltSinkKinds } from "./sink-config.ts";
@@ -97,7 +97,7 @@ function withoutAliases(patch: JsonObject): JsonObject {
   const headers = valueAt(patch, "/sink/webhook/headers");
   if (!isJsonObject(headers) || !Object.hasOwn(headers, "static") || Object.hasOwn(headers, "static_"))
     return patch;
-  const copy = structuredClone(patch);
+  const copy = copyJson(patch);
   const own = valueAt(copy, "/sink/webhook/headers");
   if (isJsonObject(own)) {
     own.static_ = own.static ?? null;

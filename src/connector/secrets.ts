@@ -3,7 +3,7 @@
 
 import type { Violation } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "./merge-patch.ts";
+import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./merge-patch.ts";
 
 /** What is shown in place of a secret; sent back, it stands for the secret that is stored. */
 export const redacted = "***";
@@ -38,7 +38,7 @@ const secretFields: readonly SecretField[] = [
 
 /** A copy with every secret that is set replaced by `"***"`. The only form that leaves the service. */
 export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
-  const copy = structuredClone(connector);
+  const copy = copyJson(connector);
   forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key }) => {
     if (typeof holder[key] === "string") holder[key] = redacted;
   });
@@ -60,7 +60,7 @@ export function mapSecrets(
   connector: ConnectorConfig,
   change: (value: string, path: string) => string,
 ): ConnectorConfig {
-  const copy = structuredClone(connector);
+  const copy = copyJson(connector);
   forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key, path }) => {
     const value = holder[key];
     if (typeof value === "string") holder[key] = change(value, path);
@@ -79,7 +79,7 @@ export function fillSecrets<T extends object>(
   stored: ConnectorConfig | null,
   options: { readonly fillMissing: boolean },
 ): T {
-  const copy = structuredClone(request);
+  const copy = copyJson(request);
   const from = stored === null ? undefined : (stored as unknown as JsonObject);
   forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key }) => {
     const value = holder[key];

@@ -6,7 +6,7 @@ import { Errors, type ValueError, ValueErrorType } from "@sinclair/typebox/error
 import type { Violation } from "../errors/millrace-error.ts";
 
 // A body of 1 MiB can break a schema in hundreds of thousands of places; nobody reads that many.
-const maxViolations = 500;
+export const maxViolations = 500;
 const maxPathLength = 512;
 
 /** Every violation of `schema` in `value`, one per place, in the order of the schema; at most 500. */
