@@ -1,0 +1,201 @@
+// The traps of the replication library and of the protocol, each against a real server.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { ChangeBatch } from "../../../src/change/change-batch.ts";
+import type { Checkpoint } from "../../../src/change/checkpoint.ts";
+import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
+import { clientOptions } from "../../../src/connection/postgres-client.ts";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
+import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
+import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
+import { fullConnection, postgresSource } from "../../support/connector-config.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { wal_sender_timeout: "2s", fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+
+/** A database with a table and a slot that begins before anything was written to it. */
+async function place(port = server.port) {
+  const database = `stream_${++count}`;
+  const slot = `millrace_${database}`;
+  await server.createDatabase(database);
+  await server.query("create table t (id int primary key, v text)", database);
+  const controller = new AbortController();
+  const config = postgresSource({ ...server.connection(database), port });
+  const source = new PostgresSource(config, slot, 0, {
+    signal: controller.signal,
+    events: { warning: () => {} },
+  });
+  await source.tables();
+  const point = await source.createSlot();
+  await point[Symbol.asyncDispose]();
+  const checkpoint: Checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: 0n };
+  return {
+    slot,
+    source,
+    checkpoint,
+    sql: (text: string) => server.query(text, database),
+    connect: () => server.connect(database),
+    connection: fullConnection({ ...server.connection(database), port }),
+    confirmed: async () => {
+      const [row] = await server.query<{ at: string }>(
+        `select confirmed_flush_lsn::text as at from pg_replication_slots where slot_name = '${slot}'`,
+      );
+      return row?.at;
+    },
+    async [Symbol.asyncDispose]() {
+      controller.abort(new Error("the test is over"));
+      await dropPostgresObjects(
+        postgresSource(server.connection(database)),
+        slot,
+        AbortSignal.timeout(20_000),
+      );
+      await server.query(`drop database ${database} with (force)`);
+    },
+  };
+}
+
+/** First columns of the batch's new tuples, as text. */
+function ids(batch: ChangeBatch): number[] {
+  const view = Buffer.from(batch.arena.buffer, batch.arena.byteOffset);
+  return Array.from({ length: batch.count }, (_, i) => {
+    const start = batch.newStart[i]! + 2;
+    return Number(view.toString("utf8", start + 4, start + 4 + view.readInt32BE(start)));
+  });
+}
+
+test("transactions that overlap are all seen over many reconnects that acknowledge each one's end", async () => {
+  await using at = await place();
+  await using first = await at.connect();
+  await using second = await at.connect();
+  for (let i = 0; i < 10; i++) {
+    await first.query("begin");
+    await second.query("begin");
+    await first.query(`insert into t values (${i * 2}, 'a')`);
+    await second.query(`insert into t values (${i * 2 + 1}, 'b')`);
+    await Promise.all([first.query("commit"), second.query("commit")]);
+  }
+  const seen: number[] = [];
+  let { checkpoint } = at;
+  while (seen.length < 20) {
+    await using stream = await at.source.stream(checkpoint, "text");
+    const batch = await stream.next();
+    const whole = Array.from({ length: batch.transactions.count }, (_, i) => batch.transactions.endLsn[i]!);
+    seen.push(...ids(batch).slice(0, 1));
+    checkpoint = { ...checkpoint, resumeLsn: lsn(whole[0]!) };
+    stream.acknowledge(checkpoint.resumeLsn);
+  }
+  expect(seen.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i));
+});
+
+test("what was received and is not durable is never acknowledged, and the connection outlives wal_sender_timeout", async () => {
+  await using at = await place();
+  const before = at.checkpoint.resumeLsn;
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  await at.sql("insert into t select g, repeat('x', 2000) from generate_series(1, 30000) g");
+  // More than the stream may buffer: its socket is paused, and only the feedback timer speaks to the server.
+  await Bun.sleep(5_000);
+  expect(await at.confirmed()).toBe(formatLsn(before));
+  let rows = 0;
+  let last: Lsn = before;
+  while (rows < 30_000) {
+    const batch = await stream.next();
+    rows += batch.count;
+    last = batch.resumeLsn;
+  }
+  expect(rows).toBe(30_000);
+  stream.acknowledge(last);
+  await waitFor("the acknowledgement", async () => (await at.confirmed()) === formatLsn(last));
+});
+
+test("a transaction of any size comes in pieces that do not end it", async () => {
+  await using at = await place();
+  await at.sql("insert into t select g, repeat('y', 3000) from generate_series(1, 3000) g");
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  const pieces: ChangeBatch[] = [];
+  while (pieces.at(-1)?.endsInTransaction !== false) pieces.push(await stream.next());
+  expect(pieces.length).toBeGreaterThan(1);
+  expect(pieces.flatMap(ids)).toEqual(Array.from({ length: 3000 }, (_, i) => i + 1));
+  const ordinals = pieces.flatMap((piece) => [...piece.ordinal.subarray(0, piece.count)]);
+  expect(ordinals).toEqual(Array.from({ length: 3000 }, (_, i) => i));
+  const commits = new Set(pieces.map((piece) => piece.transactions.commitLsn[0]));
+  expect(commits.size).toBe(1);
+  for (const piece of pieces.slice(0, -1))
+    expect(piece.resumeLsn).toBeLessThanOrEqual(piece.transactions.commitLsn[0]!);
+});
+
+test("a stream begins in the middle of a transaction where the checkpoint says so", async () => {
+  await using at = await place();
+  await at.sql("insert into t select g, '' from generate_series(1, 10) g; ");
+  await at.sql("insert into t values (11, '')");
+  await using first = await at.source.stream(at.checkpoint, "text");
+  const batch = await first.next();
+  const commitLsn = lsn(batch.transactions.commitLsn[0]!);
+  await first[Symbol.asyncDispose]();
+  await using second = await at.source.stream(
+    { ...at.checkpoint, partial: { commitLsn, ordinal: 6 } },
+    "text",
+  );
+  const seen: number[] = [];
+  while (!seen.includes(11)) seen.push(...ids(await second.next()));
+  expect(seen).toEqual([8, 9, 10, 11]);
+});
+
+test("a handler that throws ends the stream with its error, and no later message reaches it", async () => {
+  await using at = await place();
+  await at.sql("insert into t values (1, ''); insert into t values (2, '')");
+  const failure = Promise.withResolvers<unknown>();
+  let calls = 0;
+  await using _client = await ReplicationClient.start(
+    clientOptions(at.connection, "replication", false),
+    { slot: at.slot, publications: [at.slot], startLsn: at.checkpoint.resumeLsn, form: "text" },
+    {
+      onMessage: () => {
+        calls++;
+        throw new Error("cannot take it");
+      },
+      onKeepalive: () => {},
+      onFailure: failure.resolve,
+    },
+  );
+  expect(String(await failure.promise)).toContain("cannot take it");
+  expect(calls).toBe(1);
+});
+
+test("a socket that goes silent is given up, with a transient error", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  await using at = await place(proxy.port);
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  await at.sql("insert into t values (1, '')");
+  expect(ids(await stream.next())).toEqual([1]);
+  proxy.stall();
+  await expect(stream.next()).rejects.toMatchObject({ code: "source_connection_lost", retry: "transient" });
+});
+
+test("a server that ends the walsender ends the stream with a transient error", async () => {
+  await using at = await place();
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  const next = stream.next();
+  await at.sql(
+    `select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = '${at.slot}'`,
+  );
+  await expect(next).rejects.toMatchObject({ code: "source_connection_lost", retry: "transient" });
+});
+
+test("a slot that another walsender holds is a transient error that names it", async () => {
+  await using at = await place();
+  await using _holder = await at.source.stream(at.checkpoint, "text");
+  await expect(at.source.stream(at.checkpoint, "text")).rejects.toMatchObject({
+    code: "slot_active",
+    retry: "transient",
+  });
+});
