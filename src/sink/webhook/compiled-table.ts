@@ -1,6 +1,7 @@
 // What the hot path needs to know of a relation, found out once.
 
 import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { tableMaterial } from "./idempotency-key.ts";
 import type { RowEncoder } from "./row-encoder.ts";
 
 /**
@@ -16,6 +17,8 @@ export interface CompiledTable {
   /** Requests are cut and ordered per table name, whatever shape the rows have. */
   readonly name: string;
   readonly encoder: RowEncoder;
+  /** What the idempotency keys of its requests begin with. */
+  readonly keyMaterial: Uint8Array;
   /** Columns that identify a row in the idempotency key: the relation's key, or all. */
   readonly identity: readonly number[];
   readonly order: TableOrder;
@@ -27,6 +30,7 @@ export function compileTable(relation: Relation, encoder: RowEncoder): CompiledT
     relation,
     name: qualifiedName(relation),
     encoder,
+    keyMaterial: tableMaterial(relation.schema, relation.name),
     identity: keyed ? relation.key : relation.columns.map((_, index) => index),
     order: tableOrder(relation),
   };

@@ -54,14 +54,15 @@ export const systemLookup: Lookup = async (host) => {
 /** How long an answer of DNS is used again: short enough to follow a change, long enough not to ask for each request. */
 const answerLifetimeMs = 1000;
 
+/** Addresses that were checked, and until when that holds, by the resolver's clock. */
+interface Answer {
+  readonly addresses: readonly string[];
+  readonly untilMs: number;
+}
+
 export class AddressResolver {
-  #answer: {
-    readonly host: string;
-    readonly at: number;
-    readonly addresses: Promise<readonly string[]>;
-  } | null = null;
-  /** The address that took the last request: it is tried first. */
-  #good: string | null = null;
+  readonly #answers = new Map<string, Answer>();
+  readonly #asking = new Map<string, Promise<readonly string[]>>();
 
   constructor(
     private readonly policy: EgressPolicy,
@@ -69,42 +70,55 @@ export class AddressResolver {
     private readonly now: () => number = Date.now,
   ) {}
 
+  /** What `addresses` would give, where that is known already; null where DNS has to be asked. */
+  known(host: string): readonly string[] | null {
+    const answer = this.#answers.get(host);
+    return answer && this.now() < answer.untilMs ? answer.addresses : null;
+  }
+
   /**
    * Addresses of `host` (a URL's hostname) that may be sent to, best first. Throws `webhook_address_refused` when there
    * are only others, and what `resolve` throws.
    */
   async addresses(host: string): Promise<readonly string[]> {
+    const known = this.known(host);
+    if (known) return known;
+    const asked = this.#asking.get(host) ?? this.#ask(host);
+    return await asked;
+  }
+
+  /** A request got through to `address` of `host`: it is tried first while DNS names it. */
+  worked(host: string, address: string): void {
+    const answer = this.#answers.get(host);
+    if (!answer || answer.addresses[0] === address || !answer.addresses.includes(address)) return;
+    const addresses = [address, ...answer.addresses.filter((each) => each !== address)];
+    this.#answers.set(host, { ...answer, addresses });
+  }
+
+  #ask(host: string): Promise<readonly string[]> {
+    const asking = this.#check(host).finally(() => this.#asking.delete(host));
+    this.#asking.set(host, asking);
+    return asking;
+  }
+
+  async #check(host: string): Promise<readonly string[]> {
     const literal = host.replace(/^\[|\]$/g, "");
-    const found = ipaddr.isValid(literal) ? [literal] : await this.#resolved(host);
+    const isLiteral = ipaddr.isValid(literal);
+    const found = isLiteral ? [literal] : await this.resolve(host);
     const allowed = found.filter((address) => refusal(address, this.policy) === null);
     if (allowed.length === 0) {
       const first = found[0];
       const why = first === undefined ? "no address" : `${first} ${refusal(first, this.policy)}`;
-      throw new MillraceError(
-        "webhook_address_refused",
-        `webhook host ${host}: ${why}; requests do not go there`,
-      );
+      const text = `webhook host ${host}: ${why}; requests do not go there`;
+      throw new MillraceError("webhook_address_refused", text);
     }
-    const good = this.#good;
-    if (good === null || allowed[0] === good || !allowed.includes(good)) return allowed;
-    return [good, ...allowed.filter((address) => address !== good)];
-  }
-
-  /** A request got through to `address`. */
-  worked(address: string): void {
-    this.#good = address;
-  }
-
-  #resolved(host: string): Promise<readonly string[]> {
-    const now = this.now();
-    const known = this.#answer;
-    if (known && known.host === host && now - known.at < answerLifetimeMs) return known.addresses;
-    const addresses = this.resolve(host);
-    const answer = { host, at: now, addresses };
-    this.#answer = answer;
-    addresses.catch(() => {
-      if (this.#answer === answer) this.#answer = null;
-    });
+    const best = this.#answers.get(host)?.addresses[0];
+    const addresses =
+      best !== undefined && allowed.includes(best)
+        ? [best, ...allowed.filter((each) => each !== best)]
+        : allowed;
+    const untilMs = isLiteral ? Number.POSITIVE_INFINITY : this.now() + answerLifetimeMs;
+    this.#answers.set(host, { addresses, untilMs });
     return addresses;
   }
 }

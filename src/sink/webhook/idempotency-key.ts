@@ -28,9 +28,9 @@ export class IdempotencyKey {
   readonly #piece = new ByteWriter(256);
   #timeMs = -1;
 
-  constructor(schema: string, table: string) {
-    this.#text(schema);
-    this.#text(table);
+  /** `table`: what `tableMaterial` made. */
+  constructor(table: Uint8Array) {
+    this.#piece.all(table);
   }
 
   /** Adds a row by its identity: the bytes of `columns` in the tuple that `view` stands on. */
@@ -61,12 +61,6 @@ export class IdempotencyKey {
     return uuidV7(this.#timeMs, this.#hasher.digest() as Uint8Array);
   }
 
-  #text(value: string): void {
-    const bytes = new TextEncoder().encode(value);
-    this.#word(bytes.length);
-    this.#piece.all(bytes);
-  }
-
   #word(value: number): void {
     const piece = this.#piece;
     piece.reserve(4);
@@ -82,6 +76,17 @@ export class IdempotencyKey {
     if (this.#piece.length > 0) this.#hasher.update(this.#piece.bytes.subarray(0, this.#piece.length));
     this.#piece.length = 0;
   }
+}
+
+/** What of a key tells tables apart. */
+export function tableMaterial(schema: string, table: string): Uint8Array {
+  const encoder = new TextEncoder();
+  const names = [encoder.encode(schema), encoder.encode(table)];
+  return Buffer.concat(names.flatMap((name) => [Uint32Array.of(name.length), name].map(bytesOf)));
+}
+
+function bytesOf(array: Uint8Array | Uint32Array): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
 }
 
 /** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */

@@ -1,12 +1,14 @@
 // Which encoder a connector's format means, and which operations it sends.
 
+import manifest from "../../../package.json" with { type: "json" };
 import type { Relation } from "../../change/relation.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { messageFormat } from "../../connector/webhook-format.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { OperationFilter } from "./change-rows.ts";
+import { DebeziumRowEncoder } from "./debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
-import type { RowEncoder } from "./row-encoder.ts";
+import type { RowEncoder, RowOperation } from "./row-encoder.ts";
 
 export interface MessageEncoding extends OperationFilter {
   compile(relation: Relation): RowEncoder;
@@ -25,9 +27,39 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
         sends: (operation) => operation !== "truncate",
         compile: (relation) => new NativeRowEncoder(relation, { placeholder }),
       };
-    case "debezium":
-      throw new MillraceError("unsupported_kind", "the debezium format is not built");
+    case "debezium": {
+      const { options, embedSchema } = format;
+      const skipped = skippedOperations(options.skipped_operations);
+      const row = {
+        version: manifest.version,
+        name: connector.id,
+        database: connector.source.postgres?.connection.database ?? "",
+        dataTypes: options.data_types,
+        includeBefore: options.include_before,
+        embedSchema,
+        placeholder,
+        now: Date.now,
+      };
+      return {
+        sends: (operation) => !skipped.has(operation),
+        compile: (relation) => new DebeziumRowEncoder(relation, row),
+      };
+    }
     default:
       return format satisfies never;
   }
+}
+
+const operationLetters: ReadonlyMap<string, RowOperation> = new Map([
+  ["c", "create"],
+  ["u", "update"],
+  ["d", "delete"],
+  ["r", "read"],
+  ["t", "truncate"],
+]);
+
+/** Letters with commas between them; `none` skips nothing. */
+function skippedOperations(letters: string): ReadonlySet<RowOperation> {
+  const named = letters.split(",").map((letter) => operationLetters.get(letter.trim()));
+  return new Set(named.filter((operation) => operation !== undefined));
 }

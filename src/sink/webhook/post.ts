@@ -6,13 +6,53 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { AddressResolver } from "./egress.ts";
 
 export interface PostRequest {
-  readonly url: string;
-  readonly headers: Headers;
+  readonly target: PostTarget;
+  readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array<ArrayBuffer>;
   /** Covers DNS, connecting, sending and the response. */
   readonly timeoutMs: number;
   readonly resolver: AddressResolver;
-  readonly signal: AbortSignal;
+  readonly stops: StopList;
+}
+
+/** Where requests go, with what was worked out of it: one for each table. */
+export class PostTarget {
+  readonly url: URL;
+  readonly #pinned = new Map<string, PinnedTarget>();
+
+  constructor(url: string) {
+    this.url = new URL(url);
+  }
+
+  /** The address with the host replaced by a checked one; TLS still asks for, and checks, the name. */
+  at(address: string): PinnedTarget {
+    const known = this.#pinned.get(address);
+    if (known) return known;
+    const pinned = pin(this.url, address);
+    this.#pinned.set(address, pinned);
+    return pinned;
+  }
+}
+
+/** Ends all posts under way at once: one listener on a signal instead of one for each post. */
+export class StopList {
+  readonly #controllers = new Set<AbortController>();
+
+  constructor(readonly signal: AbortSignal) {
+    const stop = () => {
+      for (const controller of this.#controllers) controller.abort(signal.reason);
+    };
+    signal.addEventListener("abort", stop, { once: true });
+  }
+
+  add(controller: AbortController): void {
+    this.#controllers.add(controller);
+    if (this.signal.aborted) controller.abort(this.signal.reason);
+  }
+
+  delete(controller: AbortController): void {
+    this.#controllers.delete(controller);
+  }
 }
 
 export type PostResult =
@@ -39,17 +79,16 @@ class TimedOut extends Error {}
 
 /** Never throws: a signal that is aborted ends it as `failed`. */
 export async function post(request: PostRequest): Promise<PostResult> {
+  const { stops, resolver, target } = request;
   const controller = new AbortController();
   const timer = setTimeout(() => controller.abort(new TimedOut()), request.timeoutMs);
-  const stop = () => controller.abort(request.signal.reason);
-  request.signal.addEventListener("abort", stop, { once: true });
-  if (request.signal.aborted) stop();
+  stops.add(controller);
   try {
-    const url = new URL(request.url);
-    const addresses = await raceAbort(request.resolver.addresses(url.hostname), controller.signal);
+    const host = target.url.hostname;
+    const addresses = resolver.known(host) ?? (await raceAbort(resolver.addresses(host), controller.signal));
     let failure: PostResult | null = null;
     for (const address of addresses) {
-      const result = await postTo(address, url, request, controller);
+      const result = await postTo(address, request, controller);
       if (result.kind !== "failed" || !connectFailures.has(result.code)) return result;
       failure = result;
     }
@@ -59,32 +98,32 @@ export async function post(request: PostRequest): Promise<PostResult> {
     return failed(error, controller.signal, request.timeoutMs);
   } finally {
     clearTimeout(timer);
-    request.signal.removeEventListener("abort", stop);
+    stops.delete(controller);
   }
 }
 
 async function postTo(
   address: string,
-  url: URL,
   request: PostRequest,
   controller: AbortController,
 ): Promise<PostResult> {
-  const target = pinned(url, address);
+  const { target, resolver } = request;
+  const { href, tls } = target.at(address);
   try {
-    request.headers.set("Host", url.host);
-    const response = await fetch(target.href, {
+    const response = await fetch(href, {
       method: "POST",
-      headers: request.headers,
+      headers:
+        tls || href !== target.url.href ? { ...request.headers, Host: target.url.host } : request.headers,
       body: request.body,
       redirect: "manual",
       signal: controller.signal,
       decompress: false,
-      ...(target.tls ? { tls: target.tls } : {}),
+      ...(tls ? { tls } : {}),
     });
-    request.resolver.worked(address);
+    resolver.worked(target.url.hostname, address);
     const { status } = response;
-    const retryAfter = response.headers.get("Retry-After");
-    await drain(response, controller);
+    const retryAfter = status >= 300 ? response.headers.get("Retry-After") : null;
+    if (response.body !== null) await drain(response, controller);
     return { kind: "answered", status, retryAfter };
   } catch (error) {
     return failed(error, controller.signal, request.timeoutMs);
@@ -96,8 +135,7 @@ interface PinnedTarget {
   readonly tls: { serverName: string } | null;
 }
 
-/** The URL with the host replaced by a checked address; TLS still asks for, and checks, the name. */
-function pinned(url: URL, address: string): PinnedTarget {
+function pin(url: URL, address: string): PinnedTarget {
   const host = ipaddr.IPv6.isValid(address) ? `[${address.replace(/%.*$/, "")}]` : address;
   if (url.hostname === host) return { href: url.href, tls: null };
   const target = new URL(url.href);

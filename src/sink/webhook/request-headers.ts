@@ -2,7 +2,7 @@
 
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { contentEncoding } from "./compression.ts";
-import { sign, signingKey } from "./signing.ts";
+import { sign, signatureHeaders, signingKey } from "./signing.ts";
 
 /** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
 const reserved =
@@ -15,7 +15,7 @@ const reserved =
 export function requestHeaders(
   config: WebhookSinkConfig,
   source: { readonly schema: string; readonly table: string },
-): Headers {
+): Record<string, string> {
   const { headers: options, auth } = config;
   const headers = new Headers({ "User-Agent": "millrace", Accept: "*/*" });
   for (const { name, value } of options.static_) {
@@ -27,24 +27,24 @@ export function requestHeaders(
   headers.set("Content-Type", "application/json");
   const encoding = contentEncoding(config.compression);
   if (encoding !== null) headers.set("Content-Encoding", encoding);
-  return headers;
+  // They are set for each request; a static header of the same name must not stand beside them.
+  if (options.idempotency_key) headers.delete(options.idempotency_key_header);
+  if (config.signing) for (const name of signatureHeaders) headers.delete(name);
+  return Object.fromEntries(headers);
 }
 
 /** `shared` with what changes from request to request, and with the signature from attempt to attempt. */
 export function attemptHeaders(
   config: WebhookSinkConfig,
-  shared: Headers,
+  shared: Readonly<Record<string, string>>,
   attempt: { readonly idempotencyKey: string; readonly body: Uint8Array; readonly nowMs: number },
-): Headers {
-  const headers = new Headers(shared);
+): Record<string, string> {
+  const headers = { ...shared };
   const { idempotency_key: sent, idempotency_key_header: name } = config.headers;
-  if (sent) headers.set(name, attempt.idempotencyKey);
-  if (config.signing) {
-    const key = signingKey(config.signing.secret);
-    const signature = sign(key, attempt.idempotencyKey, attempt.body, attempt.nowMs);
-    for (const [header, value] of Object.entries(signature)) headers.set(header, value);
-  }
-  return headers;
+  if (sent) headers[name] = attempt.idempotencyKey;
+  if (!config.signing) return headers;
+  const key = signingKey(config.signing.secret);
+  return Object.assign(headers, sign(key, attempt.idempotencyKey, attempt.body, attempt.nowMs));
 }
 
 function setAuth(headers: Headers, auth: NonNullable<WebhookSinkConfig["auth"]>): void {

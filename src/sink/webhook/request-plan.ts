@@ -119,7 +119,7 @@ class OpenRequest {
     readonly out: ByteWriter,
     readonly position: Position | null,
   ) {
-    this.key = new IdempotencyKey(table.relation.schema, table.relation.name);
+    this.key = new IdempotencyKey(table.keyMaterial);
   }
 
   add(table: CompiledTable, row: PlannedRow): void {

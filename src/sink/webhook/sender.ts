@@ -8,7 +8,7 @@ import { compress } from "./compression.ts";
 import type { AddressResolver } from "./egress.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
-import { post } from "./post.ts";
+import { PostTarget, post, StopList } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
 import { targetUrl } from "./target-url.ts";
@@ -32,27 +32,32 @@ export interface SenderTools {
 }
 
 interface TableTarget {
-  readonly url: string;
-  readonly headers: Headers;
+  readonly target: PostTarget;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
   const targets = new Map<string, TableTarget>();
   const bodies = new WeakMap<OutgoingRequest, Uint8Array<ArrayBuffer>>();
 
-  const target = (schema: string, table: string): TableTarget => {
+  let stops: StopList | null = null;
+  const stopList = (signal: AbortSignal): StopList => {
+    if (stops?.signal !== signal) stops = new StopList(signal);
+    return stops;
+  };
+
+  const tableTarget = (schema: string, table: string): TableTarget => {
     const name = `${schema}\0${table}`;
     let found = targets.get(name);
     if (!found) {
       const url = targetUrl(config.url, config.path_template, schema, table);
-      found = { url, headers: requestHeaders(config, { schema, table }) };
+      found = { target: new PostTarget(url), headers: requestHeaders(config, { schema, table }) };
       targets.set(name, found);
     }
     return found;
   };
 
   const wireBody = async (request: OutgoingRequest): Promise<Uint8Array<ArrayBuffer>> => {
-    if (config.compression === "None") return request.body;
     let body = bodies.get(request);
     if (!body) {
       body = await compress(config.compression, request.body);
@@ -62,8 +67,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 
   return async (request, signal) => {
-    const { url, headers: shared } = target(request.schema, request.table);
-    const body = await wireBody(request);
+    const { target, headers: shared } = tableTarget(request.schema, request.table);
+    const body = config.compression === "None" ? request.body : await wireBody(request);
     const wait = tools.pacer.delayMs(body.length, tools.monotonic());
     if (wait > 0) await tools.sleep(wait, signal);
     signal.throwIfAborted();
@@ -74,7 +79,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
       nowMs: tools.now(),
     });
     const timeoutMs = config.request_timeout_ms;
-    const result = await post({ url, headers, body, timeoutMs, resolver: tools.resolver, signal });
+    const { resolver } = tools;
+    const result = await post({ target, headers, body, timeoutMs, resolver, stops: stopList(signal) });
     if (result.kind === "failed") {
       signal.throwIfAborted();
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;

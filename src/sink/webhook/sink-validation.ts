@@ -10,7 +10,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { compress } from "./compression.ts";
 import { AddressResolver, egressPolicy } from "./egress.ts";
 import { uuidV7 } from "./idempotency-key.ts";
-import { type PostResult, post } from "./post.ts";
+import { type PostResult, PostTarget, post, StopList } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict } from "./response-verdict.ts";
 import { targetUrl } from "./target-url.ts";
@@ -123,12 +123,12 @@ async function tryPost(
   const idempotencyKey = uuidV7(nowMs, crypto.getRandomValues(new Uint8Array(10)));
   const headers = attemptHeaders(sink, requestHeaders(sink, sample), { idempotencyKey, body: json, nowMs });
   const result = await post({
-    url: targetUrlOrBase(sink),
+    target: new PostTarget(targetUrlOrBase(sink)),
     headers,
     body: await compress(sink.compression, json),
     timeoutMs: sink.request_timeout_ms,
     resolver,
-    signal,
+    stops: new StopList(signal),
   });
   signal.throwIfAborted();
   return result;

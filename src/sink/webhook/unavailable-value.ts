@@ -3,8 +3,10 @@
 import type { Column } from "../../change/relation.ts";
 import { TypeOid } from "./type-oid.ts";
 
-/** As JSON. The text is Debezium's, so that consumers need to know one only. */
-export const unavailableValue: Uint8Array = new TextEncoder().encode('"__debezium_unavailable_value"');
+/** Debezium's text, so that consumers need to know one only. */
+export const unavailableText = "__debezium_unavailable_value";
+/** The same as JSON. */
+export const unavailableValue: Uint8Array = new TextEncoder().encode(JSON.stringify(unavailableText));
 
 const numberLike: ReadonlySet<number> = new Set([
   TypeOid.bool,

@@ -1,0 +1,84 @@
+// Reads Postgres' text of dates, times and intervals into whole numbers. Exact: numbers beyond 2^53 are bigints.
+// https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-DATETIME-OUTPUT
+
+const decoder = new TextDecoder();
+
+export function textOf(source: Uint8Array, start: number, end: number): string {
+  return decoder.decode(source.subarray(start, end));
+}
+
+/** Days from 1970-01-01 to a day of the proleptic Gregorian calendar. */
+export function daysFromCivil(year: number, month: number, day: number): number {
+  // Years begin in March, so that the leap day is a year's last (H. Hinnant, "chrono-compatible low-level date algorithms").
+  const y = month <= 2 ? year - 1 : year;
+  const era = Math.floor(y / 400);
+  const yearOfEra = y - era * 400;
+  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
+  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
+  return era * 146_097 + dayOfEra - 719_468;
+}
+
+/** Days since 1970-01-01 of `2024-01-02` or `0044-03-15 BC`; null for `infinity` and what is no date. */
+export function parseDate(text: string): number | null {
+  const match = /^(\d{4,})-(\d\d)-(\d\d)/.exec(text);
+  if (!match) return null;
+  const year = text.endsWith(" BC") ? 1 - Number(match[1]) : Number(match[1]);
+  return daysFromCivil(year, Number(match[2]), Number(match[3]));
+}
+
+/** Microseconds since midnight of `03:04:05.678901`, wherever it stands in `text`; null without one. */
+export function parseTime(text: string): number | null {
+  const match = /(\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?/.exec(text);
+  if (!match) return null;
+  const seconds = Number(match[1]) * 3600 + Number(match[2]) * 60 + Number(match[3]);
+  return seconds * 1_000_000 + Number((match[4] ?? "").padEnd(6, "0"));
+}
+
+/** Seconds east of UTC of a zone `+02`, `-08:30` or `+05:53:28` at the end of `text`; 0 without one. */
+export function parseZone(text: string): number {
+  const match = /([+-])(\d\d)(?::(\d\d))?(?::(\d\d))?$/.exec(text);
+  if (!match) return 0;
+  const seconds = Number(match[2]) * 3600 + Number(match[3] ?? 0) * 60 + Number(match[4] ?? 0);
+  return match[1] === "-" ? -seconds : seconds;
+}
+
+/** Microseconds since 1970-01-01 00:00:00 of a timestamp without time zone; null for `infinity`. */
+export function parseTimestampUs(text: string): bigint | null {
+  const days = parseDate(text);
+  const time = parseTime(text);
+  return days === null || time === null ? null : BigInt(days) * 86_400_000_000n + BigInt(time);
+}
+
+/**
+ * An interval in microseconds, a month being 365.25 / 12 days: as Debezium counts. Text as IntervalStyle `postgres`
+ * prints it: `1 year 2 mons -3 days +04:05:06.7`. Null for `infinity`.
+ */
+export function parseIntervalUs(text: string): bigint | null {
+  if (text.includes("infinity")) return null;
+  let months = 0n;
+  let days = 0n;
+  for (const [, count, unit] of text.matchAll(/([+-]?\d+) (year|mon|day)s?/g)) {
+    const value = BigInt(count!);
+    if (unit === "year") months += value * 12n;
+    else if (unit === "mon") months += value;
+    else days += value;
+  }
+  const time = /([+-]?)(\d+):(\d\d):(\d\d)(?:\.(\d{1,6}))?/.exec(text);
+  let us = 0n;
+  if (time) {
+    const seconds = BigInt(time[2]!) * 3600n + BigInt(time[3]!) * 60n + BigInt(time[4]!);
+    us = seconds * 1_000_000n + BigInt((time[5] ?? "").padEnd(6, "0"));
+    if (time[1] === "-") us = -us;
+  }
+  // 30.4375 days are 2,629,800 seconds.
+  return months * 2_629_800_000_000n + days * 86_400_000_000n + us;
+}
+
+/** `HH:MM:SS` and as many digits of the fraction as are needed, of microseconds since midnight. */
+export function formatTime(us: number): string {
+  const seconds = Math.floor(us / 1_000_000);
+  const two = (value: number) => String(value).padStart(2, "0");
+  const clock = `${two(Math.floor(seconds / 3600))}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  const fraction = us % 1_000_000;
+  return fraction === 0 ? clock : `${clock}.${String(fraction).padStart(6, "0").replace(/0+$/, "")}`;
+}

@@ -1,0 +1,183 @@
+// The Debezium format: the envelope of Debezium's Postgres connector around the row before and after the change.
+// https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-change-events-value
+
+import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import type { Relation } from "../../change/relation.ts";
+import type { ByteWriter } from "./byte-writer.ts";
+import { type ColumnMapping, type DataTypeOptions, mapColumn } from "./debezium-column.ts";
+import { envelopeSchema } from "./debezium-schema.ts";
+import type { ValueWriter } from "./json-value.ts";
+import type { RowContext, RowEncoder, RowOperation } from "./row-encoder.ts";
+import type { TupleView } from "./tuple-view.ts";
+import { unavailableText } from "./unavailable-value.ts";
+
+export interface DebeziumRowOptions {
+  /** The service's version, and the connector's id as the logical name of the source. */
+  readonly version: string;
+  readonly name: string;
+  readonly database: string;
+  readonly dataTypes: DataTypeOptions;
+  /** False: an update has no `before`. A delete always has: nothing else tells which row it was. */
+  readonly includeBefore: boolean;
+  readonly embedSchema: boolean;
+  /** What stands for a TOASTed value that the source did not send: nothing, or a placeholder in columns that are JSON strings. */
+  readonly placeholder: boolean;
+  /** Milliseconds since 1970-01-01 UTC. */
+  readonly now: () => number;
+}
+
+const encoder = new TextEncoder();
+const bytesOf = (text: string): Uint8Array => encoder.encode(text);
+
+const nullBytes = bytesOf("null");
+const beforeBytes = bytesOf('{"before":');
+const afterBytes = bytesOf(',"after":');
+const sourceTimeUs = bytesOf(',"ts_us":');
+const sourceTimeNs = bytesOf(',"ts_ns":');
+const snapshotTrue = bytesOf(',"snapshot":"true"');
+const snapshotFalse = bytesOf(',"snapshot":"false"');
+const sequenceOpen = bytesOf(',"sequence":"[\\"');
+const sequenceMiddle = bytesOf('\\",\\"');
+const sequenceClose = bytesOf('\\"]"');
+const transactionId = bytesOf(',"txId":');
+const lsnBytes = bytesOf(',"lsn":');
+const sourceEnd = bytesOf(',"xmin":null},"transaction":null,"op":"');
+const timeMs = bytesOf('","ts_ms":');
+const zeros = bytesOf("000");
+
+const operationBytes: Readonly<Record<RowOperation, number>> = {
+  create: "c".charCodeAt(0),
+  update: "u".charCodeAt(0),
+  delete: "d".charCodeAt(0),
+  read: "r".charCodeAt(0),
+  truncate: "t".charCodeAt(0),
+};
+
+export class DebeziumRowEncoder implements RowEncoder {
+  readonly #names: readonly Uint8Array[];
+  readonly #writers: readonly ValueWriter[];
+  readonly #placeholders: readonly (Uint8Array | null)[];
+  /** `{"schema":…,"payload":`, or nothing. */
+  readonly #opening: Uint8Array;
+  /** `,"source":{…,"ts_ms":` */
+  readonly #source: Uint8Array;
+  readonly #database: Uint8Array;
+  readonly #table: Uint8Array;
+  #lsn: Lsn = zeroLsn;
+  #lsnBytes: Uint8Array = bytesOf("0");
+
+  constructor(
+    relation: Relation,
+    private readonly options: DebeziumRowOptions,
+  ) {
+    const mappings = relation.columns.map((column) => mapColumn(column, options.dataTypes));
+    this.#names = relation.columns.map(({ name }) => bytesOf(`${JSON.stringify(name)}:`));
+    this.#writers = mappings.map(({ write }) => write);
+    this.#placeholders = mappings.map((mapping) => (options.placeholder ? placeholderOf(mapping) : null));
+    const schema = options.embedSchema ? envelopeSchema(options.name, relation, mappings) : null;
+    this.#opening = bytesOf(schema ? `{"schema":${JSON.stringify(schema)},"payload":` : "");
+    const head = `"version":${JSON.stringify(options.version)},"connector":"postgresql"`;
+    this.#source = bytesOf(`,"source":{${head},"name":${JSON.stringify(options.name)},"ts_ms":`);
+    this.#database = bytesOf(`,"db":${JSON.stringify(options.database)}`);
+    this.#table = bytesOf(
+      `,"schema":${JSON.stringify(relation.schema)},"table":${JSON.stringify(relation.name)}`,
+    );
+  }
+
+  writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
+    out.all(this.#opening);
+    out.all(beforeBytes);
+    if (this.#hasBefore(before, row)) this.#columns(out, arena, before, before, true);
+    else out.all(nullBytes);
+    out.all(afterBytes);
+    if (after.count > 0) this.#columns(out, arena, after, before, row.oldIsKey);
+    else out.all(nullBytes);
+    this.#writeSource(out, row);
+    out.byte(operationBytes[row.operation]);
+    out.all(timeMs);
+    const nowMs = this.options.now();
+    out.digits(nowMs);
+    out.all(sourceTimeUs);
+    out.digits(nowMs * 1000);
+    out.all(sourceTimeNs);
+    out.digits(nowMs * 1000);
+    out.all(zeros);
+    out.byte(125);
+    if (this.options.embedSchema) out.byte(125);
+  }
+
+  /** An update's old tuple that holds the key alone says nothing that `after` does not: Debezium leaves it out. */
+  #hasBefore(before: TupleView, row: RowContext): boolean {
+    if (before.count === 0) return false;
+    if (row.operation === "delete") return true;
+    return this.options.includeBefore && !row.oldIsKey;
+  }
+
+  #writeSource(out: ByteWriter, row: RowContext): void {
+    out.all(this.#source);
+    const { commitTimeUs } = row;
+    out.digits(Math.floor(commitTimeUs / 1000));
+    out.all(sourceTimeUs);
+    out.digits(commitTimeUs);
+    out.all(sourceTimeNs);
+    out.digits(commitTimeUs);
+    out.all(zeros);
+    out.all(row.snapshot ? snapshotTrue : snapshotFalse);
+    out.all(this.#database);
+    const lsn = this.#lsnDigits(row.commitLsn);
+    out.all(sequenceOpen);
+    out.all(lsn);
+    out.all(sequenceMiddle);
+    out.all(lsn);
+    out.all(sequenceClose);
+    out.all(this.#table);
+    out.all(transactionId);
+    if (row.snapshot) out.all(nullBytes);
+    else out.digits(row.xid);
+    out.all(lsnBytes);
+    out.all(lsn);
+    out.all(sourceEnd);
+  }
+
+  /** The rows of a transaction share it. */
+  #lsnDigits(commitLsn: Lsn): Uint8Array {
+    if (commitLsn !== this.#lsn) {
+      this.#lsn = commitLsn;
+      this.#lsnBytes = bytesOf(String(commitLsn));
+    }
+    return this.#lsnBytes;
+  }
+
+  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView, old: TupleView, oldIsKey: boolean): void {
+    let separator = 123;
+    for (let c = 0; c < tuple.count; c++) {
+      let start = tuple.starts[c]!;
+      let length = tuple.lengths[c]!;
+      if (length === UNCHANGED_LENGTH && old.count > c) {
+        const oldLength = old.lengths[c]!;
+        if (oldLength >= 0 || (oldLength === NULL_LENGTH && !oldIsKey)) {
+          start = old.starts[c]!;
+          length = oldLength;
+        }
+      }
+      const placeholder = this.#placeholders[c]!;
+      if (length === UNCHANGED_LENGTH && placeholder === null) continue;
+      out.byte(separator);
+      separator = 44;
+      out.all(this.#names[c]!);
+      if (length >= 0) this.#writers[c]!(out, arena, start, start + length);
+      else out.all(length === UNCHANGED_LENGTH ? placeholder! : nullBytes);
+    }
+    if (separator === 123) out.byte(123);
+    out.byte(125);
+  }
+}
+
+/** The placeholder as the column's writer would write it; null for columns that are no JSON strings. */
+function placeholderOf({ schema }: ColumnMapping): Uint8Array | null {
+  if (schema.type === "bytes" && schema.name === undefined) {
+    return bytesOf(JSON.stringify(bytesOf(unavailableText).toBase64()));
+  }
+  return schema.type === "string" ? bytesOf(JSON.stringify(unavailableText)) : null;
+}

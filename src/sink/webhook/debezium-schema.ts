@@ -1,0 +1,81 @@
+// The `schema` of `{"schema","payload"}` in the Debezium form: what Kafka Connect's JSON converter embeds.
+
+import type { Relation } from "../../change/relation.ts";
+import type { ColumnMapping, ConnectSchema } from "./debezium-column.ts";
+
+type Field = ConnectSchema & { readonly field: string };
+
+const field = (name: string, type: string, optional: boolean): Field => ({ type, optional, field: name });
+
+const sourceFields: readonly Field[] = [
+  field("version", "string", false),
+  field("connector", "string", false),
+  field("name", "string", false),
+  field("ts_ms", "int64", false),
+  field("ts_us", "int64", true),
+  field("ts_ns", "int64", true),
+  {
+    ...field("snapshot", "string", true),
+    name: "io.debezium.data.Enum",
+    version: 1,
+    parameters: {
+      allowed: "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental",
+    },
+  },
+  field("db", "string", false),
+  field("sequence", "string", true),
+  field("schema", "string", false),
+  field("table", "string", false),
+  field("txId", "int64", true),
+  field("lsn", "int64", true),
+  field("xmin", "int64", true),
+];
+
+/** The envelope's schema for rows of `relation`; `prefix` is the connector's name. */
+export function envelopeSchema(
+  prefix: string,
+  relation: Relation,
+  columns: readonly ColumnMapping[],
+): ConnectSchema {
+  const name = `${prefix}.${relation.schema}.${relation.name}`;
+  const fields: Field[] = columns.map(({ schema }, index) => ({
+    ...schema,
+    optional: !relation.key.includes(index),
+    field: relation.columns[index]!.name,
+  }));
+  const row = { type: "struct", fields, optional: true, name: `${name}.Value` };
+  return {
+    type: "struct",
+    fields: [
+      { ...row, field: "before" },
+      { ...row, field: "after" },
+      {
+        type: "struct",
+        fields: sourceFields,
+        optional: false,
+        name: "io.debezium.connector.postgresql.Source",
+        version: 1,
+        field: "source",
+      },
+      {
+        type: "struct",
+        fields: [
+          field("id", "string", false),
+          field("total_order", "int64", false),
+          field("data_collection_order", "int64", false),
+        ],
+        optional: true,
+        name: "event.block",
+        version: 1,
+        field: "transaction",
+      },
+      field("op", "string", false),
+      field("ts_ms", "int64", true),
+      field("ts_us", "int64", true),
+      field("ts_ns", "int64", true),
+    ],
+    optional: false,
+    name: `${name}.Envelope`,
+    version: 2,
+  };
+}
