@@ -1,5 +1,5 @@
-// The HTTP side of the service as one app: routes, reading bodies, authentication, errors, documentation. What the routes do is
-// handed in; listening is left to main.ts.
+// The HTTP side of the service as one app: routes, reading bodies, authentication, errors, documentation.
+// What the routes do is handed in; listening is left to main.ts.
 
 import { Elysia } from "elysia";
 import { type Authentication, authenticationGuard } from "./api/authentication.ts";

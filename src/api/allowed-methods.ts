@@ -6,7 +6,10 @@ export interface RoutePattern {
   readonly path: string;
 }
 
-/** The methods of every route whose pattern fits the path, sorted, once each; empty when there is no such path. */
+/**
+ * The methods of every route whose pattern fits the path, sorted, once each; empty when there is no such
+ * path.
+ */
 export function allowedMethods(routes: readonly RoutePattern[], pathname: string): string[] {
   const segments = split(pathname);
   const methods = new Set<string>();

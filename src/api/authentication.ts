@@ -1,5 +1,5 @@
-// Who may call the API: HTTP Basic (RFC 7617), Bearer (RFC 6750), both, or everyone. Refusing to listen openly without it
-// is left to the settings.
+// Who may call the API: HTTP Basic (RFC 7617), Bearer (RFC 6750), both, or everyone. Refusing to listen
+// openly without it is left to the settings.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
@@ -13,8 +13,8 @@ export interface Authentication {
 }
 
 /**
- * Open always: what watches over the service has no credentials. The whole URL is matched, and nothing in it can be read as
- * another path by the router: an URL like `http://x/healthz?/api/v1/connectors` is not open.
+ * Open always: what watches over the service has no credentials. The whole URL is matched, and nothing in it
+ * can be read as another path by the router: an URL like `http://x/healthz?/api/v1/connectors` is not open.
  */
 const openUrl = /^(?:https?:\/\/[^/?#\\]*)?\/(?:healthz|readyz)$/;
 

@@ -1,5 +1,5 @@
-// Turns whatever is thrown into problem+json. Elysia's own answers would repeat what was sent, passwords included: nothing
-// of them is used.
+// Turns whatever is thrown into problem+json. Elysia's own answers would repeat what was sent, passwords
+// included: nothing of them is used.
 
 import type { TSchema } from "@sinclair/typebox";
 import { Elysia, type ValidationError } from "elysia";

@@ -1,5 +1,5 @@
-// Reads a request's body: bounded, in a media type that the endpoint takes, valid UTF-8, valid JSON that means one thing only.
-// What the JSON must hold is left to the schemas.
+// Reads a request's body: bounded, in a media type that the endpoint takes, valid UTF-8, valid JSON that
+// means one thing only. What the JSON must hold is left to the schemas.
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import { scanJson } from "./json-scan.ts";
@@ -24,8 +24,8 @@ const tooLarge = () => new MillraceError("body_too_large", "The body may hold at
 /**
  * The parsed body.
  *
- * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is nested too
- * deeply, repeats a key or holds text that cannot be stored.
+ * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is
+ * nested too deeply, repeats a key or holds text that cannot be stored.
  *
  * @param mediaTypes the media types that the endpoint takes, in lower case
  */

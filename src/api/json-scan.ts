@@ -1,5 +1,6 @@
-// What JSON.parse does not tell about a text: how deep it is nested, and which keys an object has twice. JSON.parse keeps the
-// last of two, so that what is checked by one reader may not be what another carries out.
+// What JSON.parse does not tell about a text: how deep it is nested, and which keys an object has twice.
+// JSON.parse keeps the last of two, so that what is checked by one reader may not be what another carries
+// out.
 
 export interface JsonScan {
   /** JSON pointers of keys that their object has more than once. */

@@ -1,5 +1,5 @@
-// Makes the document of @elysiajs/swagger a sound OpenAPI 3.0 one: media types as they are, named schemas once, null as
-// 3.0 knows it, the errors that every operation has, examples. Pure.
+// Makes the document of @elysiajs/swagger a sound OpenAPI 3.0 one: media types as they are, named schemas
+// once, null as 3.0 knows it, the errors that every operation has, examples. Pure.
 
 import { unbuiltSinkKinds } from "../connector/sink-config.ts";
 import { unbuiltSourceKinds } from "../connector/source-config.ts";
@@ -48,7 +48,10 @@ export function finishDocument(
   };
 }
 
-/** From a schema's text to its name. The plugin leaves a part of a response's outermost schema out: that has a text too. */
+/**
+ * From a schema's text to its name. The plugin leaves a part of a response's outermost schema out: that has a
+ * text too.
+ */
 function nameIndex(definitions: JsonObject): ReadonlyMap<string, string> {
   const index = new Map<string, string>();
   for (const [name, definition] of Object.entries(definitions)) {

@@ -1,4 +1,5 @@
-// Ids in paths and queries. One that no connector or task can have is not looked up: what reaches the services is well formed.
+// Ids in paths and queries. One that no connector or task can have is not looked up: what reaches the
+// services is well formed.
 
 import { Type } from "@sinclair/typebox";
 import { invalidRequest } from "../connector/check-request.ts";

@@ -1,12 +1,14 @@
-// What the API is handed: everything behind HTTP, as interfaces. The runtime implements them; the API neither stores
-// nor connects to anything.
+// What the API is handed: everything behind HTTP, as interfaces. The runtime implements them; the API neither
+// stores nor connects to anything.
 //
 // - The API has validated every argument against its schema and rules. Nobody else needs to.
-// - Errors are MillraceErrors; the API turns them into problem+json by the table of error codes. Anything else that
-//   is thrown becomes a 500 that shows an id only.
-// - Services return connectors in full form *with* secrets; the API redacts every response (`redactConnector`).
+// - Errors are MillraceErrors; the API turns them into problem+json by the table of error codes. Anything
+//   else that is thrown becomes a 500 that shows an id only.
+// - Services return connectors in full form *with* secrets; the API redacts every response
+//   (`redactConnector`).
 // - What reads and then writes one connector is one step: two calls for the same connector come one after the
-//   other, and the second sees what the first stored. Calls for different connectors do not wait for each other.
+//   other, and the second sees what the first stored. Calls for different connectors do not wait for each
+//   other.
 // - Steps that decide are pure functions of src/connector, named below at the methods that use them.
 
 import type { Catalog } from "../connector/catalog.ts";
@@ -41,16 +43,16 @@ export interface ConnectorService {
 
   /**
    * Stores a connector under a new id (`newConnectorId`) and starts it unless it is disabled. `request.id` is
-   * ignored. Config: `resolveConnector(request, { id, stored: null })`. Durable on return; starting goes on after it.
-   * Throws what `resolveConnector` throws, and `conflict` when the slot name is taken.
+   * ignored. Config: `resolveConnector(request, { id, stored: null })`. Durable on return; starting goes on
+   * after it. Throws what `resolveConnector` throws, and `conflict` when the slot name is taken.
    */
   create(request: ConnectorRequest): Promise<ConnectorWithStatus>;
 
   /**
-   * Stores a connector under `id`, new or in place of the one that is there. A running one goes on by a new run with
-   * the new config. Config: `resolveConnector(request, { id, stored })`, where `stored` is the connector of
-   * `cloneFrom` when that is given, else the one that is replaced, else null.
-   * Throws `connector_not_found` when `cloneFrom` does not exist, what `resolveConnector` throws, and `conflict`
+   * Stores a connector under `id`, new or in place of the one that is there. A running one goes on by a new
+   * run with the new config. Config: `resolveConnector(request, { id, stored })`, where `stored` is the
+   * connector of `cloneFrom` when that is given, else the one that is replaced, else null. Throws
+   * `connector_not_found` when `cloneFrom` does not exist, what `resolveConnector` throws, and `conflict`
    * when another connector has the same slot name (`slotName`).
    */
   createOrReplace(
@@ -67,10 +69,10 @@ export interface ConnectorService {
 
   /**
    * Accepts a command; its effects go on after the return. `Delete` stops the run, drops the slot and the
-   * publication that the service made, and removes the connector: `get` fails with `connector_not_found` within
-   * seconds. `ForceDelete` does not wait for the source and logs what it left behind. `ReInitialize` and
-   * `ReIntialize` are the same. `Start` of a running connector and `Stop` of a stopped one change nothing.
-   * Throws `connector_not_found`.
+   * publication that the service made, and removes the connector: `get` fails with `connector_not_found`
+   * within seconds. `ForceDelete` does not wait for the source and logs what it left behind. `ReInitialize`
+   * and `ReIntialize` are the same. `Start` of a running connector and `Stop` of a stopped one change
+   * nothing. Throws `connector_not_found`.
    */
   command(id: string, command: Command): Promise<void>;
 
@@ -78,8 +80,9 @@ export interface ConnectorService {
   history(id: string): Promise<readonly HistoryEntry[]>;
 
   /**
-   * What would be stored, storing nothing: `resolveConnector(request, { id: request.id, stored })`, `stored` being the
-   * connector of `fillFrom`, or null. Throws `connector_not_found` and what `resolveConnector` throws.
+   * What would be stored, storing nothing: `resolveConnector(request, { id: request.id, stored })`, `stored`
+   * being the connector of `fillFrom`, or null. Throws `connector_not_found` and what `resolveConnector`
+   * throws.
    */
   preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig>;
 }
@@ -92,9 +95,9 @@ export interface TaskService {
   get(connectorId: string, taskId: string): Promise<Task>;
 
   /**
-   * A new pending task with `completeTaskSpec(request, connector)`; or the task with the same whole spec that is
-   * pending or running (`isSameSpec`), also when two calls race. Never connects to anything.
-   * Throws `connector_not_found`.
+   * A new pending task with `completeTaskSpec(request, connector)`; or the task with the same whole spec that
+   * is pending or running (`isSameSpec`), also when two calls race. Never connects to anything. Throws
+   * `connector_not_found`.
    */
   create(connectorId: string, request: TaskRequest): Promise<Task>;
 
@@ -106,12 +109,14 @@ export interface TaskService {
 }
 
 /**
- * Looks at sources and sinks without storing anything. `fillFrom` is the id of the connector that missing secrets
- * come from, or null; an unknown one is `connector_not_found`. Configs: `resolveSource(request, stored)` and
- * `resolveSink(request, stored)`. The signal ends the work when the client went away.
+ * Looks at sources and sinks without storing anything. `fillFrom` is the id of the connector that missing
+ * secrets come from, or null; an unknown one is `connector_not_found`. Configs: `resolveSource(request,
+ * stored)` and `resolveSink(request, stored)`. The signal ends the work when the client went away.
  */
 export interface InspectionService {
-  /** Throws `source_unreachable`, `source_timeout`, and the source's other errors, which the API shows as 502. */
+  /**
+   * Throws `source_unreachable`, `source_timeout`, and the source's other errors, which the API shows as 502.
+   */
   sourceCatalog(source: SourceRequest, fillFrom: string | null, signal: AbortSignal): Promise<Catalog>;
 
   /** A check that fails is an event, not an error. Ends within 60 s. */
@@ -130,7 +135,9 @@ export interface InspectionService {
 }
 
 export interface HealthService {
-  /** Whether the service can do its work now: the state store answers, and it is not stopping. Never throws. */
+  /**
+   * Whether the service can do its work now: the state store answers, and it is not stopping. Never throws.
+   */
   readiness(): Promise<Readiness>;
 }
 

@@ -1,5 +1,5 @@
-// An Ed25519 key pair in OpenSSH form, as `ssh-keygen -t ed25519 -N ''` writes it. Node makes the key; the two encodings are
-// PROTOCOL.key of OpenSSH (private) and RFC 8709 (public).
+// An Ed25519 key pair in OpenSSH form, as `ssh-keygen -t ed25519 -N ''` writes it. Node makes the key; the
+// two encodings are PROTOCOL.key of OpenSSH (private) and RFC 8709 (public).
 
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 

@@ -26,7 +26,8 @@ const page = `<!doctype html>
 </html>
 `;
 
-// A script of its own, so that the page needs no inline script. Without validatorUrl, the UI would ask a public server.
+// A script of its own, so that the page needs no inline script. Without validatorUrl, the UI would ask a
+// public server.
 const startScript = `window.ui = SwaggerUIBundle({
   url: "/swagger/json",
   dom_id: "#swagger-ui",
@@ -45,7 +46,10 @@ const contentSecurityPolicy =
 
 const hidden = { detail: { hide: true } };
 
-/** @param documented makes an app with every route that the document describes; called when somebody asks for it */
+/**
+ * @param documented makes an app with every route that the document describes; called when somebody asks for
+ *   it
+ */
 export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOptions) {
   let document: string | null = null;
 

@@ -1,6 +1,8 @@
 // Text that JSON can write and Postgres cannot hold: it would be refused only when it is stored, as a fault.
 
-/** JSON pointers of every string and key that has a NUL character or half of a surrogate pair. At most 100. */
+/**
+ * JSON pointers of every string and key that has a NUL character or half of a surrogate pair. At most 100.
+ */
 export function unstorableText(value: unknown): string[] {
   const found: string[] = [];
   visit(value, "", found);

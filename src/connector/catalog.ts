@@ -1,5 +1,5 @@
-// What a source holds, and what of it a connector takes: the catalog's schema, and the pure rules of selection.
-// Reading a catalog from a server is left to the source.
+// What a source holds, and what of it a connector takes: the catalog's schema, and the pure rules of
+// selection. Reading a catalog from a server is left to the source.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { freeFormObject, oneOf, secretInput, secretText, strictObject } from "./schema-forms.ts";
@@ -106,9 +106,9 @@ export function isSystemSchema(schema: string): boolean {
  *
  * - A listed table takes its own action, whatever its schema and the default say.
  * - An unlisted table of a schema that is listed without tables takes the schema's action.
- * - An unlisted table of a schema that is listed with tables is excluded where the schema is, and otherwise takes
- *   the default: under `Exclude` the tables that are listed are the whole selection, and a table that is
- *   created later is not carried unasked.
+ * - An unlisted table of a schema that is listed with tables is excluded where the schema is, and otherwise
+ *   takes the default: under `Exclude` the tables that are listed are the whole selection, and a table that
+ *   is created later is not carried unasked.
  * - A table of an unlisted schema takes the default.
  */
 export function selectTable(catalog: Catalog, schema: string, table: string): boolean {
@@ -123,9 +123,9 @@ export function selectTable(catalog: Catalog, schema: string, table: string): bo
 }
 
 /**
- * Whether a column of a selected table is carried. Only a column that is listed with `Exclude` is left out: one
- * that the source adds later is carried. Whether it is of the primary key is the caller's to check: such a
- * column cannot be excluded.
+ * Whether a column of a selected table is carried. Only a column that is listed with `Exclude` is left out:
+ * one that the source adds later is carried. Whether it is of the primary key is the caller's to check: such
+ * a column cannot be excluded.
  */
 export function selectColumn(catalog: Catalog, schema: string, table: string, column: string): boolean {
   if (!selectTable(catalog, schema, table)) return false;

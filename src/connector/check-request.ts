@@ -1,5 +1,6 @@
-// Whether a request is one that can be carried out: its schema, the kinds that are not built, and the rules between fields.
-// All violations are found at once. Secrets are looked at later, in resolve-connector.ts, once they were filled.
+// Whether a request is one that can be carried out: its schema, the kinds that are not built, and the rules
+// between fields. All violations are found at once. Secrets are looked at later, in resolve-connector.ts,
+// once they were filled.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
@@ -48,8 +49,8 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * Throws `invalid_request` with every violation of `schema` and of the rules; `unsupported_kind` when the only thing
- * wrong is that a kind or a feature is not built.
+ * Throws `invalid_request` with every violation of `schema` and of the rules; `unsupported_kind` when the
+ * only thing wrong is that a kind or a feature is not built.
  */
 export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);

@@ -13,8 +13,8 @@ export function isConnectorId(text: string): boolean {
 const digits = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /**
- * A new id in the form of a ULID in lower case: 10 characters of time, 16 of chance. Ids of different milliseconds
- * sort by time.
+ * A new id in the form of a ULID in lower case: 10 characters of time, 16 of chance. Ids of different
+ * milliseconds sort by time.
  *
  * @param nowMs milliseconds since 1970-01-01 UTC
  * @param randomBytes gives that many bytes of chance
@@ -31,8 +31,8 @@ export function newConnectorId(nowMs: number, randomBytes: (count: number) => Ui
 }
 
 /**
- * The replication slot of a connector, and its publication where the source names none. Slot names know lower case,
- * digits and underscore only, so two ids may share one: the second is refused.
+ * The replication slot of a connector, and its publication where the source names none. Slot names know lower
+ * case, digits and underscore only, so two ids may share one: the second is refused.
  */
 export function slotName(connectorId: string): string {
   return `millrace_${connectorId.toLowerCase().replaceAll("-", "_")}`;

@@ -1,6 +1,6 @@
-// A connector: one source paired with one sink. Schemas and types of the request form, in which nearly everything may be
-// left out, and of the full form, in which every default is filled. The step from one to the other is
-// resolve-connector.ts.
+// A connector: one source paired with one sink. Schemas and types of the request form, in which nearly
+// everything may be left out, and of the full form, in which every default is filled. The step from one to
+// the other is resolve-connector.ts.
 
 import { type Static, Type } from "@sinclair/typebox";
 import {

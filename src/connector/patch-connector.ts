@@ -1,4 +1,5 @@
-// Changing a stored connector by a merge patch: what may change in place, and what would be another connector.
+// Changing a stored connector by a merge patch: what may change in place, and what would be another
+// connector.
 
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
 import { checkRequest } from "./check-request.ts";
@@ -32,7 +33,8 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
 ];
 
 /**
- * The stored connector as `patch` makes it (RFC 7396), in full form. Secrets that are `"***"` stay as they are stored.
+ * The stored connector as `patch` makes it (RFC 7396), in full form. Secrets that are `"***"` stay as they
+ * are stored.
  *
  * Throws `immutable_field` when a kind, the id or an immutable field would change, `invalid_request`,
  * `unsupported_kind`, or `missing_secret` when a required secret was removed.
@@ -92,7 +94,9 @@ function valueAt(root: JsonValue, path: string): JsonValue | undefined {
   return value;
 }
 
-/** `headers.static` is another name of `headers.static_`; merged under its own name it would stand beside it. */
+/**
+ * `headers.static` is another name of `headers.static_`; merged under its own name it would stand beside it.
+ */
 function withoutAliases(patch: JsonObject): JsonObject {
   const headers = valueAt(patch, "/sink/webhook/headers");
   if (!isJsonObject(headers) || !Object.hasOwn(headers, "static") || Object.hasOwn(headers, "static_"))

@@ -1,5 +1,5 @@
-// From a checked request to the full form that is stored and run: aliases, secrets, defaults. Pure; reading the stored
-// connector that secrets come from is the caller's.
+// From a checked request to the full form that is stored and run: aliases, secrets, defaults. Pure; reading
+// the stored connector that secrets come from is the caller's.
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import { completeConnector, completeSink, completeSource } from "./complete-connector.ts";
@@ -9,8 +9,8 @@ import type { SinkConfig, SinkRequest } from "./sink-config.ts";
 import type { SourceConfig, SourceRequest } from "./source-config.ts";
 
 /**
- * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"` come from
- * `stored`; an explicit `null` clears an optional one.
+ * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"`
+ * come from `stored`; an explicit `null` clears an optional one.
  *
  * Throws `missing_secret` with the path of every required secret that neither has.
  */

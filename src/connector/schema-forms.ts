@@ -1,5 +1,5 @@
-// The few forms that every schema of a connector is made of, so that all of them are strict in the same way and
-// read well in the OpenAPI document. What a connector consists of stands in the files beside this one.
+// The few forms that every schema of a connector is made of, so that all of them are strict in the same way
+// and read well in the OpenAPI document. What a connector consists of stands in the files beside this one.
 
 import { FormatRegistry, type ObjectOptions, type TProperties, type TSchema, Type } from "@sinclair/typebox";
 

@@ -1,5 +1,5 @@
-// Which fields of a connector are secret, and what becomes of them: hidden in what is shown, filled in what is sent, missed
-// where they are required. Encrypting them is left to the state store.
+// Which fields of a connector are secret, and what becomes of them: hidden in what is shown, filled in what
+// is sent, missed where they are required. Encrypting them is left to the state store.
 
 import type { Violation } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
@@ -69,8 +69,8 @@ export function mapSecrets(
 }
 
 /**
- * A copy of `request` in which secrets that are `"***"`, and with `fillMissing` those that are left out too, are those
- * of `stored`. One that `stored` does not have is left out. An explicit `null` stays.
+ * A copy of `request` in which secrets that are `"***"`, and with `fillMissing` those that are left out too,
+ * are those of `stored`. One that `stored` does not have is left out. An explicit `null` stays.
  *
  * @param request a connector, or a part of one under the same keys: `{source}`, `{sink}`
  */

@@ -1,5 +1,5 @@
-// What a sink is configured with: schemas and types of the request form and of the full form. The webhook's are in
-// webhook-config.ts. Filling the defaults is left to complete-connector.ts.
+// What a sink is configured with: schemas and types of the request form and of the full form. The webhook's
+// are in webhook-config.ts. Filling the defaults is left to complete-connector.ts.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
@@ -8,7 +8,9 @@ import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "./webhook-con
 
 export type { WebhookSinkConfig } from "./webhook-config.ts";
 
-/** Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`. */
+/**
+ * Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`.
+ */
 export const unbuiltSinkKinds = [
   "kafka",
   "clickhouse",

@@ -6,7 +6,9 @@ import { CatalogFullSchema, CatalogRequestSchema } from "./catalog.ts";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
 import { emptyObject, nullable, oneOf, strictObject, taggedUnion, wholeNumber } from "./schema-forms.ts";
 
-/** Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`. */
+/**
+ * Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`.
+ */
 export const unbuiltSourceKinds = ["sqlserver", "mysql", "mongo", "oracle", "file_source", "db2"] as const;
 export const unbuiltReplicationKinds = ["query_based"] as const;
 

@@ -1,5 +1,5 @@
-// The states of a task and the moves between them, as pure functions from one record to the next. Storing the record, so that
-// two moves never race, is the caller's.
+// The states of a task and the moves between them, as pure functions from one record to the next. Storing the
+// record, so that two moves never race, is the caller's.
 //
 //   Pending → Running → Done          claimTask, finishTask
 //   Running → Pending | Failed        failTask: again with backoff, or not
@@ -111,7 +111,10 @@ export function cancelTask(task: Task): Task {
   return { ...rest, state: "Cancelled" };
 }
 
-/** A pending task becomes eligible now; a failed one pending again, with all its attempts. Else throws `conflict`. */
+/**
+ * A pending task becomes eligible now; a failed one pending again, with all its attempts. Else throws
+ * `conflict`.
+ */
 export function retryTask(task: Task): Task {
   const { next_attempt_at: _, ...rest } = task;
   if (task.state === "Pending") return rest;

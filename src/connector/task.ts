@@ -1,5 +1,5 @@
-// A task of a connector: its schema, and what a client sends to create one. The moves between its states are in
-// task-state.ts; running it is left to the runtime.
+// A task of a connector: its schema, and what a client sends to create one. The moves between its states are
+// in task-state.ts; running it is left to the runtime.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, taggedUnion, timestamp } from "./schema-forms.ts";

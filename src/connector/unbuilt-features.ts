@@ -1,9 +1,12 @@
-// What a connector can say and the service does not do yet. It is refused: carried out without it, the connector would do
-// something else than it says. Building a feature ends with removing its line here.
+// What a connector can say and the service does not do yet. It is refused: carried out without it, the
+// connector would do something else than it says. Building a feature ends with removing its line here.
 
 import { isJsonObject } from "./merge-patch.ts";
 
-/** JSON pointers; `*` stands for each item. A feature is used where something other than null or false is found. */
+/**
+ * JSON pointers; `*` stands for each item. A feature is used where something other than null or false is
+ * found.
+ */
 export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/connection/tunnel",
   "/sink/postgres/connection/tunnel",

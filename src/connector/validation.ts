@@ -1,4 +1,5 @@
-// What checking a source or a sink tells: a list of events. Doing the checks is left to the source and the sink.
+// What checking a source or a sink tells: a list of events. Doing the checks is left to the source and the
+// sink.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { emptyObject, oneOf, strictObject, taggedUnion, timestamp } from "./schema-forms.ts";

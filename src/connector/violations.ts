@@ -1,4 +1,5 @@
-// What is wrong with a value by a schema: every violation, with a JSON pointer and words that never repeat the value.
+// What is wrong with a value by a schema: every violation, with a JSON pointer and words that never repeat
+// the value.
 
 import type { TSchema } from "@sinclair/typebox";
 import { Kind } from "@sinclair/typebox";

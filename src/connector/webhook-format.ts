@@ -1,5 +1,5 @@
-// The message formats of a webhook sink: schemas, types, and the one pure function that a sink asks which format
-// is meant. Encoding rows is left to the sink.
+// The message formats of a webhook sink: schemas, types, and the one pure function that a sink asks which
+// format is meant. Encoding rows is left to the sink.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { freeFormObject, nullable, oneOf, strictObject, taggedUnion } from "./schema-forms.ts";
@@ -136,7 +136,9 @@ function embedsSchema(config: FormatConfig | undefined): boolean {
 
 // --- defaults --------------------------------------------------------------------------------
 
-/** The full form. A native format holds what was sent, as its settings are optional; a debezium one holds all. */
+/**
+ * The full form. A native format holds what was sent, as its settings are optional; a debezium one holds all.
+ */
 export function completeWebhookFormat(format: WebhookFormatRequest): WebhookFormat {
   if (format.debezium) return { debezium: completeDebezium(format.debezium) };
   if (format.supermetal) return { supermetal: completeNative(format.supermetal) };

@@ -1,4 +1,5 @@
-// One app with services in memory, and a short way to call it. Every response is searched for the secrets that tests send.
+// One app with services in memory, and a short way to call it. Every response is searched for the secrets
+// that tests send.
 
 import { expect } from "bun:test";
 import type { Authentication } from "../../src/api/authentication.ts";

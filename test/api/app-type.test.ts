@@ -1,4 +1,5 @@
-// What TypeScript clients see of the app (Eden's `treaty<App>`): the types of requests and responses, none of them `any`.
+// What TypeScript clients see of the app (Eden's `treaty<App>`): the types of requests and responses, none of
+// them `any`.
 
 import { expectTypeOf, test } from "bun:test";
 import type { App } from "../../src/app.ts";

@@ -1,5 +1,5 @@
-// Requests made from the service's own OpenAPI document, and broken in every way: none is a fault, none gets an undocumented
-// status, and no answer repeats a secret.
+// Requests made from the service's own OpenAPI document, and broken in every way: none is a fault, none gets
+// an undocumented status, and no answer repeats a secret.
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";

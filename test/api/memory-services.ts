@@ -1,4 +1,5 @@
-// The services of the API, kept in memory: honest about what they promise, without a source or a sink behind them.
+// The services of the API, kept in memory: honest about what they promise, without a source or a sink behind
+// them.
 
 import type {
   ConnectorService,
