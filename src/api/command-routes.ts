@@ -21,7 +21,7 @@ export function commandRoutes(connectors: ConnectorService) {
         params: ConnectorPath,
         query: NoQuery,
         body: schemas.CommandRequest,
-        response: { 202: EmptyBody, 404: schemas.Problem, 422: schemas.Problem },
+        response: { 202: EmptyBody, 404: schemas.Problem, 409: schemas.Problem, 422: schemas.Problem },
         detail: {
           operationId: "commandConnector",
           tags,

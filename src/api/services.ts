@@ -72,7 +72,7 @@ export interface ConnectorService {
    * publication that the service made, and removes the connector: `get` fails with `connector_not_found`
    * within seconds. `ForceDelete` does not wait for the source and logs what it left behind. `ReInitialize`
    * and `ReIntialize` are the same. `Start` of a running connector and `Stop` of a stopped one change
-   * nothing. Throws `connector_not_found`.
+   * nothing. Throws `connector_not_found`, and `conflict` while the connector is being deleted.
    */
   command(id: string, command: Command): Promise<void>;
 
