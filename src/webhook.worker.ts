@@ -7,7 +7,7 @@ import type { CheckpointStore } from "./sink/sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
-import { createSender } from "./sink/webhook/sender.ts";
+import { type Attempt, createSender } from "./sink/webhook/sender.ts";
 import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
@@ -16,6 +16,8 @@ interface Waiter {
   readonly resolve: (value: string | null) => void;
   readonly reject: (error: unknown) => void;
 }
+
+const deliveredIntervalMs = 500;
 
 const waiters = new Map<number, Waiter>();
 let lastRequest = 0;
@@ -68,7 +70,7 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   const config = connector.sink.webhook;
   if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
   const monotonic = () => performance.now();
-  const attempt = createSender(config, {
+  const send = createSender(config, {
     resolver: new AddressResolver(egressPolicy(process.env)),
     pacer: new Pacer({
       maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
@@ -78,10 +80,26 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
     monotonic,
     sleep,
   });
+  const attempt = countDelivered(send);
   const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
     post({ type: "log", level, message, fields });
   const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
   server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
+}
+
+/** Tells the main thread how many requests were answered with 2xx, at most about twice a second. */
+function countDelivered(attempt: Attempt): Attempt {
+  let requests = 0;
+  let told = 0;
+  setInterval(() => {
+    if (requests !== told) post({ type: "delivered", requests });
+    told = requests;
+  }, deliveredIntervalMs);
+  return async (request, signal) => {
+    const outcome = await attempt(request, signal);
+    if (outcome.kind === "delivered") requests += 1;
+    return outcome;
+  };
 }
 
 async function stop(): Promise<void> {

@@ -45,7 +45,7 @@ export class WebhookRig implements AsyncDisposable {
       worker.onmessage = ({ data }: MessageEvent<FromWebhookWorker>) => {
         if (data.type === "ready") resolve();
         else if (data.type === "log") rig.reports.logs.push(data);
-        else void answer(data, store, post);
+        else if (data.type !== "delivered") void answer(data, store, post);
       };
     });
     post({ type: "start", connector, runId: "run", line: port2 }, [port2]);

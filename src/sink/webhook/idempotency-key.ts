@@ -23,8 +23,12 @@ export interface RowMoment {
   readonly part: RowPart;
 }
 
+/** Where a digest is written before it becomes a key. */
+const digest = new Uint8Array(32);
+
 export class IdempotencyKey {
-  readonly #hasher = new Bun.CryptoHasher("sha256");
+  /** Made when the material is more than one piece. */
+  #hasher: Bun.CryptoHasher | null = null;
   readonly #piece = new ByteWriter(256);
   #timeMs = -1;
 
@@ -46,8 +50,7 @@ export class IdempotencyKey {
       const length = view.lengths[column]!;
       this.#word(length);
       if (length > largeColumnBytes) {
-        this.#flush();
-        this.#hasher.update(arena.subarray(view.starts[column]!, view.starts[column]! + length));
+        this.#flush().update(arena.subarray(view.starts[column]!, view.starts[column]! + length));
       } else if (length > 0) {
         piece.raw(arena, view.starts[column]!, view.starts[column]! + length);
       }
@@ -57,8 +60,10 @@ export class IdempotencyKey {
 
   /** The key. At least one row must have been added, and none may be added afterwards. */
   finish(): string {
-    this.#flush();
-    return uuidV7(this.#timeMs, this.#hasher.digest() as Uint8Array);
+    const piece = this.#piece.bytes.subarray(0, this.#piece.length);
+    if (this.#hasher) this.#flush().digest(digest);
+    else Bun.SHA256.hash(piece, digest);
+    return uuidV7(this.#timeMs, digest);
   }
 
   #word(value: number): void {
@@ -72,9 +77,11 @@ export class IdempotencyKey {
     piece.length = at + 4;
   }
 
-  #flush(): void {
+  #flush(): Bun.CryptoHasher {
+    this.#hasher ??= new Bun.CryptoHasher("sha256");
     if (this.#piece.length > 0) this.#hasher.update(this.#piece.bytes.subarray(0, this.#piece.length));
     this.#piece.length = 0;
+    return this.#hasher;
   }
 }
 

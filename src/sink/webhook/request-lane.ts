@@ -38,6 +38,10 @@ export class RequestLane {
   /** Adds a delivery behind all earlier ones and counts what it has to wait for. */
   add(delivery: Delivery): void {
     const { request } = delivery;
+    if (!request.barrier && !this.#barrier && request.touches.length === 1) {
+      this.#addSingle(delivery, request.touches[0]!);
+      return;
+    }
     const before = new Set<Delivery>();
     if (request.barrier) for (const earlier of this.#unfinished) before.add(earlier);
     else if (this.#barrier) before.add(this.#barrier);
@@ -49,6 +53,17 @@ export class RequestLane {
     if (request.barrier) this.#barrier = delivery;
     for (const earlier of before) earlier.dependants.push(delivery);
     delivery.waits += before.size;
+    this.#unfinished.add(delivery);
+  }
+
+  /** The case of one row without batching, with less work. */
+  #addSingle(delivery: Delivery, key: number): void {
+    const earlier = this.#last.get(key);
+    if (earlier) {
+      earlier.dependants.push(delivery);
+      delivery.waits++;
+    }
+    this.#last.set(key, delivery);
     this.#unfinished.add(delivery);
   }
 

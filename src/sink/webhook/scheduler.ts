@@ -56,9 +56,17 @@ export class Scheduler {
     return this.#bytes < maxBytes && this.#requests < maxRequests && this.#rows < maxRows;
   }
 
-  /** Resolves when there is room, or when nothing is sent any more. */
+  /** A quarter of every bound is free: who waits for room is not woken for each request. */
+  get #hasAmpleRoom(): boolean {
+    const { maxBytes, maxRequests, maxRows } = this.options;
+    return (
+      this.#bytes <= maxBytes * 0.75 && this.#requests <= maxRequests * 0.75 && this.#rows <= maxRows * 0.75
+    );
+  }
+
+  /** Resolves when there is ample room, or when nothing is sent any more. */
   async room(): Promise<void> {
-    while (!this.hasRoom && !this.#failed && !this.#draining) {
+    while (!this.#hasAmpleRoom && !this.#failed && !this.#draining) {
       await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
     }
   }
@@ -166,7 +174,7 @@ export class Scheduler {
     this.#queue(lane);
     if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
     delivery.onDelivered();
-    if (this.hasRoom) this.#wake(this.#roomWaiters);
+    if (this.#roomWaiters.length > 0 && this.#hasAmpleRoom) this.#wake(this.#roomWaiters);
   }
 
   #scheduleRetry(delivery: Delivery, reason: string, retryAfterMs: number): void {
