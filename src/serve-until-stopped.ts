@@ -31,6 +31,13 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
   const state = settings.databaseUrl === null ? settings.dataDirectory : "DATABASE_URL";
   log.info({ version, url: service.url, docs: `${service.url}/swagger`, state }, "millrace is ready");
 
+  if (settings.databaseUrl !== null && settings.encryptionKey === null) {
+    log.warn(
+      { directory: settings.dataDirectory },
+      "the stored secrets can be read with the key file in this directory only: keep it, or set MILLRACE_ENCRYPTION_KEY",
+    );
+  }
+
   const code = await end.promise;
   const timer = setTimeout(() => {
     log.warn("the stop took too long and is cut short; nothing is lost by it");

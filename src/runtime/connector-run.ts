@@ -56,6 +56,8 @@ export class ConnectorRun {
   readonly #webhook: WorkerLine<ToWebhookWorker> | null;
   readonly #lastWord = Promise.withResolvers<MillraceError | null>();
   readonly #earlyOffers: ToReplicationWorker[] = [];
+  #metrics: RunMetrics | null = null;
+  #requests = 0;
   #started = false;
   #stopping = false;
   #stopTimer: Timer | undefined;
@@ -111,7 +113,7 @@ export class ConnectorRun {
     const error = await this.#lastWord.promise;
     clearTimeout(this.#stopTimer);
     // The sender goes last: the replication worker's last word may still have needed it.
-    await this.#replication.close(error === null ? lingerMs : 0);
+    await this.#replication.close(lingerMs);
     this.#webhook?.post({ type: "stop" });
     await this.#webhook?.close(lingerMs);
     return this.#stopping ? null : error;
@@ -146,7 +148,7 @@ export class ConnectorRun {
         answer(message, nothing(events.initialized()), reply);
         break;
       case "metrics":
-        events.metrics(message.metrics);
+        this.#measured(message.metrics);
         break;
       case "task.claim":
         answer(message, claimed(events.claimTask(message.taskId)), reply);
@@ -185,12 +187,22 @@ export class ConnectorRun {
       case "store.save":
         this.#store(message, (answer) => this.#webhook?.post(answer));
         break;
+      case "delivered":
+        this.#requests = message.requests;
+        this.#measured(this.#metrics);
+        break;
       case "log":
         this.events.log(message);
         break;
       default:
         message satisfies never;
     }
+  }
+
+  /** What the two workers count, as one measurement. */
+  #measured(metrics: RunMetrics | null): void {
+    this.#metrics = metrics;
+    if (metrics) this.events.metrics({ ...metrics, requests: this.#requests });
   }
 
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {

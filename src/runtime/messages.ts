@@ -60,7 +60,12 @@ export type ToWebhookWorker =
   | Reply;
 
 /** webhook worker → main */
-export type FromWebhookWorker = { readonly type: "ready" } | StoreRequest | LogLine;
+export type FromWebhookWorker =
+  | { readonly type: "ready" }
+  /** Requests that were answered with 2xx since the worker began. Sent about twice a second while it rises. */
+  | { readonly type: "delivered"; readonly requests: number }
+  | StoreRequest
+  | LogLine;
 
 /** A sink's record in the state store. Answered with `reply`: the record or null for a load, null for a save. */
 export type StoreRequest =

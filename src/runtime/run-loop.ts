@@ -1,6 +1,7 @@
 // One run of a connector from its start to its end: attempt after attempt, until it is complete, stopped, or failed
 // for good.
 
+import type { Status } from "../connector/status.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { ConnectorRun, RunEvents, RunRequest } from "./connector-run.ts";
@@ -35,6 +36,8 @@ export class RunLoop {
   #current: ConnectorRun | null = null;
   #initialized: boolean;
   #isOver = false;
+  /** What the last attempt failed with, until one gets further than its beginning. */
+  #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
 
   constructor(
     private readonly connector: StoredConnector,
@@ -76,7 +79,8 @@ export class RunLoop {
       }
       // A change of form is no fault, unless it comes again and again.
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
-      this.context.failing(error, { retry: { attempt: decision.attempt, reason: error.message } });
+      this.#retry = { retry: { attempt: decision.attempt, reason: error.message } };
+      this.context.failing(error, this.#retry);
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
   }
@@ -97,8 +101,11 @@ export class RunLoop {
           this.#initialized = true;
         },
         status: (component, status) => {
-          if (status.state.snapshot || status.state.realtime) noteProgress();
-          events.status(component, status);
+          if (status.state.snapshot || status.state.realtime) {
+            this.#retry = null;
+            noteProgress();
+          }
+          events.status(component, this.#underRetry(status));
         },
         metrics: (metrics: RunMetrics) => {
           moved ||= metrics.rowsDurable > 0 || metrics.snapshot.tablesDone > 0;
@@ -114,6 +121,11 @@ export class RunLoop {
     this.context.attached(null, error);
     const lasted = firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs;
     return { error, progressed: moved || lasted >= progressMs };
+  }
+
+  /** Beginning again is no news while it is not known to help: the failure stays in sight. */
+  #underRetry(status: Status): Status {
+    return this.#retry && status.status.start ? { state: status.state, status: this.#retry } : status;
   }
 
   #retryWindowMs(): number {
