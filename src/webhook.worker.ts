@@ -2,7 +2,8 @@
 // log; everything else is in sink/webhook.
 
 import { MillraceError } from "./errors/millrace-error.ts";
-import type { FromWebhookWorker, Reply, ToWebhookWorker } from "./runtime/messages.ts";
+import { MainThread } from "./runtime/main-thread.ts";
+import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import type { CheckpointStore } from "./sink/sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
@@ -12,44 +13,19 @@ import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
 
-interface Waiter {
-  readonly resolve: (value: string | null) => void;
-  readonly reject: (error: unknown) => void;
-}
-
 const deliveredIntervalMs = 500;
 
-const waiters = new Map<number, Waiter>();
-let lastRequest = 0;
 let server: LineServer | null = null;
 
 const post = (message: FromWebhookWorker) => self.postMessage(message);
-
-type StoreQuestion =
-  | { readonly type: "store.load" }
-  | { readonly type: "store.save"; readonly record: string };
-
-function askStore(question: StoreQuestion): Promise<string | null> {
-  const requestId = ++lastRequest;
-  return new Promise((resolve, reject) => {
-    waiters.set(requestId, { resolve, reject });
-    post({ ...question, requestId });
-  });
-}
+const main = new MainThread<FromWebhookWorker>(post);
 
 const store: CheckpointStore = {
-  load: () => askStore({ type: "store.load" }),
+  load: () => main.ask({ type: "store.load" }),
   save: async (record) => {
-    await askStore({ type: "store.save", record });
+    await main.ask({ type: "store.save", record });
   },
 };
-
-function settle(reply: Reply): void {
-  const waiter = waiters.get(reply.requestId);
-  waiters.delete(reply.requestId);
-  if ("error" in reply) waiter?.reject(new MillraceError(reply.error.code, reply.error.message));
-  else waiter?.resolve(reply.value);
-}
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -115,7 +91,7 @@ self.onmessage = (event: MessageEvent<ToWebhookWorker>) => {
     case "stop":
       return void stop();
     case "reply":
-      return settle(message);
+      return main.settle(message);
     default:
       message satisfies never;
   }

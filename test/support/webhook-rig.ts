@@ -21,10 +21,12 @@ export interface RigReports {
   readonly durable: { readonly checkpoint: Checkpoint; readonly rows: number; readonly bytes: number }[];
   readonly retries: { readonly attempt: number | null; readonly reason: string }[];
   readonly logs: LogLine[];
+  /** Requests answered with 2xx, as last told. */
+  requests: number;
 }
 
 export class WebhookRig implements AsyncDisposable {
-  readonly reports: RigReports = { durable: [], retries: [], logs: [] };
+  readonly reports: RigReports = { durable: [], retries: [], logs: [], requests: 0 };
   readonly #abort = new AbortController();
   #sinks: Sink[] = [];
 
@@ -45,6 +47,7 @@ export class WebhookRig implements AsyncDisposable {
       worker.onmessage = ({ data }: MessageEvent<FromWebhookWorker>) => {
         if (data.type === "ready") resolve();
         else if (data.type === "log") rig.reports.logs.push(data);
+        else if (data.type === "delivered") rig.reports.requests = data.requests;
         else if (data.type !== "delivered") void answer(data, store, post);
       };
     });

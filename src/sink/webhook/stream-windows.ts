@@ -5,7 +5,6 @@
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
-import { type Lsn, lsn } from "../../change/lsn.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
@@ -14,6 +13,7 @@ import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { isBefore } from "./sink-record.ts";
+import { placeAfterBatch, placeAfterChange, positionOf } from "./stream-place.ts";
 import { type LedgerProgress, WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
@@ -92,7 +92,7 @@ export class StreamWindows {
     }
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
     this.#batch = null;
-    this.#cursor = { ...this.#after(batch), lastVersion: this.#lastVersion() };
+    this.#cursor = { ...placeAfterBatch(this.#cursor, batch), lastVersion: this.#lastVersion() };
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
   }
 
@@ -157,7 +157,7 @@ export class StreamWindows {
     const atRecorded = recorded !== undefined && !isBefore(positionOf(batch, i), recorded);
     if (atRecorded) this.#recorded.shift();
     if (!full && !atRecorded) return;
-    this.#cursor = { ...this.#afterChange(batch, i), lastVersion: this.#lastVersion() };
+    this.#cursor = { ...placeAfterChange(this.#cursor, batch, i), lastVersion: this.#lastVersion() };
     this.#close(this.#cursor);
   }
 
@@ -167,7 +167,8 @@ export class StreamWindows {
     while (this.#recorded.length > 0 && isBefore(this.#recorded[0]!, position)) {
       this.#recorded.shift();
       if (this.#ledger.open.changes === 0) continue;
-      if (i > 0) this.#cursor = { ...this.#afterChange(batch, i - 1), lastVersion: this.#lastVersion() };
+      if (i > 0)
+        this.#cursor = { ...placeAfterChange(this.#cursor, batch, i - 1), lastVersion: this.#lastVersion() };
       this.#close({ ...this.#cursor, lastVersion: this.#lastVersion() });
     }
   }
@@ -267,34 +268,6 @@ export class StreamWindows {
   #lastVersion(): bigint {
     return BigInt(this.options.rows.lastVersion);
   }
-
-  /** Where the stream stands behind change `i`. */
-  #afterChange(batch: ChangeBatch, i: number): Omit<Checkpoint, "lastVersion"> {
-    if (i === batch.count - 1) return this.#after(batch);
-    const transaction = batch.transaction[i]!;
-    const commitLsn = lsn(batch.transactions.commitLsn[transaction]!);
-    const endLsn = batch.transactions.endLsn[transaction]!;
-    if (batch.transaction[i + 1] !== transaction && endLsn !== 0n) {
-      return { resumeLsn: this.#later(lsn(endLsn)), partial: null };
-    }
-    return { resumeLsn: this.#later(commitLsn), partial: { commitLsn, ordinal: batch.ordinal[i]! } };
-  }
-
-  /** Where the stream stands behind `batch`. */
-  #after(batch: ChangeBatch): Omit<Checkpoint, "lastVersion"> {
-    if (batch.endsInTransaction && batch.count > 0) {
-      const partial = positionOf(batch, batch.count - 1);
-      return { resumeLsn: this.#later(lsn(minOf(batch.resumeLsn, partial.commitLsn))), partial };
-    }
-    const resumeLsn = this.#later(batch.resumeLsn);
-    const { partial } = this.#cursor;
-    // A batch without changes may stand within a transaction that an earlier one began.
-    return { resumeLsn, partial: partial && partial.commitLsn >= resumeLsn ? partial : null };
-  }
-
-  #later(candidate: Lsn): Lsn {
-    return candidate > this.#cursor.resumeLsn ? candidate : this.#cursor.resumeLsn;
-  }
 }
 
 /** `ends` with `end` in its place: a flush during a replay ends a window before ends that are still ahead. */
@@ -302,15 +275,4 @@ function withEnd(ends: readonly Position[], end: Position): Position[] {
   const before = ends.filter((each) => isBefore(each, end));
   const behind = ends.filter((each) => isBefore(end, each));
   return [...before, end, ...behind];
-}
-
-function minOf(a: bigint, b: bigint): bigint {
-  return a < b ? a : b;
-}
-
-function positionOf(batch: ChangeBatch, i: number): Position {
-  return {
-    commitLsn: lsn(batch.transactions.commitLsn[batch.transaction[i]!]!),
-    ordinal: batch.ordinal[i]!,
-  };
 }

@@ -3,21 +3,20 @@
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import { lsn } from "../../change/lsn.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CheckpointStore } from "../sink.ts";
 import { ChangeRows } from "./change-rows.ts";
 import { type CompiledTable, compileTable } from "./compiled-table.ts";
 import { Inbox } from "./inbox.ts";
-import type { DeliveryState, FromDelivery, LineBatch, ToDelivery } from "./line-messages.ts";
+import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
 import { RecordKeeper } from "./record-keeper.ts";
 import { Scheduler } from "./scheduler.ts";
 import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
-import { TableCopy } from "./table-copy.ts";
+import { TableCopies } from "./table-copies.ts";
 
 export interface DeliveryTools {
   readonly attempt: Attempt;
@@ -49,7 +48,7 @@ const breathe = () => new Promise<void>((resolve) => setImmediate(resolve));
 export class WebhookDelivery {
   readonly #inbox = new Inbox<DeliveryMessage>();
   readonly #tables = new Map<number, CompiledTable>();
-  readonly #copies = new Map<number, TableCopy>();
+  readonly #copies: TableCopies;
   readonly #encoding: MessageEncoding;
   readonly #scheduler: Scheduler;
   readonly #flushIntervalMs: number;
@@ -93,6 +92,13 @@ export class WebhookDelivery {
         failed: (error) => this.#fail(error),
       },
     );
+    this.#copies = new TableCopies({
+      batch: this.#limits(),
+      scheduler: this.#scheduler,
+      sendsReads: this.#encoding.sends("read"),
+      progress: (copy, rows, bytes) => send({ type: "copy.progress", copy, rows, bytes }),
+      breathe,
+    });
   }
 
   /** Hands over a message; they are handled one after the other. */
@@ -140,7 +146,7 @@ export class WebhookDelivery {
       }
       case "changes": {
         const tables = message.batch.relations.map((handle) => this.#table(handle));
-        const batch = changeBatch(message.batch, tables);
+        const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
         this.#tellTruncates(batch, tables);
         await this.#stream().take(batch, tables);
         return this.send({ type: "credit", bytes: message.bytes });
@@ -149,16 +155,17 @@ export class WebhookDelivery {
         await this.#stream().flush();
         return this.#done(message.id);
       case "copy.begin":
-        await this.#beginCopy(message);
+        await this.#copies.begin(message, this.#table(message.handle), this.#record(), this.#stream());
         return this.#done(message.id);
-      case "copy.rows": {
-        const copy = this.#copies.get(message.copy);
-        if (copy) await copy.take(changeBatch(message.batch, [copy.table]));
+      case "copy.rows":
+        await this.#copies.take(message.copy, message.batch);
         return this.send({ type: "credit", bytes: message.bytes });
-      }
       case "copy.end":
         // Not awaited: other copies and the stream go on meanwhile.
-        void this.#endCopy(message.id, message.copy);
+        this.#copies.end(message.copy, this.#record()).then(
+          () => this.#done(message.id),
+          (error) => this.#fail(error),
+        );
         return;
       default:
         message satisfies never;
@@ -222,41 +229,6 @@ export class WebhookDelivery {
       monotonic: this.tools.monotonic,
       breathe,
     });
-  }
-
-  async #beginCopy(message: Extract<ToDelivery, { type: "copy.begin" }>): Promise<void> {
-    const { origin } = this.#record().record;
-    const initial = { version: Number(origin.version), timeUs: Number(origin.version), lsn: origin.lsn };
-    let from = initial;
-    if (message.mode !== "initial") {
-      await this.#stream().flush();
-      const version = await this.#stream().copyVersion(message.timeUs);
-      from = { version, timeUs: Number(message.timeUs), lsn: message.lsn };
-    }
-    const { copy } = message;
-    const options = {
-      batch: this.#limits(),
-      scheduler: this.#scheduler,
-      sendsReads: this.#encoding.sends("read"),
-      progress: (rows: number, bytes: number) => this.send({ type: "copy.progress", copy, rows, bytes }),
-      breathe,
-    };
-    this.#copies.set(copy, new TableCopy(this.#table(message.handle), from, message.lsn, options));
-  }
-
-  async #endCopy(id: number, number: number): Promise<void> {
-    const copy = this.#copies.get(number);
-    if (!copy) return;
-    try {
-      await copy.finish();
-      const keeper = this.#record();
-      keeper.change({ copied: new Map(keeper.record.copied).set(copy.table.name, copy.lsn) });
-      await keeper.save();
-      this.#copies.delete(number);
-      this.#done(id);
-    } catch (error) {
-      this.#fail(error);
-    }
   }
 
   /** Milliseconds until something is to be done without a message; null: nothing is. */
@@ -333,8 +305,4 @@ function webhookConfig(connector: ConnectorConfig) {
   const config = connector.sink.webhook;
   if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
   return config;
-}
-
-function changeBatch(batch: LineBatch, tables: readonly CompiledTable[]): ChangeBatch {
-  return { ...batch, relations: tables.map((table) => table.relation), resumeLsn: lsn(batch.resumeLsn) };
 }
