@@ -4,6 +4,7 @@
 import { Elysia } from "elysia";
 import { type Authentication, authenticationGuard } from "./api/authentication.ts";
 import { commandRoutes } from "./api/command-routes.ts";
+import { connectorCreationRoutes } from "./api/connector-creation-routes.ts";
 import { connectorRoutes } from "./api/connector-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
 import { inspectionRoutes } from "./api/inspection-routes.ts";
@@ -44,10 +45,11 @@ export function createApp(dependencies: AppDependencies) {
 
 function apiRoutes(services: Services) {
   return new Elysia({ normalize: false })
+    .use(connectorCreationRoutes(services.connectors))
     .use(connectorRoutes(services.connectors))
     .use(commandRoutes(services.connectors))
     .use(taskRoutes(services.tasks))
-    .use(inspectionRoutes(services.inspection, services.connectors))
+    .use(inspectionRoutes(services.inspection))
     .use(sshKeyRoutes())
     .use(serviceRoutes(services));
 }

@@ -2,11 +2,28 @@
 
 import { Elysia } from "elysia";
 import { parseJson } from "./json-body.ts";
-import { EmptyBody, NoQuery, schemas } from "./named-schemas.ts";
+import { EmptyBody, NoQuery, problems, schemas } from "./named-schemas.ts";
 import { ConnectorPath, knownConnectorId } from "./path-ids.ts";
 import type { ConnectorService } from "./services.ts";
 
 const tags = ["Runs"];
+
+const details = {
+  commandConnector: {
+    operationId: "commandConnector",
+    tags,
+    summary: "Start, stop, restart, begin anew or delete",
+    description:
+      "`Start` and `Restart` begin a new run. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
+      "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
+      "`ForceDelete` does not wait for the source; the log says what was left behind.",
+  },
+  getConnectorHistory: {
+    operationId: "getConnectorHistory",
+    tags,
+    summary: "What happened to a connector, oldest first",
+  },
+};
 
 export function commandRoutes(connectors: ConnectorService) {
   return new Elysia({ name: "command-routes", prefix: "/api/v1/connector", normalize: false })
@@ -21,16 +38,8 @@ export function commandRoutes(connectors: ConnectorService) {
         params: ConnectorPath,
         query: NoQuery,
         body: schemas.CommandRequest,
-        response: { 202: EmptyBody, 404: schemas.Problem, 409: schemas.Problem, 422: schemas.Problem },
-        detail: {
-          operationId: "commandConnector",
-          tags,
-          summary: "Start, stop, restart, begin anew or delete",
-          description:
-            "`Start` and `Restart` begin a new run. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
-            "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
-            "`ForceDelete` does not wait for the source; the log says what was left behind.",
-        },
+        response: { 202: EmptyBody, ...problems(404, 409, 422) },
+        detail: details.commandConnector,
       },
     )
     .get(
@@ -39,12 +48,8 @@ export function commandRoutes(connectors: ConnectorService) {
       {
         params: ConnectorPath,
         query: NoQuery,
-        response: { 200: schemas.History, 404: schemas.Problem },
-        detail: {
-          operationId: "getConnectorHistory",
-          tags,
-          summary: "What happened to a connector, oldest first",
-        },
+        response: { 200: schemas.History, ...problems(404) },
+        detail: details.getConnectorHistory,
       },
     );
 }

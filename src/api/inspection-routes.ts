@@ -1,16 +1,38 @@
-// Looking at sources, sinks and configurations without storing anything. Connecting to them is the service's.
+// Looking at sources and sinks without storing anything. Connecting to them is the service's.
 
 import { Elysia } from "elysia";
-import { checkConnectorRequest, checkSinkBody, checkSourceBody } from "../connector/check-request.ts";
-import { redactConnector } from "../connector/secrets.ts";
+import { checkSinkBody, checkSourceBody } from "../connector/check-request.ts";
 import { parseJson } from "./json-body.ts";
-import { ConnectorIdQuery, schemas } from "./named-schemas.ts";
+import { ConnectorIdQuery, problems, schemas } from "./named-schemas.ts";
 import { optionalConnectorId } from "./path-ids.ts";
-import type { ConnectorService, InspectionService } from "./services.ts";
+import type { InspectionService } from "./services.ts";
 
 const tags = ["Inspection"];
 
-export function inspectionRoutes(inspection: InspectionService, connectors: ConnectorService) {
+const details = {
+  getSourceCatalog: {
+    operationId: "getSourceCatalog",
+    tags,
+    summary: "Read the schemas, tables and columns of a source",
+    description: "Edited, it can be sent back as a connector's `catalog`.",
+  },
+  validateSource: {
+    operationId: "validateSource",
+    tags,
+    summary: "Check a source",
+    description:
+      "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
+  },
+  validateSink: {
+    operationId: "validateSink",
+    tags,
+    summary: "Check a sink",
+    description:
+      "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
+  },
+};
+
+export function inspectionRoutes(inspection: InspectionService) {
   return new Elysia({ name: "inspection-routes", prefix: "/api/v1", normalize: false })
     .post(
       "/catalog/source",
@@ -23,17 +45,9 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         body: schemas.SourceBody,
         response: {
           200: schemas.Catalog,
-          404: schemas.Problem,
-          422: schemas.Problem,
-          502: schemas.Problem,
-          504: schemas.Problem,
+          ...problems(404, 422, 502, 504),
         },
-        detail: {
-          operationId: "getSourceCatalog",
-          tags,
-          summary: "Read the schemas, tables and columns of a source",
-          description: "Edited, it can be sent back as a connector's `catalog`.",
-        },
+        detail: details.getSourceCatalog,
       },
     )
     .post(
@@ -50,14 +64,8 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         transform: ({ body }) => checkSourceBody(body),
         query: ConnectorIdQuery,
         body: schemas.SourceBody,
-        response: { 200: schemas.ValidateEvents, 404: schemas.Problem, 422: schemas.Problem },
-        detail: {
-          operationId: "validateSource",
-          tags,
-          summary: "Check a source",
-          description:
-            "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
-        },
+        response: { 200: schemas.ValidateEvents, ...problems(404, 422) },
+        detail: details.validateSource,
       },
     )
     .post(
@@ -74,32 +82,8 @@ export function inspectionRoutes(inspection: InspectionService, connectors: Conn
         transform: ({ body }) => checkSinkBody(body),
         query: ConnectorIdQuery,
         body: schemas.SinkBody,
-        response: { 200: schemas.ValidateEvents, 404: schemas.Problem, 422: schemas.Problem },
-        detail: {
-          operationId: "validateSink",
-          tags,
-          summary: "Check a sink",
-          description:
-            "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
-        },
-      },
-    )
-    .post(
-      "/debug/connector",
-      async ({ body, query }) =>
-        redactConnector(await connectors.preview(body, optionalConnectorId(query.connector_id))),
-      {
-        parse: parseJson,
-        transform: ({ body }) => checkConnectorRequest(body),
-        query: ConnectorIdQuery,
-        body: schemas.ConnectorRequest,
-        response: { 200: schemas.Connector, 404: schemas.Problem, 422: schemas.Problem },
-        detail: {
-          operationId: "debugConnector",
-          tags,
-          summary: "Show a configuration with every default",
-          description: "Nothing is stored, and nothing is created at the source or the sink.",
-        },
+        response: { 200: schemas.ValidateEvents, ...problems(404, 422) },
+        detail: details.validateSink,
       },
     );
 }

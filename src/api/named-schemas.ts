@@ -78,6 +78,14 @@ export const schemas = {
   ValidateEvents: Type.Array(ValidateEventSchema),
 };
 
+/** The problems that a route may answer with, beside those that every route has. */
+export function problems<const S extends number>(...statuses: readonly S[]): Record<S, typeof ProblemSchema> {
+  return Object.fromEntries(statuses.map((status) => [status, ProblemSchema])) as Record<
+    S,
+    typeof ProblemSchema
+  >;
+}
+
 /** A success without a body. */
 export const EmptyBody = Type.Undefined({ description: "No content." });
 

@@ -4,7 +4,7 @@ import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
 import { oneOf, strictObject } from "../connector/schema-forms.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { NoQuery, schemas } from "./named-schemas.ts";
+import { NoQuery, problems, schemas } from "./named-schemas.ts";
 import type { HealthService, MetricsService, SnapshotService } from "./services.ts";
 
 const tags = ["Service"];
@@ -31,7 +31,7 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
         return { status: "ok" as const };
       },
       {
-        response: { 200: Ready, 503: schemas.Problem },
+        response: { 200: Ready, ...problems(503) },
         detail: {
           operationId: "getReadiness",
           tags,

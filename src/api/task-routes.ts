@@ -2,11 +2,41 @@
 
 import { Elysia } from "elysia";
 import { parseJson } from "./json-body.ts";
-import { NoQuery, schemas } from "./named-schemas.ts";
+import { NoQuery, problems, schemas } from "./named-schemas.ts";
 import { ConnectorPath, knownConnectorId, knownTaskId, TaskPath } from "./path-ids.ts";
 import type { TaskService } from "./services.ts";
 
 const tags = ["Tasks"];
+
+const details = {
+  listTasks: {
+    operationId: "listTasks",
+    tags,
+    summary: "List a connector's tasks, newest first",
+    description: "The most recent 100.",
+  },
+  createTask: {
+    operationId: "createTask",
+    tags,
+    summary: "Create a task",
+    description:
+      "`Snapshot` copies one table as of a single point in time, beside the stream of changes. When an identical " +
+      "task is pending or running, that one is returned.",
+  },
+  getTask: { operationId: "getTask", tags, summary: "Get a task" },
+  cancelTask: {
+    operationId: "cancelTask",
+    tags,
+    summary: "Cancel a pending task",
+    description: "A cancelled task is returned as it is. One that runs, is done or failed: 409.",
+  },
+  retryTask: {
+    operationId: "retryTask",
+    tags,
+    summary: "Retry a task now",
+    description: "A pending task becomes eligible now; a failed one becomes pending again. Else: 409.",
+  },
+};
 
 export function taskRoutes(tasks: TaskService) {
   return new Elysia({
@@ -17,13 +47,8 @@ export function taskRoutes(tasks: TaskService) {
     .get("", async ({ params }) => [...(await tasks.list(knownConnectorId(params.connector_id)))], {
       params: ConnectorPath,
       query: NoQuery,
-      response: { 200: schemas.TaskList, 404: schemas.Problem },
-      detail: {
-        operationId: "listTasks",
-        tags,
-        summary: "List a connector's tasks, newest first",
-        description: "The most recent 100.",
-      },
+      response: { 200: schemas.TaskList, ...problems(404) },
+      detail: details.listTasks,
     })
     .post(
       "",
@@ -34,15 +59,8 @@ export function taskRoutes(tasks: TaskService) {
         params: ConnectorPath,
         query: NoQuery,
         body: schemas.TaskRequest,
-        response: { 202: schemas.Task, 404: schemas.Problem, 422: schemas.Problem },
-        detail: {
-          operationId: "createTask",
-          tags,
-          summary: "Create a task",
-          description:
-            "`Snapshot` copies one table as of a single point in time, beside the stream of changes. When an identical " +
-            "task is pending or running, that one is returned.",
-        },
+        response: { 202: schemas.Task, ...problems(404, 422) },
+        detail: details.createTask,
       },
     )
     .get(
@@ -51,8 +69,8 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: schemas.Task, 404: schemas.Problem },
-        detail: { operationId: "getTask", tags, summary: "Get a task" },
+        response: { 200: schemas.Task, ...problems(404) },
+        detail: details.getTask,
       },
     )
     .post(
@@ -61,13 +79,8 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: schemas.Task, 404: schemas.Problem, 409: schemas.Problem },
-        detail: {
-          operationId: "cancelTask",
-          tags,
-          summary: "Cancel a pending task",
-          description: "A cancelled task is returned as it is. One that runs, is done or failed: 409.",
-        },
+        response: { 200: schemas.Task, ...problems(404, 409) },
+        detail: details.cancelTask,
       },
     )
     .post(
@@ -76,13 +89,8 @@ export function taskRoutes(tasks: TaskService) {
       {
         params: TaskPath,
         query: NoQuery,
-        response: { 200: schemas.Task, 404: schemas.Problem, 409: schemas.Problem },
-        detail: {
-          operationId: "retryTask",
-          tags,
-          summary: "Retry a task now",
-          description: "A pending task becomes eligible now; a failed one becomes pending again. Else: 409.",
-        },
+        response: { 200: schemas.Task, ...problems(404, 409) },
+        detail: details.retryTask,
       },
     );
 }
