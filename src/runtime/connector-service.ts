@@ -133,6 +133,7 @@ export class StoredConnectorService implements ConnectorService {
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
     await this.context.state.connectors.insert(stored);
+    this.context.board.begin(stored.id, stored.runId);
     this.context.supervisor.poke(config.id);
     return this.#show(stored);
   }
@@ -146,6 +147,7 @@ export class StoredConnectorService implements ConnectorService {
 
   async #store(id: string, change: ConnectorChange): Promise<void> {
     await this.context.state.connectors.update(id, change);
+    if (change.runId !== undefined) this.context.board.begin(id, change.runId);
     this.context.supervisor.poke(id);
   }
 

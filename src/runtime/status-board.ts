@@ -36,23 +36,30 @@ export class StatusBoard {
     this.#now = now;
   }
 
-  /** A run begins: what the last one counted and met is over. */
+  /**
+   * A run is to begin: what the last one counted and met is over. What is still heard of that one goes to the history
+   * only. The second call for a run changes nothing.
+   */
   begin(connectorId: string, runId: string): void {
     const entry = this.#entry(connectorId, runId);
+    if (entry.runId === runId && entry.recorded.size > 0) return;
     entry.runId = runId;
     entry.metrics = null;
     entry.lastError = null;
     entry.recorded.clear();
+    this.report(connectorId, runId, "Connector", starting);
   }
 
   /** The status from now on; recorded in the history when it says something new. */
   report(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
     const entry = this.#entry(connectorId, runId);
-    entry.runId = runId;
-    entry.status = status;
+    const isCurrent = entry.runId === runId;
     const text = JSON.stringify(status);
-    if (entry.recorded.get(component) === text) return;
-    entry.recorded.set(component, text);
+    if (isCurrent) {
+      entry.status = status;
+      if (entry.recorded.get(component) === text) return;
+      entry.recorded.set(component, text);
+    }
     this.#logStatus(connectorId, component, status);
     const record = { connectorId, runId, component, status, createdAt: this.#now() };
     this.#writing = this.#writing
@@ -73,16 +80,17 @@ export class StatusBoard {
     this.report(connectorId, runId, component, { state, status: health });
   }
 
-  measured(connectorId: string, metrics: RunMetrics): void {
+  measured(connectorId: string, runId: string, metrics: RunMetrics): void {
     const entry = this.#entries.get(connectorId);
     if (!entry) return;
-    entry.metrics = metrics;
+    if (entry.runId === runId) entry.metrics = metrics;
     this.listener?.measured(connectorId, metrics);
   }
 
-  failed(connectorId: string, error: MillraceError): void {
+  failed(connectorId: string, runId: string, error: MillraceError): void {
     const entry = this.#entries.get(connectorId);
-    if (entry) entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
+    if (entry?.runId === runId)
+      entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
   }
 
   status(connectorId: string): ConnectorStatus {

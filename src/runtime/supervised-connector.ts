@@ -113,14 +113,13 @@ export class SupervisedConnector {
   #startRun(stored: StoredConnector): void {
     const { board, ...context } = this.context;
     board.begin(this.id, stored.runId);
-    board.report(this.id, stored.runId, "Connector", { state: { start: {} }, status: { start: {} } });
     this.#loop = new RunLoop(stored, {
       ...context,
       startRun: (request, events) => this.context.startRun(request, events),
       events: this.#events(stored.runId),
       attached: (run, error) => (run ? this.desk.attach(run) : this.desk.detach(error)),
       failing: (error, health) => {
-        board.failed(this.id, error);
+        board.failed(this.id, stored.runId, error);
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },
     });
@@ -140,7 +139,7 @@ export class SupervisedConnector {
     return {
       status: (component, status) => board.report(this.id, runId, component, status),
       initialized: () => state.connectors.update(this.id, { initialized: true }),
-      metrics: (metrics) => board.measured(this.id, metrics),
+      metrics: (metrics) => board.measured(this.id, runId, metrics),
       claimTask: (taskId) => this.desk.claim(taskId),
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
       taskEnded: (taskId, error) => this.desk.ended(taskId, error),
