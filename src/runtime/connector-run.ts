@@ -39,6 +39,16 @@ export interface RunEvents {
   log(line: LogLine): void;
 }
 
+/** An attempt as those see it that wait for its end and hand it tasks. */
+export interface RunAttempt {
+  /** The attempt's end, when its threads are gone: null when it was complete or stopped as asked. Never rejects. */
+  readonly ended: Promise<MillraceError | null>;
+  /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
+  offerTask(taskId: string, spec: SnapshotSpec): void;
+  /** Asks the run to finish what is in flight and end. */
+  stop(): void;
+}
+
 export interface WorkerUrls {
   readonly replication: URL;
   readonly webhook: URL;
@@ -49,8 +59,7 @@ export const defaultStopMs = 7_000;
 /** How long a worker that has said its last word may take to end. */
 const lingerMs = 500;
 
-export class ConnectorRun {
-  /** The run's end, when its threads are gone: null when it was complete or stopped as asked. Never rejects. */
+export class ConnectorRun implements RunAttempt {
   readonly ended: Promise<MillraceError | null>;
   readonly #replication: WorkerLine<ToReplicationWorker>;
   readonly #webhook: WorkerLine<ToWebhookWorker> | null;
@@ -82,14 +91,12 @@ export class ConnectorRun {
     this.ended = this.#run();
   }
 
-  /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
   offerTask(taskId: string, spec: SnapshotSpec): void {
     if (this.#stopping) return;
     if (this.#started) this.#replication.post({ type: "task.offer", taskId, spec });
     else this.#earlyOffers.push({ type: "task.offer", taskId, spec });
   }
 
-  /** Asks the run to finish what is in flight and end. */
   stop(): void {
     if (this.#stopping) return;
     this.#stopping = true;

@@ -4,16 +4,16 @@
 import type { Status } from "../connector/status.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
-import type { ConnectorRun, RunEvents, RunRequest } from "./connector-run.ts";
+import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
 import type { RunMetrics } from "./messages.ts";
 import { addFailure, decideRestart, defaultRetryWindowMs, type FailureStreak } from "./restart-policy.ts";
 
 export interface RunLoopContext {
-  startRun(request: RunRequest, events: RunEvents): ConnectorRun;
+  startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** What the attempts tell and ask; the loop adds nothing to it but what it needs to know itself. */
   readonly events: RunEvents;
   /** An attempt is up, or (null) gone, with what ended it. */
-  attached(run: ConnectorRun | null, error: MillraceError | null): void;
+  attached(run: RunAttempt | null, error: MillraceError | null): void;
   /** The run failed: it is tried again (`retry`), or it is over (`failed`). */
   failing(error: MillraceError, health: FailureHealth): void;
   readonly nowMs: () => number;
@@ -33,7 +33,7 @@ export class RunLoop {
   /** Resolves when the run is over and its threads are gone. Never rejects. */
   readonly ended: Promise<void>;
   readonly #stop = new AbortController();
-  #current: ConnectorRun | null = null;
+  #current: RunAttempt | null = null;
   #initialized: boolean;
   #isOver = false;
   /** What the last attempt failed with, until one gets further than its beginning. */

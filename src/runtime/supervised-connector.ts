@@ -7,7 +7,7 @@ import { toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
-import type { ConnectorRun, RunEvents, RunRequest } from "./connector-run.ts";
+import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
 import { RunLoop } from "./run-loop.ts";
 import type { StatusBoard } from "./status-board.ts";
 import { TaskDesk } from "./task-desk.ts";
@@ -16,7 +16,7 @@ export interface SupervisionContext {
   readonly state: State;
   readonly board: StatusBoard;
   readonly log: Log;
-  startRun(request: RunRequest, events: RunEvents): ConnectorRun;
+  startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** Drops the slot and the publication that the service made for this connector. */
   dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
   readonly nowMs: () => number;

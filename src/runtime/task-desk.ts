@@ -13,7 +13,7 @@ import {
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { TaskStore } from "../state/task-store.ts";
-import type { ConnectorRun } from "./connector-run.ts";
+import type { RunAttempt } from "./connector-run.ts";
 
 export interface TaskDeskContext {
   readonly store: TaskStore;
@@ -28,7 +28,7 @@ const progressIntervalMs = 1_000;
 const storeAgainMs = 1_000;
 
 export class TaskDesk {
-  #run: ConnectorRun | null = null;
+  #run: RunAttempt | null = null;
   /** Offered to the attempt under way, and not answered yet. */
   readonly #offered = new Set<string>();
   readonly #running = new Set<string>();
@@ -48,7 +48,7 @@ export class TaskDesk {
   }
 
   /** An attempt is up: it is offered what is due. */
-  attach(run: ConnectorRun): void {
+  attach(run: RunAttempt): void {
     this.#run = run;
     this.#offered.clear();
     this.wake();

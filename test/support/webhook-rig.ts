@@ -48,7 +48,7 @@ export class WebhookRig implements AsyncDisposable {
         if (data.type === "ready") resolve();
         else if (data.type === "log") rig.reports.logs.push(data);
         else if (data.type === "delivered") rig.reports.requests = data.requests;
-        else if (data.type !== "delivered") void answer(data, store, post);
+        else void answer(data, store, post);
       };
     });
     post({ type: "start", connector, runId: "run", line: port2 }, [port2]);

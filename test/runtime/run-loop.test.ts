@@ -1,0 +1,101 @@
+// One run over its attempts, with a clock of the test's own: when it is tried again, when it fails, what is seen meanwhile.
+
+import { expect, test } from "bun:test";
+import { slotName } from "../../src/connector/connector-id.ts";
+import type { Status } from "../../src/connector/status.ts";
+import type { ErrorCode } from "../../src/errors/error-codes.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+import type { RunEvents } from "../../src/runtime/connector-run.ts";
+import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
+import { sampleConfig } from "../support/sample-connector.ts";
+
+const initialize: Status = {
+  state: { initialize: { sub_state: "connect", commands: [] } },
+  status: { start: {} },
+};
+const realtime: Status = { state: { realtime: { name: "slot" } }, status: { start: {} } };
+
+interface Step {
+  readonly code: ErrorCode | null;
+  readonly lastsMs: number;
+  readonly reports?: readonly Status[];
+}
+
+/** Plays the steps, the last one again and again; returns what was told. */
+async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY) {
+  let nowMs = 0;
+  let attempts = 0;
+  const failures: FailureHealth[] = [];
+  const seen: Status[] = [];
+  const initialized: boolean[] = [];
+  const id = "orders";
+  const events = {
+    status: (_: unknown, status: Status) => seen.push(status),
+    initialized: async () => {},
+    metrics: () => {},
+  } as unknown as RunEvents;
+  const stored = {
+    ...{ id, config: sampleConfig(id), slotName: slotName(id), runId: "run", createdAt: new Date(0) },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+  };
+  const loop: RunLoop = new RunLoop(stored, {
+    events,
+    startRun: (request, told) => {
+      initialized.push(request.initialized);
+      const step = steps[Math.min(attempts, steps.length - 1)] ?? { code: null, lastsMs: 0 };
+      attempts += 1;
+      const ended = (async () => {
+        await told.initialized();
+        for (const status of step.reports ?? []) told.status("Source", status);
+        nowMs += step.lastsMs;
+        return step.code && new MillraceError(step.code, "It broke.");
+      })();
+      return { ended, offerTask: () => {}, stop: () => {} };
+    },
+    attached: () => {},
+    failing: (_error, health) => failures.push(health),
+    nowMs: () => nowMs,
+    random: () => 0,
+    sleep: async (ms) => {
+      nowMs += ms;
+      if (attempts >= stopAfter) loop.stop();
+    },
+  });
+  await loop.ended;
+  return { loop, attempts, failures, seen, initialized, nowMs };
+}
+
+test("an attempt that ends without an error ends the run", async () => {
+  const { attempts, failures, loop } = await play([{ code: null, lastsMs: 5 }]);
+  expect([attempts, failures.length, loop.isOver]).toEqual([1, 0, true]);
+});
+
+test("a source that stays away is tried until the window is over, then the run fails", async () => {
+  const { failures, nowMs, attempts } = await play([{ code: "source_unreachable", lastsMs: 1_000 }]);
+  expect(failures.at(-1)).toHaveProperty("failed");
+  expect(failures.slice(0, -1).every((health) => "retry" in health)).toBe(true);
+  expect(nowMs).toBeGreaterThan(300_000);
+  expect(nowMs).toBeLessThan(310_000);
+  expect(attempts).toBeGreaterThan(50);
+});
+
+test("connecting again shows the failure until it gets further", async () => {
+  const failing = { code: "source_unreachable", lastsMs: 100, reports: [initialize] } as const;
+  const recovering = { code: null, lastsMs: 100, reports: [initialize, realtime] };
+  const { seen } = await play([failing, failing, recovering]);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual(["start", 1, 2, "start"]);
+});
+
+test("a streak begins anew after progress, and not after a beginning that led nowhere", async () => {
+  const lost = { code: "source_connection_lost", lastsMs: 20_000, reports: [realtime] } as const;
+  const attempts = (health: FailureHealth) => ("retry" in health ? health.retry.attempt : null);
+  expect((await play([lost], 4)).failures.map(attempts)).toEqual([1, 1, 1, 1]);
+  const flapping = { ...lost, lastsMs: 10 };
+  expect((await play([flapping], 4)).failures.map(attempts)).toEqual([1, 2, 3, 4]);
+});
+
+test("once it has begun, every later attempt knows it", async () => {
+  const { initialized } = await play([{ code: "source_connection_lost", lastsMs: 1 }], 3);
+  expect(initialized).toEqual([false, true, true]);
+});
