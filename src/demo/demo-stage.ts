@@ -64,10 +64,15 @@ export class DemoStage implements AsyncDisposable {
     return new DemoStage(building.move(), server, receiver, service, api, rows);
   }
 
-  /** Makes both connectors, as any client would. They start at once. */
-  async createConnectors(): Promise<void> {
-    const source = { postgres: { connection: this.#connection(sourceDatabase), replication_type: logical } };
-    const postgres = { connection: this.#connection(sinkDatabase) };
+  /**
+   * Makes both connectors, as any client would. They start at once. `ports`: where they find source and sink, in
+   * place of the server's own port.
+   */
+  async createConnectors(ports: { readonly source?: number; readonly sink?: number } = {}): Promise<void> {
+    const { port } = this.server;
+    const connection = { ...this.server.connection(sourceDatabase), port: ports.source ?? port };
+    const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
+    const postgres = { connection: { ...this.server.connection(sinkDatabase), port: ports.sink ?? port } };
     const webhook = { url: this.receiver.url, path_template: "{schema}/{table}" };
     await this.api.createConnector(postgresConnector, { source, sink: { postgres } });
     await this.api.createConnector(webhookConnector, { source, sink: { webhook } });
@@ -102,13 +107,7 @@ export class DemoStage implements AsyncDisposable {
   #slots(): Promise<Record<string, unknown>[]> {
     return this.server.query("select slot_name from pg_replication_slots");
   }
-
-  #connection(database: string) {
-    return this.server.connection(database);
-  }
 }
-
-const logical = { logical_replication: {} };
 
 async function fillShop(server: PostgresServer, scale: number): Promise<number> {
   await server.createDatabase(sourceDatabase);

@@ -1,11 +1,11 @@
 // Whatever moment the service dies at, nothing is lost, and the Postgres sink has nothing twice.
 
 import { afterEach, describe, test } from "bun:test";
-import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
+import { DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
 import { loadInBackground } from "../support/load-in-background.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { untilStreaming } from "../support/until-streaming.ts";
 
 let stage: DemoStage | null = null;
 
@@ -19,17 +19,6 @@ async function setUp(scale: number): Promise<DemoStage> {
   const signal = AbortSignal.timeout(60_000);
   stage = await DemoStage.setUp({ scale, signal, announce: () => {}, command });
   return stage;
-}
-
-function untilStreaming(on: DemoStage): Promise<true> {
-  return waitFor(
-    "both connectors stream",
-    async () => {
-      const all = await Promise.all(connectorIds.map((id) => on.api.connector(id)));
-      return all.every(({ status }) => status.state.realtime !== undefined);
-    },
-    { timeoutMs: 60_000 },
-  );
 }
 
 /** Some milliseconds between the two, at random: the moment is the point of the test. */
