@@ -1,0 +1,217 @@
+// Many lives of a delivery in one process: killed at random moments, with random answers, batches cut at random and time that
+// passes at random. What the receiver took, deduplicated by key alone, must be every change exactly once.
+
+import { expect, test } from "bun:test";
+import type { Checkpoint } from "../../../src/change/checkpoint.ts";
+import { lsn } from "../../../src/change/lsn.ts";
+import type { Relation } from "../../../src/change/relation.ts";
+import type { FromDelivery, LineBatch } from "../../../src/sink/webhook/line-messages.ts";
+import type { OutgoingRequest } from "../../../src/sink/webhook/outgoing-request.ts";
+import type { AttemptOutcome } from "../../../src/sink/webhook/sender.ts";
+import {
+  type DeliveryMessage,
+  type DeliveryTools,
+  WebhookDelivery,
+} from "../../../src/sink/webhook/webhook-delivery.ts";
+import {
+  batches,
+  type FixtureChange,
+  type FixtureTransaction,
+  relation,
+  transaction,
+} from "../../support/batch-fixture.ts";
+import { webhookConnector } from "../../support/webhook-rig.ts";
+
+const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1_699_999_999_999_999n };
+const decoder = new TextDecoder();
+
+/** A small generator of repeatable numbers in [0, 1) (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const tables: readonly Relation[] = [0, 1, 2].map((n) =>
+  relation(
+    `t${n}`,
+    [
+      ["id", 23, "integer"],
+      ["v", 25, "text"],
+    ],
+    { id: 16_400 + n },
+  ),
+);
+
+/** Transactions of random sizes over few keys, with updates, deletes and changes of the key. */
+function history(random: () => number, count: number): FixtureTransaction[] {
+  let n = 0;
+  const change = (): FixtureChange => {
+    const table = tables[Math.floor(random() * tables.length)]!;
+    const id = String(Math.floor(random() * 6));
+    const kind = random();
+    n++;
+    if (kind < 0.4) return { kind: "insert", relation: table, after: [id, `v${n}`] };
+    if (kind < 0.7) return { kind: "update", relation: table, after: [id, `v${n}`] };
+    if (kind < 0.85) return { kind: "delete", relation: table, before: [id, null], oldIsKey: true };
+    const to = String(10 + Math.floor(random() * 6));
+    return { kind: "update", relation: table, before: [id, null], oldIsKey: true, after: [to, `v${n}`] };
+  };
+  return Array.from({ length: count }, (_, i) => {
+    const size = random() < 0.1 ? 40 : 1 + Math.floor(random() * 4);
+    // Two transactions may have one commit time, and clocks may go back.
+    const time = 1_700_000_000_000_000n + BigInt(Math.floor(random() * 5000));
+    return transaction(
+      i + 1,
+      Array.from({ length: size }, () => change()),
+      time,
+    );
+  });
+}
+
+interface World {
+  record: string | null;
+  /** Body and rows by key, as first taken. */
+  readonly taken: Map<string, string>;
+  readonly rows: { readonly table: string; readonly row: Record<string, unknown> }[];
+  /** For each row, requests that hold it and are under way. */
+  readonly underWay: Map<string, number>;
+}
+
+/** One life: from the durable checkpoint until `kill` is due, or to the end. */
+async function live(
+  world: World,
+  transactions: readonly FixtureTransaction[],
+  options: { random: () => number; maxRows: number; toTheEnd: boolean },
+): Promise<void> {
+  const { random } = options;
+  const alive = { yes: true };
+  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+  const attempt = async (request: OutgoingRequest): Promise<AttemptOutcome> => {
+    if (!alive.yes) return await new Promise(() => undefined);
+    const touched = request.touches.map((hash) => `${request.table}/${hash}`);
+    for (const row of new Set(touched)) {
+      expect(world.underWay.get(row) ?? 0).toBe(0);
+      world.underWay.set(row, 1);
+    }
+    await pause(random() * 3);
+    for (const row of touched) world.underWay.delete(row);
+    const body = decoder.decode(request.body);
+    const answer = random();
+    // Lost before it arrived; or taken, and only the answer was lost.
+    if (answer < 0.1) return { kind: "retry", reason: "lost", retryAfterMs: 0 };
+    const known = world.taken.get(request.idempotencyKey);
+    if (known !== undefined) expect(body).toBe(known);
+    else {
+      world.taken.set(request.idempotencyKey, body);
+      const parsed = JSON.parse(body) as Record<string, unknown> | Record<string, unknown>[];
+      for (const row of Array.isArray(parsed) ? parsed : [parsed]) {
+        world.rows.push({ table: request.table, row });
+      }
+    }
+    return answer < 0.2 ? { kind: "retry", reason: "503", retryAfterMs: 0 } : { kind: "delivered" };
+  };
+  const tools: DeliveryTools = {
+    attempt,
+    store: {
+      load: () => Promise.resolve(world.record),
+      save: async (record) => {
+        await pause(random() * 2);
+        if (!alive.yes) return await new Promise(() => undefined);
+        world.record = record;
+        await pause(random() * 2);
+        if (!alive.yes) await new Promise(() => undefined);
+      },
+    },
+    log: () => undefined,
+    monotonic: () => performance.now(),
+    sleep: (ms) => pause(ms),
+    random,
+  };
+  const base = webhookConnector("http://127.0.0.1:1", {
+    batch: { max_batch_size: options.maxRows },
+    retry: { initial_backoff_ms: 1, max_backoff_ms: 4, max_retries: 0, max_retry_duration_ms: 0 },
+  });
+  const connector = {
+    ...base,
+    limits: {
+      ...base.limits,
+      cdc: { flush_interval_ms: 3, max_buffer_rows: options.maxRows === 0 ? 25 : 0 },
+    },
+  };
+  const answers = new Map<number, (state: Extract<FromDelivery, { type: "reply" }>) => void>();
+  const failures: FromDelivery[] = [];
+  const delivery = new WebhookDelivery(connector, tools, (message) => {
+    if (message.type === "reply") answers.get(message.id)?.(message);
+    if (message.type === "failed") failures.push(message);
+  });
+  const run = delivery.run();
+  let lastId = 0;
+  const ask = (message: { type: "open" } | { type: "flush" } | { type: "begin"; checkpoint: Checkpoint }) => {
+    const id = ++lastId;
+    return new Promise<Extract<FromDelivery, { type: "reply" }>>((resolve) => {
+      answers.set(id, resolve);
+      delivery.receive({ ...message, id } as DeliveryMessage);
+    });
+  };
+  const { state } = await ask({ type: "open" });
+  if (!state?.checkpoint) await ask({ type: "begin", checkpoint: start });
+  tables.forEach((each, handle) => {
+    delivery.receive({ type: "relation", handle, relation: each });
+  });
+  const parts = batches(transactions, {
+    from: state?.checkpoint ?? start,
+    perBatch: 1 + Math.floor(random() * 30),
+  });
+  const some = options.toTheEnd ? parts : parts.slice(0, Math.ceil(parts.length * random()));
+  for (const batch of some) {
+    const relations = batch.relations.map((each) => tables.indexOf(each));
+    delivery.receive({ type: "changes", batch: { ...batch, relations } as LineBatch, bytes: 0 });
+    if (random() < 0.5) await pause(random() * 5);
+  }
+  if (options.toTheEnd) await ask({ type: "flush" });
+  else await pause(random() * 15);
+  alive.yes = false;
+  world.underWay.clear();
+  expect(failures).toEqual([]);
+  void delivery.stop(AbortSignal.abort());
+  void run;
+}
+
+/** The rows that the history makes, in order, whatever requests they travel in. */
+function expectedRows(transactions: readonly FixtureTransaction[]): Record<string, unknown>[] {
+  let version = Number(start.lastVersion);
+  const rows: Record<string, unknown>[] = [];
+  for (const { changes, commitTimeUs } of transactions) {
+    const add = (row: { id: unknown; v: unknown }, deleted: boolean) => {
+      version = Math.max(version + 1, Number(commitTimeUs));
+      rows.push({ id: Number(row.id), v: row.v, _sm_version: version, _sm_deleted: deleted });
+    };
+    for (const change of changes) {
+      if ("before" in change && change.before) add({ id: change.before[0], v: null }, true);
+      if ("after" in change) add({ id: change.after[0], v: change.after[1] }, false);
+    }
+  }
+  return rows;
+}
+
+for (const maxRows of [0, 1, 7]) {
+  test(`every change exactly once under 40 kills, max_batch_size ${maxRows}`, async () => {
+    for (let seed = 1; seed <= 5; seed++) {
+      const random = seeded(seed * 1000 + maxRows);
+      const transactions = history(random, 90);
+      const world: World = { record: null, taken: new Map(), rows: [], underWay: new Map() };
+      for (let life = 0; life < 8; life++)
+        await live(world, transactions, { random, maxRows, toTheEnd: false });
+      await live(world, transactions, { random, maxRows, toTheEnd: true });
+      const byVersion = (a: Record<string, unknown>, b: Record<string, unknown>) =>
+        Number(a._sm_version) - Number(b._sm_version);
+      const got = world.rows.map(({ row }) => row).toSorted(byVersion);
+      expect(got).toEqual(expectedRows(transactions));
+    }
+  }, 60_000);
+}
