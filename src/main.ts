@@ -70,6 +70,8 @@ async function serve(flags: ServeFlags): Promise<void> {
   try {
     const settings = readSettings(flags, process.env);
     const readable = process.stdout.isTTY === true;
+    // A reader of the log that goes away must not take the service with it.
+    process.stdout.on("error", () => {});
     const log = createLog({
       level: settings.logLevel,
       readable,
