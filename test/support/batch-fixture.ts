@@ -103,11 +103,15 @@ function batchOf(rows: readonly Row[], next: FixtureTransaction | null): ChangeB
   const transactions = [...new Set(rows.map((row) => row.transaction))];
   const last = transactions[transactions.length - 1]!;
   const endsInTransaction = next === last;
-  const tuples: number[] = [];
+  const tuples: Uint8Array[] = [];
+  let length = 0;
   const write = (tuple: TextTuple | undefined): [number, number] => {
-    const start = tuples.length;
-    if (tuple) tuples.push(...tupleBytes(tuple));
-    return tuple ? [start, tuples.length] : [0, 0];
+    if (!tuple) return [0, 0];
+    const start = length;
+    const bytes = tupleBytes(tuple);
+    tuples.push(bytes);
+    length += bytes.length;
+    return [start, length];
   };
   const spans = rows.map(({ change }) => ({
     old: write("before" in change ? change.before : undefined),
@@ -117,7 +121,7 @@ function batchOf(rows: readonly Row[], next: FixtureTransaction | null): ChangeB
     form: "text",
     count: rows.length,
     relations,
-    arena: Uint8Array.from(tuples),
+    arena: new Uint8Array(Buffer.concat(tuples)),
     kind: Uint8Array.from(rows, ({ change }) => ChangeKind[change.kind]),
     flags: Uint8Array.from(rows, ({ change }) => flagsOf(change)),
     relation: Uint32Array.from(rows, ({ change }) => relations.indexOf(change.relation)),

@@ -15,7 +15,10 @@ export function arrayWriter(element: ValueWriter, delimiter: "," | ";"): ValueWr
   const separator = delimiter.charCodeAt(0);
   return (out, source, start, end) => {
     let i = start;
-    if (source[i] === 91) while (i < end && source[i - 1] !== 61) i++;
+    // The byte before the value is not the value's: look behind only once a byte has been passed.
+    if (source[i] === 91)
+      do i++;
+      while (i < end && source[i - 1] !== 61);
     while (i < end) {
       const byte = source[i]!;
       if (byte === open) {
