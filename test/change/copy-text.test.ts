@@ -1,0 +1,102 @@
+// COPY text to tuples: any rows, cut into chunks anywhere, come out as they were.
+
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
+import { CopyTextParser } from "../../src/change/copy-text.ts";
+import { lsn } from "../../src/change/lsn.ts";
+import { relation } from "../support/batch-fixture.ts";
+
+const point = { lsn: lsn(0x123n), timeUs: 5n };
+const table = (columns: number) =>
+  relation(
+    "t",
+    Array.from({ length: columns }, (_, n) => [`c${n}`, 25, "text"] as const),
+  );
+
+function rowsOf(batch: ChangeBatch): (string | null)[][] {
+  const view = new DataView(batch.arena.buffer, batch.arena.byteOffset);
+  return Array.from({ length: batch.count }, (_, i) => {
+    let at = batch.newStart[i]!;
+    const row: (string | null)[] = [];
+    const count = view.getInt16(at);
+    at += 2;
+    for (let c = 0; c < count; c++) {
+      const length = view.getInt32(at);
+      at += 4;
+      row.push(length < 0 ? null : Buffer.from(batch.arena.subarray(at, at + length)).toString("latin1"));
+      at += Math.max(length, 0);
+    }
+    expect(at).toBe(batch.newEnd[i]!);
+    return row;
+  });
+}
+
+function parse(columns: number, chunks: readonly Uint8Array[], batchBytes?: number): (string | null)[][] {
+  const parser = new CopyTextParser(table(columns), point, batchBytes);
+  const batches = chunks.flatMap((chunk) => parser.push(chunk));
+  const last = parser.finish();
+  if (last) batches.push(last);
+  for (const batch of batches) {
+    expect(batch.kind.subarray(0, batch.count).every((kind) => kind === ChangeKind.read)).toBe(true);
+  }
+  return batches.flatMap(rowsOf);
+}
+
+const latin = (text: string) => Buffer.from(text, "latin1");
+
+const escapes: Readonly<Record<string, string>> = {
+  "\b": "\\b",
+  "\f": "\\f",
+  "\n": "\\n",
+  "\r": "\\r",
+  "\t": "\\t",
+  "\v": "\\v",
+  "\\": "\\\\",
+};
+const escaped = (value: string | null) =>
+  value === null ? "\\N" : value.replace(/[\b\f\n\r\t\v\\]/g, (char) => escapes[char]!);
+
+test("any rows, cut into chunks and batches anywhere", () => {
+  const value = fc.option(
+    fc.string({
+      unit: fc.integer({ min: 1, max: 255 }).map((code) => String.fromCharCode(code)),
+      maxLength: 12,
+    }),
+  );
+  const rows = fc
+    .integer({ min: 1, max: 4 })
+    .chain((columns) => fc.array(fc.array(value, { minLength: columns, maxLength: columns })));
+  fc.assert(
+    fc.property(
+      rows,
+      fc.integer({ min: 1, max: 9 }),
+      fc.integer({ min: 1, max: 200 }),
+      (all, step, batchBytes) => {
+        const bytes = latin(all.map((row) => `${row.map(escaped).join("\t")}\n`).join(""));
+        const chunks: Uint8Array[] = [];
+        for (let at = 0; at < bytes.length; at += step) chunks.push(bytes.subarray(at, at + step));
+        expect(parse(all[0]?.length ?? 1, chunks, batchBytes)).toEqual(all);
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+test("octal and hexadecimal escapes, and a backslash before any other character", () => {
+  const text = "\\101\\x41\\x4a\\7x\\xg\\q\\0611\\x419\n";
+  for (let cut = 0; cut <= text.length; cut++) {
+    expect(parse(1, [latin(text.slice(0, cut)), latin(text.slice(cut))])).toEqual([["AAJ\x07xxgq11A9"]]);
+  }
+});
+
+test("a table without columns, an empty column, and a NULL that is a text", () => {
+  expect(parse(0, [latin("\n\n")])).toEqual([[], []]);
+  expect(parse(1, [latin("\n\\N\n\\\\N\n")])).toEqual([[""], [null], ["\\N"]]);
+});
+
+test("a row with too many or too few columns, or none at the end, is a violation", () => {
+  expect(() => parse(2, [latin("a\n")])).toThrow("COPY of public.t");
+  expect(() => parse(2, [latin("a\tb\tc\n")])).toThrow("COPY of public.t");
+  expect(() => parse(1, [latin("a")])).toThrow("within a row");
+});

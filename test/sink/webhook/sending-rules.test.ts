@@ -1,0 +1,186 @@
+// The pure rules of sending: delays, verdicts, pace, addresses, headers, signatures.
+
+import { expect, test } from "bun:test";
+import fc from "fast-check";
+import { Webhook } from "standardwebhooks";
+import { backoffDelay, decideRetry } from "../../../src/sink/webhook/backoff.ts";
+import { AddressResolver, refusal } from "../../../src/sink/webhook/egress.ts";
+import { Pacer } from "../../../src/sink/webhook/pacer.ts";
+import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
+import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
+import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
+import { webhookConnector } from "../../support/webhook-rig.ts";
+
+const policy = { maxRetries: 3, maxRetryDurationMs: 10_000, initialBackoffMs: 1000, maxBackoffMs: 180_000 };
+
+test("the delay is half fixed, half random, and bounded", () => {
+  expect(backoffDelay(policy, 0, 0)).toBe(500);
+  expect(backoffDelay(policy, 0, 0.999)).toBeCloseTo(999.5);
+  expect(backoffDelay(policy, 3, 0.5)).toBe(6000);
+  expect(backoffDelay(policy, 5000, 0)).toBe(90_000);
+});
+
+test("retries end at whichever limit comes first; 0 is unlimited", () => {
+  const failed = { attempts: 1, elapsedMs: 0, retryAfterMs: 0, random: 0 };
+  expect(decideRetry(policy, failed)).toEqual({ kind: "wait", delayMs: 500 });
+  expect(decideRetry(policy, { ...failed, attempts: 3 }).kind).toBe("wait");
+  expect(decideRetry(policy, { ...failed, attempts: 4 })).toEqual({
+    kind: "exhausted",
+    limit: "max_retries",
+  });
+  const late = { ...failed, elapsedMs: 9_800 };
+  expect(decideRetry(policy, late)).toEqual({ kind: "exhausted", limit: "max_retry_duration_ms" });
+  const unlimited = { ...policy, maxRetries: 0, maxRetryDurationMs: 0 };
+  expect(decideRetry(unlimited, { ...late, attempts: 1e6, elapsedMs: 1e12 }).kind).toBe("wait");
+  expect(decideRetry(policy, { ...failed, retryAfterMs: 7000 })).toEqual({ kind: "wait", delayMs: 7000 });
+});
+
+test("every status has one meaning", () => {
+  for (let status = 200; status < 600; status++) {
+    const verdict = responseVerdict(status);
+    const retried = [408, 425, 429].includes(status) || status >= 500;
+    expect(verdict).toBe(status < 300 ? "delivered" : retried ? "retry" : "rejected");
+  }
+});
+
+test("Retry-After in seconds, as a date, and as nonsense", () => {
+  const now = Date.UTC(2024, 0, 1);
+  expect(retryAfterMs("120", now)).toBe(120_000);
+  expect(retryAfterMs("Mon, 01 Jan 2024 00:00:30 GMT", now)).toBe(30_000);
+  expect(retryAfterMs("Sun, 31 Dec 2023 00:00:30 GMT", now)).toBe(0);
+  for (const odd of [null, "", "soon", "-5", "1.5", "99999999999"]) expect(retryAfterMs(odd, now)).toBe(0);
+});
+
+test("requests are spread evenly, never in bursts", () => {
+  const pacer = new Pacer({ maxRequestsPerSecond: 10, maxBytesPerSecond: 1000 });
+  expect(pacer.delayMs(0, 0)).toBe(0);
+  expect(pacer.delayMs(0, 0)).toBe(100);
+  // Nothing is saved up while idle.
+  expect(pacer.delayMs(500, 10_000)).toBe(0);
+  expect(pacer.delayMs(1, 10_000)).toBe(500);
+  expect(new Pacer({ maxRequestsPerSecond: 0, maxBytesPerSecond: 0 }).delayMs(1e9, 5)).toBe(0);
+});
+
+test.each([
+  ["169.254.169.254", false, false],
+  ["::ffff:169.254.169.254", false, false],
+  ["64:ff9b::a9fe:a9fe", false, false],
+  ["2002:a9fe:a9fe::1", false, false],
+  ["fe80::1%eth0", false, false],
+  ["fd00:ec2::254", false, false],
+  ["100.100.100.200", false, false],
+  ["224.0.0.1", false, false],
+  ["127.0.0.1", true, false],
+  ["::1", true, false],
+  ["10.1.2.3", true, false],
+  ["192.168.0.1", true, false],
+  ["100.64.0.1", true, false],
+  ["fd12::1", true, false],
+  ["0.0.0.0", true, false],
+  ["8.8.8.8", true, true],
+  ["2606:4700::1111", true, true],
+])("%s: by default %p, under the public policy %p", (address, byDefault, whenPublic) => {
+  expect(refusal(address, "default") === null).toBe(byDefault);
+  expect(refusal(address, "public") === null).toBe(whenPublic);
+});
+
+test("a name that resolves to refused addresses only is refused, anew after each lifetime", async () => {
+  let now = 0;
+  let answer = ["10.0.0.1", "169.254.169.254"];
+  let asked = 0;
+  const lookup = () => {
+    asked++;
+    return Promise.resolve(answer);
+  };
+  const resolver = new AddressResolver("default", lookup, () => now);
+  expect(await resolver.addresses("hook.example")).toEqual(["10.0.0.1"]);
+  expect(await resolver.addresses("hook.example")).toEqual(["10.0.0.1"]);
+  expect(asked).toBe(1);
+  now = 1001;
+  answer = ["169.254.169.254"];
+  expect(await resolver.addresses("hook.example").catch((e) => e)).toMatchObject({
+    code: "webhook_address_refused",
+  });
+  now = 2500;
+  answer = ["10.0.0.1", "10.0.0.2"];
+  await resolver.addresses("hook.example");
+  resolver.worked("hook.example", "10.0.0.2");
+  expect(await resolver.addresses("hook.example")).toEqual(["10.0.0.2", "10.0.0.1"]);
+});
+
+test("the path template is percent-encoded and appended", () => {
+  const url = (base: string, template: string) => targetUrl(base, template, "my schema", "a/b?ü");
+  expect(url("https://x.example", "w/{schema}/{table}")).toBe(
+    "https://x.example/w/my%20schema/a%2Fb%3F%C3%BC",
+  );
+  expect(url("https://x.example/base/", "/w")).toBe("https://x.example/base/w");
+  expect(url("https://x.example/base?k=1", "w?t={table}")).toBe(
+    "https://x.example/base/w?k=1&t=a%2Fb%3F%C3%BC",
+  );
+  expect(url("https://x.example/base", "")).toBe("https://x.example/base");
+});
+
+const source = { schema: "public", table: "täble" };
+const attempt = {
+  idempotencyKey: "the-key",
+  body: new TextEncoder().encode('[{"a":"ü"}]'),
+  nowMs: Date.now(),
+};
+
+test("auth, source and content headers win over static ones; each source header can be renamed or left out", () => {
+  const config = webhookConnector("http://x.example", {
+    compression: "Zstd",
+    auth: { basic: { username: "u", password: "pä:ss" } },
+    headers: {
+      source_schema: false,
+      source_table_header: "X-T",
+      idempotency_key_header: "X-Key",
+      static_: [
+        { name: "content-type", value: "text/plain" },
+        { name: "Content-Length", value: "1" },
+        { name: "authorization", value: "none" },
+        { name: "x-t", value: "static" },
+        { name: "x-key", value: "static" },
+        { name: "Host", value: "elsewhere" },
+        { name: "X-Env", value: "prod" },
+      ],
+    },
+  }).sink.webhook!;
+  const headers = attemptHeaders(config, requestHeaders(config, source), attempt);
+  const basic = `Basic ${Buffer.from("u:pä:ss").toString("base64")}`;
+  const lower = Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
+  );
+  expect(Object.keys(lower).length).toBe(Object.keys(headers).length);
+  expect(lower).toEqual({
+    accept: "*/*",
+    "user-agent": "millrace",
+    "content-type": "application/json",
+    "content-encoding": "zstd",
+    authorization: basic,
+    "x-t": "t%C3%A4ble",
+    "x-key": "the-key",
+    "x-env": "prod",
+  });
+});
+
+test("a header of one's own for auth", () => {
+  const config = webhookConnector("http://x.example", {
+    auth: { header: { name: "X-Api-Key", value: "k" } },
+  });
+  expect(requestHeaders(config.sink.webhook!, source)["x-api-key"]).toBe("k");
+});
+
+test("signatures are those of Standard Webhooks", () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 24, maxLength: 64 }), fc.string(), (key, text) => {
+      const secret = `whsec_${Buffer.from(key).toString("base64")}`;
+      const config = webhookConnector("http://x.example", { signing: { secret } }).sink.webhook!;
+      const body = new TextEncoder().encode(JSON.stringify([text]));
+      const headers = attemptHeaders(config, requestHeaders(config, source), { ...attempt, body });
+      const verified = new Webhook(secret).verify(Buffer.from(body).toString(), headers);
+      expect(verified).toEqual([text]);
+    }),
+    { numRuns: 50 },
+  );
+});
