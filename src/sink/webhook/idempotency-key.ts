@@ -23,8 +23,8 @@ export interface RowMoment {
   readonly part: RowPart;
 }
 
-/** Where a digest is written before it becomes a key. */
-const digest = new Uint8Array(32);
+/** Where a digest is written before it becomes a key. A `CryptoHasher` asks for 64 bytes, whatever its algorithm. */
+const digest = new Uint8Array(64);
 
 export class IdempotencyKey {
   /** Made when the material is more than one piece. */
