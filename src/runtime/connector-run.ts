@@ -248,6 +248,7 @@ function toWire(error: unknown): WireError {
   return { code, message };
 }
 
-function fromWire({ code, message }: WireError): MillraceError {
-  return new MillraceError(code, message);
+function fromWire({ code, message, stack }: WireError): MillraceError {
+  if (stack === undefined) return new MillraceError(code, message);
+  return new MillraceError(code, message, { cause: Object.assign(new Error(message), { stack }) });
 }

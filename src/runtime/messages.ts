@@ -86,6 +86,8 @@ export interface LogLine {
 export interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
+  /** Of an error that is none of ours, for the log: without it a fault in a worker could not be found. */
+  readonly stack?: string;
 }
 
 /** Counters since the run began, and gauges of now. Sent about twice a second while something moves. */

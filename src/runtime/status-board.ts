@@ -11,6 +11,8 @@ interface Entry {
   status: Status;
   metrics: RunMetrics | null;
   lastError: NonNullable<ConnectorStatus["last_error"]> | null;
+  /** The failure that is being retried, while it is: seen through several phases, it is one piece of news. */
+  retry: string | null;
   /** By component: what its last record says, so that only news is kept. */
   readonly recorded: Map<HistoryComponent, string>;
 }
@@ -57,7 +59,10 @@ export class StatusBoard {
     const text = JSON.stringify(status);
     if (isCurrent) {
       entry.status = status;
-      if (entry.recorded.get(component) === text) return;
+      const retry = status.status.retry ? JSON.stringify(status.status.retry) : null;
+      const isKnown = entry.recorded.get(component) === text || (retry !== null && retry === entry.retry);
+      entry.retry = retry;
+      if (isKnown) return;
       entry.recorded.set(component, text);
     }
     this.#logStatus(connectorId, component, status);
@@ -143,7 +148,14 @@ export class StatusBoard {
   #entry(connectorId: string, runId: string): Entry {
     const existing = this.#entries.get(connectorId);
     if (existing) return existing;
-    const entry: Entry = { runId, status: starting, metrics: null, lastError: null, recorded: new Map() };
+    const entry: Entry = {
+      runId,
+      status: starting,
+      metrics: null,
+      lastError: null,
+      retry: null,
+      recorded: new Map(),
+    };
     this.#entries.set(connectorId, entry);
     return entry;
   }

@@ -119,6 +119,8 @@ export class SupervisedConnector {
       events: this.#events(stored.runId),
       attached: (run, error) => (run ? this.desk.attach(run) : this.desk.detach(error)),
       failing: (error, health) => {
+        // What is none of our own errors is a fault to be found; the others say themselves what they are.
+        if (error.code === "internal") this.#log.error({ error }, "a fault in the run");
         board.failed(this.id, stored.runId, error);
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },

@@ -39,8 +39,9 @@ export function offeredTask(
 }
 
 export function wireError(error: unknown): WireError {
-  const { code, message } = toMillraceError(error);
-  return { code, message };
+  const { code, message, cause } = toMillraceError(error);
+  const stack = cause instanceof Error ? cause.stack : undefined;
+  return { code, message, ...(stack === undefined ? {} : { stack }) };
 }
 
 function stateOf(phase: Phase, slot: string): Status["state"] {
