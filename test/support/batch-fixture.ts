@@ -40,7 +40,13 @@ export interface FixtureTransaction {
 export function relation(
   name: string,
   columns: readonly (readonly [name: string, typeOid: number, typeName: string])[],
-  options: { key?: readonly number[]; schema?: string; replicaIdentity?: ReplicaIdentity; id?: number } = {},
+  options: {
+    key?: readonly number[];
+    schema?: string;
+    replicaIdentity?: ReplicaIdentity;
+    id?: number;
+    typmod?: number;
+  } = {},
 ): Relation {
   return {
     id: options.id ?? 16_400,
@@ -50,7 +56,7 @@ export function relation(
     columns: columns.map(([column, typeOid, typeName]) => ({
       name: column,
       typeOid,
-      typmod: -1,
+      typmod: options.typmod ?? -1,
       typeName,
       binarySafe: true,
     })),

@@ -1,0 +1,67 @@
+// TLS: the connection goes to a checked address, and the certificate is checked for the name.
+
+import { afterEach, expect, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
+import { WebhookReceiver } from "../../support/webhook-receiver.ts";
+
+const owned: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const each of owned.splice(0).reverse()) await each[Symbol.asyncDispose]();
+});
+
+/** Posts `count` times in a process that trusts the test root, or not; resolves with the results. */
+async function postFrom(url: string, options: { trusted: boolean; count: number; resolved: string }) {
+  const directory = await mkdtemp(join(tmpdir(), "millrace-tls-"));
+  owned.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true }) });
+  const root = join(directory, "root.pem");
+  await writeFile(root, testRootCertificate);
+  const module = (name: string) => JSON.stringify(join(import.meta.dir, "../../../src/sink/webhook", name));
+  const code = `
+    const { post, PostTarget, StopList } = await import(${module("post.ts")});
+    const { AddressResolver } = await import(${module("egress.ts")});
+    const resolver = new AddressResolver("default", async () => [${JSON.stringify(options.resolved)}]);
+    const target = new PostTarget(${JSON.stringify(url)});
+    const stops = new StopList(new AbortController().signal);
+    const results = [];
+    for (let i = 0; i < ${options.count}; i++) {
+      results.push(await post({ target, headers: {}, body: new Uint8Array(2), timeoutMs: 5000, resolver, stops }));
+    }
+    console.log(JSON.stringify(results));`;
+  const child = Bun.spawn([process.execPath, "-e", code], {
+    env: { ...process.env, ...(options.trusted ? { NODE_EXTRA_CA_CERTS: root } : {}) },
+    stdout: "pipe",
+    stderr: "inherit",
+  });
+  const text = await new Response(child.stdout).text();
+  await child.exited;
+  return JSON.parse(text) as { kind: string; status?: number; code?: string }[];
+}
+
+async function tlsReceiver(): Promise<WebhookReceiver> {
+  const to = await WebhookReceiver.start({ tls: { cert: testServerCertificate, key: testServerKey } });
+  owned.push(to);
+  return to;
+}
+
+test("the certificate is that of the name, and the connection is used again", async () => {
+  const to = await tlsReceiver();
+  const url = `https://localhost:${to.port}/x`;
+  const results = await postFrom(url, { trusted: true, count: 5, resolved: "127.0.0.1" });
+  expect(results.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
+  expect(to.requests[0]!.headers.host).toBe(`localhost:${to.port}`);
+  expect(to.connections).toBe(1);
+});
+
+test("a certificate of another name, or of an unknown root, is refused and nothing is sent", async () => {
+  const to = await tlsReceiver();
+  const wrong = `https://hook.example:${to.port}/x`;
+  const [other] = await postFrom(wrong, { trusted: true, count: 1, resolved: "127.0.0.1" });
+  expect(other).toMatchObject({ kind: "failed", code: "ERR_TLS_CERT_ALTNAME_INVALID" });
+  const url = `https://localhost:${to.port}/x`;
+  const [unknown] = await postFrom(url, { trusted: false, count: 1, resolved: "127.0.0.1" });
+  expect(unknown!.kind).toBe("failed");
+  expect(to.requests.length).toBe(0);
+});
