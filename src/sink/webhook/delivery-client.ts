@@ -12,6 +12,14 @@ export type Question = ToDelivery extends infer M
     : never
   : never;
 
+/**
+ * Delivering may fail while no call is waiting and none will come, since the stream is idle. A caller that has `failed`
+ * hears of it at once; the others with their next call.
+ */
+export interface DeliveryEvents extends SinkEvents {
+  failed?(error: MillraceError): void;
+}
+
 interface Waiter {
   readonly resolve: (state: DeliveryState | null) => void;
   readonly reject: (error: unknown) => void;
@@ -36,7 +44,7 @@ export class DeliveryClient {
   constructor(
     private readonly line: MessagePort,
     private readonly signal: AbortSignal,
-    private readonly events: SinkEvents,
+    private readonly events: DeliveryEvents,
   ) {
     this.#receive = (event) => {
       const { session, message } = (event as MessageEvent).data as LineEnvelope<FromDelivery>;
@@ -110,11 +118,16 @@ export class DeliveryClient {
         this.events.retrying(message.attempt, message.reason);
         return;
       case "failed":
-        this.#end(new MillraceError(message.code, message.message));
+        this.#fail(new MillraceError(message.code, message.message));
         return;
       default:
         message satisfies never;
     }
+  }
+
+  #fail(error: MillraceError): void {
+    this.#end(error);
+    this.events.failed?.(error);
   }
 
   #throwIfEnded(): void {
