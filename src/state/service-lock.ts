@@ -7,11 +7,16 @@ import { MillraceError } from "../errors/millrace-error.ts";
 /** "mill" and "race" as two int4: the lock's name within the database. */
 const lockName = [0x6d696c6c, 0x72616365] as const;
 
-const watchIntervalMs = 2_000;
-/** How long a session of ours that the server has not yet given up may stand in the way of the next one. */
-const reacquireMs = 60_000;
-/** How long a start waits for a service that is just going down. */
-const acquireMs = 5_000;
+export interface LockBounds {
+  /** How long a start waits for a service that is just going down. */
+  readonly acquireMs: number;
+  /** How often it is looked whether the session still stands. */
+  readonly watchMs: number;
+  /** How long a dead session of ours, that the server has not given up yet, may stand in the way of the next one. */
+  readonly reacquireMs: number;
+}
+
+const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, reacquireMs: 60_000 };
 const retryMs = 100;
 
 export interface ServiceLock extends AsyncDisposable {
@@ -20,7 +25,7 @@ export interface ServiceLock extends AsyncDisposable {
 }
 
 /** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
-export async function holdServiceLock(url: string): Promise<ServiceLock> {
+export async function holdServiceLock(url: string, bounds = defaultBounds): Promise<ServiceLock> {
   const client = postgres(url, {
     max: 1,
     idle_timeout: 0,
@@ -30,8 +35,8 @@ export async function holdServiceLock(url: string): Promise<ServiceLock> {
     connection: { application_name: "millrace service lock" },
   });
   try {
-    if (!(await acquireWithin(client, acquireMs))) throw await inUse(client);
-    return watch(client, await sessionPid(client));
+    if (!(await acquireWithin(client, bounds.acquireMs))) throw await inUse(client);
+    return watch(client, await sessionPid(client), bounds);
   } catch (error) {
     await client.end({ timeout: 1 });
     throw error;
@@ -67,14 +72,14 @@ async function inUse(client: postgres.Sql): Promise<MillraceError> {
 }
 
 /** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
-function watch(client: postgres.Sql, pid: number): ServiceLock {
+function watch(client: postgres.Sql, pid: number, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
   let holder = pid;
   let check: Promise<void> = Promise.resolve();
   const verify = async () => {
     const current = await sessionPid(client);
     if (current === holder) return;
-    if (await acquireWithin(client, reacquireMs)) holder = await sessionPid(client);
+    if (await acquireWithin(client, bounds.reacquireMs)) holder = await sessionPid(client);
     else lost.abort(await inUse(client));
   };
   let busy = false;
@@ -87,7 +92,7 @@ function watch(client: postgres.Sql, pid: number): ServiceLock {
       .finally(() => {
         busy = false;
       });
-  }, watchIntervalMs);
+  }, bounds.watchMs);
   return {
     lost: lost.signal,
     [Symbol.asyncDispose]: async () => {

@@ -1,0 +1,61 @@
+// The lock on a state database: one holder, kept over a cut connection, lost to whoever was faster.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { holdServiceLock } from "../../src/state/service-lock.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const bounds = { acquireMs: 300, watchMs: 50, reacquireMs: 300 };
+let server: PostgresServer;
+let url: string;
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+  url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+}, 60_000);
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+const holderPids = () =>
+  server.query<{ pid: number }>("select pid from pg_locks where locktype = 'advisory' and granted");
+
+/** Cuts the holder's connection. With `first`, another session takes the lock in the same moment. */
+async function cut(first: boolean): Promise<AsyncDisposable> {
+  const client = await server.connect();
+  await client.query(
+    "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and granted",
+  );
+  if (first) await client.query("select pg_advisory_lock(x'6d696c6c'::int, x'72616365'::int)");
+  return client;
+}
+
+test("a second holder is refused with the first one's session, and may come when it has gone", async () => {
+  {
+    await using _first = await holdServiceLock(url, bounds);
+    const [holder] = await holderPids();
+    const error = await holdServiceLock(url, bounds).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: "invalid_setting" });
+    expect(String(error)).toContain(`pid ${holder?.pid}`);
+  }
+  await using _second = await holdServiceLock(url, bounds);
+}, 30_000);
+
+test("a holder whose connection was cut takes the lock again", async () => {
+  await using lock = await holdServiceLock(url, bounds);
+  const [before] = await holderPids();
+  await using _client = await cut(false);
+  await waitFor("another session holds it", async () => {
+    const [now] = await holderPids();
+    return now !== undefined && now.pid !== before?.pid;
+  });
+  expect(lock.lost.aborted).toBe(false);
+}, 30_000);
+
+test("a holder that comes too late knows that it has lost it", async () => {
+  await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1_000 });
+  await using _client = await cut(true);
+  await waitFor("lost", () => lock.lost.aborted);
+  expect(lock.lost.reason).toMatchObject({ code: "invalid_setting" });
+}, 30_000);
