@@ -1,9 +1,9 @@
 // One attempt of a run: begins or takes up where the sink stands, copies what is missing, then carries changes until it is
 // told to stop. It knows neither the kind of the source nor that of the sink.
 
-import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
+import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
-import { qualifiedName, type TableShape } from "../change/relation.ts";
+import type { TableShape } from "../change/relation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source } from "../source/source.ts";
@@ -11,6 +11,7 @@ import { copyTables } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
+import { StreamEvents } from "./stream-events.ts";
 
 export interface PipelineRequest {
   /** The connector has begun once: a checkpoint that is missing then is a loss. */
@@ -53,18 +54,16 @@ class PipelineRun {
     await using source = request.makeSource((reason) => this.#warn(reason));
     await using sink = request.makeSink(this.#sinkEvents(meter));
     step("connect to the sink");
-    const { checkpoint: known, copied } = await sink.open();
+    const known = await sink.open();
     step("read the source's tables");
     const tables = await source.tables();
     const begun = await this.#begin(source, sink, known);
     await reporter.initialized();
-    const form = await sink.prepare(tables, request.forms);
-    await using point = begun.point;
-    if (!request.skipSnapshots) {
-      const missing = tables.filter((table) => begun.isNew || !copied.has(qualifiedName(table.relation)));
+    const { form, missing } = await sink.prepare(tables, request.forms);
+    {
+      await using point = begun.point;
       await this.#copy(source, sink, meter, missing, point);
     }
-    await point?.[Symbol.asyncDispose]();
     if (request.stop.aborted) return;
     await this.#carry(source, sink, meter, begun.checkpoint, form);
   }
@@ -80,14 +79,14 @@ class PipelineRun {
         );
       }
       await source.checkSlot(known);
-      return { checkpoint: known, point: null, isNew: false };
+      return { checkpoint: known, point: null };
     }
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
     if (known !== null) await sink.forget();
     const point = await source.createSlot();
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs };
     await sink.begin(checkpoint);
-    return { checkpoint, point, isNew: true };
+    return { checkpoint, point };
   }
 
   async #copy(
@@ -97,8 +96,8 @@ class PipelineRun {
     tables: readonly TableShape[],
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
-    if (tables.length === 0) return;
-    const { reporter, parallelCopies } = this.request;
+    const { reporter, parallelCopies, skipSnapshots } = this.request;
+    if (tables.length === 0 || skipSnapshots) return;
     await using own = ofSlot === null ? await source.snapshotPoint() : null;
     const point = ofSlot ?? own;
     if (point === null) return;
@@ -117,29 +116,40 @@ class PipelineRun {
     await using stream = await source.stream(checkpoint, form);
     this.#stream = stream;
     this.#health({ kind: "start" });
-    const stopped = aborted(stop);
-    let next: Promise<ChangeBatch> | null = null;
-    let isWhole = true;
-    while (!stop.aborted) {
-      if (next === null) {
-        next = stream.next();
-        next.catch(() => {});
+    using events = new StreamEvents(stream, source, tasks, stop);
+    for (let isWhole = true; !stop.aborted; ) {
+      const event = await events.next(isWhole);
+      switch (event.type) {
+        case "batch":
+          meter.writing(event.batch);
+          await sink.write(event.batch);
+          isWhole = !event.batch.endsInTransaction;
+          break;
+        case "task":
+          await runSnapshotTask(source, sink, event.task, abort);
+          break;
+        case "tables":
+          await this.#adoptTables(source, sink, meter, form);
+          this.#health({ kind: "heartbeat" });
+          break;
+        case "stop":
+          break;
+        default:
+          event satisfies never;
       }
-      const batch: ChangeBatch | null = await Promise.race([
-        next,
-        stopped,
-        ...(isWhole ? [tasks.arrival().then(() => null)] : []),
-      ]);
-      if (stop.aborted) break;
-      const task = isWhole ? tasks.take() : null;
-      if (task) await runSnapshotTask(source, sink, task, abort);
-      if (!batch) continue;
-      next = null;
-      meter.writing(batch);
-      await sink.write(batch);
-      isWhole = !batch.endsInTransaction;
     }
     this.#stream = null;
+  }
+
+  /** Takes in tables that have come since the run began, or have changed, between two batches of the stream. */
+  async #adoptTables(source: Source, sink: Sink, meter: ProgressMeter, form: TupleForm): Promise<void> {
+    const { form: wanted, missing } = await sink.prepare(await source.tables(), this.request.forms);
+    if (wanted !== form && form === "binary") {
+      throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
+    }
+    if (missing.length === 0) return;
+    await sink.flush();
+    await this.#copy(source, sink, meter, missing, null);
   }
 
   #sinkEvents(meter: ProgressMeter): SinkEvents {
@@ -163,10 +173,4 @@ interface Beginning {
   readonly checkpoint: Checkpoint;
   /** The point of a slot that was made just now. */
   readonly point: SnapshotPoint | null;
-  readonly isNew: boolean;
-}
-
-function aborted(signal: AbortSignal): Promise<null> {
-  if (signal.aborted) return Promise.resolve(null);
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(null), { once: true }));
 }

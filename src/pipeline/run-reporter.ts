@@ -52,6 +52,6 @@ export interface OfferedTask {
 export interface TaskInbox {
   /** The next task; null when there is none. */
   take(): OfferedTask | null;
-  /** Resolves when `take` may give one. */
-  arrival(): Promise<void>;
+  /** Calls `listener` whenever `take` may give one; null: nobody listens any more. */
+  onArrival(listener: (() => void) | null): void;
 }

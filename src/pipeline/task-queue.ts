@@ -5,7 +5,7 @@ import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
 export class TaskQueue implements TaskInbox {
   readonly #tasks: OfferedTask[] = [];
   readonly #offered = new Set<string>();
-  #arrival = Promise.withResolvers<void>();
+  #listener: (() => void) | null = null;
 
   /** The same task offered again while it waits or runs is the same task. */
   offer(taskId: string, task: OfferedTask): void {
@@ -28,16 +28,14 @@ export class TaskQueue implements TaskInbox {
         task.failed(error);
       },
     });
-    this.#arrival.resolve();
+    this.#listener?.();
   }
 
   take(): OfferedTask | null {
-    const task = this.#tasks.shift() ?? null;
-    if (this.#tasks.length === 0) this.#arrival = Promise.withResolvers<void>();
-    return task;
+    return this.#tasks.shift() ?? null;
   }
 
-  arrival(): Promise<void> {
-    return this.#arrival.promise;
+  onArrival(listener: (() => void) | null): void {
+    this.#listener = listener;
   }
 }

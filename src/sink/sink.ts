@@ -15,8 +15,8 @@ import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
 
 export interface Sink extends AsyncDisposable {
-  /** Connects and tells where the sink stands. */
-  open(): Promise<SinkState>;
+  /** Connects and tells where the sink stands; null when nothing was ever begun, or it was forgotten. */
+  open(): Promise<Checkpoint | null>;
 
   /** Makes durable where the stream begins. Called once in a connector's life, before any row. */
   begin(checkpoint: Checkpoint): Promise<void>;
@@ -27,8 +27,11 @@ export interface Sink extends AsyncDisposable {
    */
   forget(): Promise<void>;
 
-  /** Looks at the tables and tells which of the forms the sink wants the stream in. */
-  prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<TupleForm>;
+  /**
+   * Looks at the tables that the stream will bring: all that are selected. A copy of a table that is no longer among them,
+   * or that is another table of the same name by now, counts as none from here on: changes of it were missed.
+   */
+  prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables>;
 
   /** In which form it wants a copy of this table. */
   copyForm(table: TableShape): TupleForm;
@@ -42,11 +45,11 @@ export interface Sink extends AsyncDisposable {
   flush(): Promise<void>;
 }
 
-export interface SinkState {
-  /** Null: nothing was ever begun. */
-  readonly checkpoint: Checkpoint | null;
-  /** Tables whose initial copy is durable, by `qualifiedName`. */
-  readonly copied: ReadonlySet<string>;
+export interface PreparedTables {
+  /** Which of the forms the sink wants the stream in. */
+  readonly form: TupleForm;
+  /** Tables whose initial copy it does not hold. */
+  readonly missing: readonly TableShape[];
 }
 
 export interface CopyRequest {

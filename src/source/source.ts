@@ -22,6 +22,12 @@ export interface Source extends AsyncDisposable {
   tables(): Promise<readonly TableShape[]>;
 
   /**
+   * Resolves when the selected tables may no longer be what `tables` told last: one was created, dropped, renamed, given
+   * another key. Looks now and then, and only while the server has logged something. Rejects when the signal fires.
+   */
+  tablesChanged(): Promise<void>;
+
+  /**
    * Makes the slot and returns the point where it begins; call `tables` first. A slot of the same name is dropped:
    * only for when nothing was ever delivered from it, or everything is to be copied again.
    */

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Catalog } from "../../src/connector/catalog.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -13,7 +14,16 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
-const rig = (options = {}) => PipelineRig.create(server, `p${++count}`, options);
+const rig = (options: RigOptions = {}) => PipelineRig.create(server, `p${++count}`, options);
+
+function withoutTable(name: string): Catalog {
+  const table = { name, action: "Exclude" as const, columns: [], history_enabled: false };
+  return {
+    name: "x",
+    default_action: "Include",
+    schemas: [{ name: "public", action: "Include", tables: [table] }],
+  };
+}
 
 const wideTable = `create table wide (
   id int8 primary key, a int, b text, c timestamptz default now(), d numeric default 1.50, e uuid default gen_random_uuid(),
@@ -251,6 +261,78 @@ test("a snapshot task mends a table while changes go on", async () => {
   await pair.expectEqual();
   expect(await pair.snapshot("missing", false)).toMatchObject({ code: "table_unavailable" });
   await pair.source("insert into t values (-9, 9)");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a table that comes while the stream goes on is taken in", async () => {
+  await using pair = await rig();
+  await pair.source("create table t (id int primary key)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(`create table late (id int primary key, v text); insert into late values (1, 'before');
+    create table bag (x int); alter table bag replica identity full; insert into bag values (1), (1)`);
+  for (let i = 2; i < 40; i++) {
+    await pair.source(
+      `insert into late values (${i}, 'x'); insert into bag values (${i}); delete from late where id = ${i - 3}; insert into t values (${i})`,
+    );
+  }
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a table that was dropped and made again is copied again", async () => {
+  await using pair = await rig();
+  await pair.source("create table t (id int primary key, v int); insert into t values (1, 1), (2, 2)");
+  pair.start();
+  await pair.expectEqual();
+  await pair.source("drop table t; create table t (id int primary key, v int); insert into t values (2, 20)");
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source("drop table t; create table t (id int primary key, v int); insert into t values (3, 30)");
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a table that was left out for a while is copied again", async () => {
+  const options: RigOptions = {};
+  await using pair = await rig(options);
+  await pair.source(
+    "create table t (id int primary key); create table other (id int primary key); insert into t values (1), (2)",
+  );
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+  options.source = { catalog: withoutTable("t") };
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("delete from t where id = 1; insert into t values (3); insert into other values (1)");
+  await waitFor("the other table", async () => (await pair.sink("select from other")).length === 1);
+  await pair.stop();
+  expect(await pair.sink<object>("select id from t order by 1")).toEqual([{ id: 1 }, { id: 2 }]);
+  options.source = {};
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a table that gets a key has its updates and deletes carried from then on", async () => {
+  await using pair = await rig();
+  await pair.source("create table t (id int not null, v int); insert into t values (1, 1), (2, 2)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("alter table t add primary key (id)");
+  const isPublished = async () =>
+    (
+      await pair.source(
+        `select from pg_publication_tables where pubname = '${pair.slot}' and tablename = 't'`,
+      )
+    ).length === 1;
+  await waitFor("the publication", isPublished);
+  await pair.source(
+    "update t set v = 10 where id = 1; delete from t where id = 2; insert into t values (3, 3)",
+  );
   await pair.expectEqual();
   await pair.stop();
 });

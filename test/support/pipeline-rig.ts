@@ -22,7 +22,7 @@ const noStore: CheckpointStore = {
 };
 
 export interface RigOptions {
-  readonly source?: Partial<PostgresSourceConfig>;
+  source?: Partial<PostgresSourceConfig>;
   readonly sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
 }
@@ -83,7 +83,7 @@ export class PipelineRig implements AsyncDisposable {
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
-        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, events: { warning } }),
+        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, events: { warning } }, 100),
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
           connectorId: this.name,

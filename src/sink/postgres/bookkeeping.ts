@@ -21,6 +21,7 @@ create table if not exists millrace.table_copy (
   connector_id text not null,
   table_schema text not null,
   table_name text not null,
+  table_oid oid not null,
   point_lsn pg_lsn not null,
   copied_at timestamptz not null default now(),
   primary key (connector_id, table_schema, table_name)
@@ -28,11 +29,15 @@ create table if not exists millrace.table_copy (
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
-  /**
-   * By `schema.table` at the source: changes committed before the point are in the copy. Zero: the copy is of an
-   * earlier life of the connector, and the next one takes its place.
-   */
-  readonly copies: ReadonlyMap<string, Lsn>;
+  /** By `schema.table` at the source. */
+  readonly copies: ReadonlyMap<string, TableCopyRecord>;
+}
+
+export interface TableCopyRecord {
+  /** OID of the table at the source: another table may take the same name. */
+  readonly tableId: number;
+  /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
+  readonly point: Lsn;
 }
 
 /** Makes the tables unless they are there. */
@@ -89,8 +94,8 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     "select resume_lsn::text, last_version::text from millrace.checkpoint where connector_id = $1",
     [connectorId],
   );
-  const copies = await client.query<{ table_schema: string; table_name: string; point_lsn: string }>(
-    "select table_schema, table_name, point_lsn::text from millrace.table_copy where connector_id = $1",
+  const copies = await client.query<{ name: string; table_oid: number; point_lsn: string }>(
+    "select table_schema || '.' || table_name as name, table_oid, point_lsn::text from millrace.table_copy where connector_id = $1",
     [connectorId],
   );
   const row = checkpoints.rows[0];
@@ -99,7 +104,7 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
       ? { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) }
       : null,
     copies: new Map(
-      copies.rows.map((copy) => [`${copy.table_schema}.${copy.table_name}`, parseLsn(copy.point_lsn)]),
+      copies.rows.map((row) => [row.name, { tableId: row.table_oid, point: parseLsn(row.point_lsn) }]),
     ),
   };
 }
@@ -137,13 +142,27 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
 export async function recordCopy(
   client: Client,
   connectorId: string,
-  table: { schema: string; name: string },
+  table: { id: number; schema: string; name: string },
   point: Lsn,
 ): Promise<void> {
   await client.query(
-    "insert into millrace.table_copy (connector_id, table_schema, table_name, point_lsn) values ($1, $2, $3, $4) " +
-      "on conflict (connector_id, table_schema, table_name) do update set point_lsn = excluded.point_lsn, copied_at = now()",
-    [connectorId, table.schema, table.name, formatLsn(point)],
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_oid, point_lsn) " +
+      "values ($1, $2, $3, $4, $5) on conflict (connector_id, table_schema, table_name) " +
+      "do update set table_oid = excluded.table_oid, point_lsn = excluded.point_lsn, copied_at = now()",
+    [connectorId, table.schema, table.name, table.id, formatLsn(point)],
+  );
+}
+
+/** Changes of these tables, named `schema.table`, are missed from here on: their copies are to be made again. */
+export async function voidCopies(
+  client: Client,
+  connectorId: string,
+  tables: readonly string[],
+): Promise<void> {
+  await client.query(
+    "update millrace.table_copy set point_lsn = '0/0' " +
+      "where connector_id = $1 and table_schema || '.' || table_name = any($2)",
+    [connectorId, tables],
   );
 }
 

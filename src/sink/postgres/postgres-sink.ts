@@ -8,7 +8,7 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import { destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, Sink, SinkContext, SinkState } from "../sink.ts";
+import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import {
   ensureBookkeeping,
@@ -18,6 +18,8 @@ import {
   moveCheckpoint,
   readBookkeeping,
   shareConnectorLock,
+  type TableCopyRecord,
+  voidCopies,
 } from "./bookkeeping.ts";
 import { watchCopy } from "./copy-watch.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
@@ -30,7 +32,7 @@ const uniqueViolation = "23505";
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
-  readonly #copies = new Map<string, Lsn>();
+  readonly #copies = new Map<string, TableCopyRecord>();
   readonly #tables: TableRegistry;
   #form: TupleForm = "binary";
   #staging: MergeSession["staging"] = new Map();
@@ -43,12 +45,12 @@ export class PostgresSink implements Sink {
   ) {
     this.#tables = new TableRegistry(
       config,
-      (relation) => this.#copies.get(qualifiedName(relation)) ?? zeroLsn,
+      (relation) => this.#copies.get(qualifiedName(relation))?.point ?? zeroLsn,
     );
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  async open(): Promise<SinkState> {
+  async open(): Promise<Checkpoint | null> {
     const { signal, connectorId } = this.context;
     this.#client = await openApplySession(this.config, signal, (reason) =>
       this.context.events.warning(reason),
@@ -59,11 +61,8 @@ export class PostgresSink implements Sink {
       await shareConnectorLock(client, connectorId);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
-      for (const [table, point] of copies) this.#copies.set(table, point);
-      return {
-        checkpoint,
-        copied: new Set([...copies].filter(([, point]) => point > 0n).map(([table]) => table)),
-      };
+      for (const [table, copy] of copies) this.#copies.set(table, copy);
+      return checkpoint;
     });
   }
 
@@ -75,13 +74,22 @@ export class PostgresSink implements Sink {
   async forget(): Promise<void> {
     await this.#guard((client) => forgetConnector(client, this.context.connectorId));
     this.#checkpoint = null;
-    for (const table of this.#copies.keys()) this.#copies.set(table, zeroLsn);
+    this.#void([...this.#copies.keys()]);
   }
 
-  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<TupleForm> {
-    const best = await this.#guard((client) => this.#tables.chooseForm(client, tables));
-    this.#form = forms.includes(best) ? best : "text";
-    return this.#form;
+  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
+    return await this.#guard(async (client) => {
+      const ids = new Map(tables.map(({ relation }) => [qualifiedName(relation), relation.id]));
+      const missed = [...this.#copies].filter(([table, copy]) => ids.get(table) !== copy.tableId);
+      await this.#miss(
+        client,
+        missed.map(([table]) => table),
+      );
+      const best = await this.#tables.chooseForm(client, tables);
+      this.#form = forms.includes(best) ? best : "text";
+      const missing = tables.filter(({ relation }) => !this.#holdsCopy(relation));
+      return { form: this.#form, missing };
+    });
   }
 
   copyForm(table: TableShape): TupleForm {
@@ -97,7 +105,7 @@ export class PostgresSink implements Sink {
       await lockConnector(client, connectorId, true);
       const watch = watchCopy(this.#connected, client, request);
       try {
-        const mode = this.#hasEarlierCopy(request) ? "replace" : request.mode;
+        const mode = this.#hasVoidCopy(request) ? "replace" : request.mode;
         const rows = await copyIntoTarget(client, this.config, connectorId, {
           ...request,
           mode,
@@ -107,7 +115,8 @@ export class PostgresSink implements Sink {
       } finally {
         watch.stop();
       }
-      this.#copies.set(qualifiedName(request.table.relation), request.lsn);
+      const { relation } = request.table;
+      this.#copies.set(qualifiedName(relation), { tableId: relation.id, point: request.lsn });
       this.#tables.forgetShapes();
       await client.end();
     } catch (error) {
@@ -148,9 +157,26 @@ export class PostgresSink implements Sink {
     return this.#client;
   }
 
-  /** Rows of an earlier life of the connector, which the source may have deleted since. */
-  #hasEarlierCopy(request: CopyRequest): boolean {
-    return this.#copies.get(qualifiedName(request.table.relation)) === zeroLsn;
+  #holdsCopy(relation: Relation): boolean {
+    return (this.#copies.get(qualifiedName(relation))?.point ?? zeroLsn) > zeroLsn;
+  }
+
+  /** There are rows of a copy since which changes were missed: the source may have deleted some of them. */
+  #hasVoidCopy(request: CopyRequest): boolean {
+    return this.#copies.get(qualifiedName(request.table.relation))?.point === zeroLsn;
+  }
+
+  async #miss(client: Client, tables: readonly string[]): Promise<void> {
+    if (tables.length === 0) return;
+    await voidCopies(client, this.context.connectorId, tables);
+    this.#void(tables);
+  }
+
+  #void(tables: readonly string[]): void {
+    for (const table of tables) {
+      const copy = this.#copies.get(table);
+      if (copy) this.#copies.set(table, { ...copy, point: zeroLsn });
+    }
   }
 
   /** A unique violation is met once more with care: values may have swapped, or rows be there that should not. */

@@ -18,6 +18,8 @@ export type ToDelivery =
   | { readonly type: "open"; readonly id: number }
   | { readonly type: "begin"; readonly id: number; readonly checkpoint: Checkpoint }
   | { readonly type: "forget"; readonly id: number }
+  /** All tables that the stream will bring: `schema.table` and the table's OID at the source. */
+  | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableIdentity[] }
   | { readonly type: "relation"; readonly handle: number; readonly relation: Relation }
   /** `bytes`: what `credit` gives back when the batch has been cut into requests. */
   | { readonly type: "changes"; readonly batch: LineBatch; readonly bytes: number }
@@ -51,10 +53,16 @@ export type FromDelivery =
   /** Nothing is delivered in this session any more. */
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 
-/** Where the sink stands; answers `open`. */
+export interface TableIdentity {
+  readonly name: string;
+  readonly id: number;
+}
+
+/** Where the sink stands; answers `open` and `prepare`. */
 export interface DeliveryState {
   readonly checkpoint: Checkpoint | null;
-  readonly copied: readonly string[];
+  /** Tables among the prepared ones whose first copy is not delivered. */
+  readonly missing: readonly string[];
 }
 
 /** Every message is wrapped in the session that it belongs to. */

@@ -1,7 +1,8 @@
 // Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in the next one.
 
 import type { CheckpointStore } from "../sink.ts";
-import { formatRecord, type SinkRecord } from "./sink-record.ts";
+import type { DeliveryState, TableIdentity } from "./line-messages.ts";
+import { formatRecord, holdsCopy, type SinkRecord, withoutMissed } from "./sink-record.ts";
 
 /** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
 const spacingMs = 10;
@@ -27,6 +28,17 @@ export class RecordKeeper {
   /** Changes the record in memory; the next save has it. */
   change(part: Partial<SinkRecord>): void {
     this.#record = { ...this.#record, ...part };
+  }
+
+  /** Notes which tables the stream will bring, and tells which of them lack a copy. */
+  async prepare(tables: readonly TableIdentity[]): Promise<DeliveryState> {
+    const copied = withoutMissed(this.#record.copied, tables);
+    if (copied !== this.#record.copied) {
+      this.change({ copied });
+      await this.save();
+    }
+    const missing = tables.filter(({ name }) => !holdsCopy(copied, name)).map(({ name }) => name);
+    return { checkpoint: this.#record.checkpoint, missing };
   }
 
   /** Resolves when the record as it is now, or a later one, is durable. Throws what the store throws. */

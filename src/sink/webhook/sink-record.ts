@@ -2,8 +2,9 @@
 // keeping it is record-keeper.ts's.
 
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
-import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import type { TableIdentity } from "./line-messages.ts";
 
 export interface SinkRecord {
   readonly checkpoint: Checkpoint;
@@ -16,8 +17,17 @@ export interface SinkRecord {
    * come again at once, and until then time ends no window. Null where nothing depends on it.
    */
   readonly reached: Position | null;
-  /** Tables whose first copy is delivered, by `schema.table`, and the consistent point that it was made at. */
-  readonly copied: ReadonlyMap<string, Lsn>;
+  /** Tables whose first copy is delivered, by `schema.table`. */
+  readonly copied: CopiedTables;
+}
+
+export type CopiedTables = ReadonlyMap<string, CopiedTable>;
+
+export interface CopiedTable {
+  /** OID of the table at the source: another table may take the same name. */
+  readonly id: number;
+  /** The consistent point of the copy. Zero: changes were missed since, and it is to be made again. */
+  readonly lsn: Lsn;
 }
 
 interface StoredPosition {
@@ -40,7 +50,8 @@ interface StoredRecord {
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
   readonly reached: StoredPosition | null;
-  readonly copied: Readonly<Record<string, string>>;
+  /** OID and LSN. */
+  readonly copied: Readonly<Record<string, readonly [number, string]>>;
 }
 
 const storePosition = (position: Position): StoredPosition => ({
@@ -65,7 +76,7 @@ export function formatRecord(record: SinkRecord): string {
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
     reached: record.reached ? storePosition(record.reached) : null,
-    copied: Object.fromEntries([...record.copied].map(([name, at]) => [name, formatLsn(at)])),
+    copied: Object.fromEntries([...record.copied].map(([name, { id, lsn }]) => [name, [id, formatLsn(lsn)]])),
   };
   return JSON.stringify(stored);
 }
@@ -105,8 +116,22 @@ function readRecord(stored: StoredRecord): SinkRecord {
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
     windowEnds: stored.window_ends.map(readPosition),
     reached: stored.reached ? readPosition(stored.reached) : null,
-    copied: new Map(Object.entries(stored.copied).map(([name, at]) => [name, parseLsn(at)])),
+    copied: new Map(
+      Object.entries(stored.copied).map(([name, [id, at]]) => [name, { id, lsn: parseLsn(at) }]),
+    ),
   };
+}
+
+/** `copied` with what is no longer selected, or is another table by now, marked as missed; itself when nothing is. */
+export function withoutMissed(copied: CopiedTables, tables: readonly TableIdentity[]): CopiedTables {
+  const ids = new Map(tables.map(({ name, id }) => [name, id]));
+  const missed = [...copied].filter(([name, { id, lsn }]) => lsn > 0n && ids.get(name) !== id);
+  if (missed.length === 0) return copied;
+  return new Map([...copied, ...missed.map(([name, { id }]) => [name, { id, lsn: zeroLsn }] as const)]);
+}
+
+export function holdsCopy(copied: CopiedTables, name: string): boolean {
+  return (copied.get(name)?.lsn ?? zeroLsn) > 0n;
 }
 
 /** Whether `a` comes before `b` in the stream. */

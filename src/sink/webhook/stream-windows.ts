@@ -145,8 +145,8 @@ export class StreamWindows {
     if (table.relation.key.length > 0) return false;
     const kind = batch.kind[i];
     if (kind !== ChangeKind.insert && kind !== ChangeKind.update) return false;
-    const copied = this.options.keeper.record.copied.get(table.name);
-    return copied !== undefined && batch.transactions.commitLsn[batch.transaction[i]!]! < copied;
+    const copy = this.options.keeper.record.copied.get(table.name);
+    return copy !== undefined && batch.transactions.commitLsn[batch.transaction[i]!]! < copy.lsn;
   }
 
   #endIfFull(batch: ChangeBatch, i: number): void {

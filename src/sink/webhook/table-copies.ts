@@ -17,8 +17,9 @@ export class TableCopies {
 
   /**
    * Opens a copy. A first copy carries the version of the place where the stream began: each change of a row that the stream
-   * brings is newer, also when an interrupted copy was made again at a later point. Any other copy gets a version of its
-   * own, above all that were given out, which is durable before the first row is sent.
+   * brings is newer, also when an interrupted copy was made again at a later point. Any other copy, and one of a table
+   * that was copied before, gets a version of its own, above all that were given out, which is durable before the first
+   * row is sent.
    */
   async begin(
     message: Extract<ToDelivery, { type: "copy.begin" }>,
@@ -27,9 +28,9 @@ export class TableCopies {
     stream: StreamWindows,
   ): Promise<void> {
     const { copy, lsn, timeUs, mode } = message;
-    const { origin } = keeper.record;
+    const { origin, copied } = keeper.record;
     let from = { version: Number(origin.version), timeUs: Number(origin.version), lsn: origin.lsn };
-    if (mode !== "initial") {
+    if (mode !== "initial" || copied.has(table.name)) {
       await stream.flush();
       from = { version: await stream.copyVersion(timeUs), timeUs: Number(timeUs), lsn };
     }
@@ -48,7 +49,8 @@ export class TableCopies {
     if (!copy) return;
     await copy.finish();
     this.#copies.delete(number);
-    keeper.change({ copied: new Map(keeper.record.copied).set(copy.table.name, copy.lsn) });
+    const { name, relation } = copy.table;
+    keeper.change({ copied: new Map(keeper.record.copied).set(name, { id: relation.id, lsn: copy.lsn }) });
     await keeper.save();
   }
 }

@@ -1,7 +1,6 @@
 // One session of delivering: what the line brings is taken in order, cut, sent and made durable. The other end of the line
 // is webhook-sink.ts; cutting, scheduling and sending have files of their own.
 
-import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
@@ -17,6 +16,7 @@ import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
 import { TableCopies } from "./table-copies.ts";
+import { TruncateNotice } from "./truncate-notice.ts";
 
 export interface DeliveryTools {
   readonly attempt: Attempt;
@@ -52,7 +52,7 @@ export class WebhookDelivery {
   readonly #encoding: MessageEncoding;
   readonly #scheduler: Scheduler;
   readonly #flushIntervalMs: number;
-  readonly #truncatesTold = new Set<string>();
+  readonly #truncates: TruncateNotice;
   #keeper: RecordKeeper | null = null;
   #windows: StreamWindows | null = null;
   #nextPassMs = 0;
@@ -68,6 +68,7 @@ export class WebhookDelivery {
   ) {
     const { retry } = webhookConfig(connector);
     this.#encoding = messageEncoding(connector);
+    this.#truncates = new TruncateNotice(this.#encoding.sends("truncate"), tools.log);
     this.#flushIntervalMs = connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
     this.#scheduler = new Scheduler(
       tools.attempt,
@@ -139,6 +140,12 @@ export class WebhookDelivery {
       case "forget":
         await this.#forget();
         return this.#done(message.id);
+      case "prepare":
+        return this.send({
+          type: "reply",
+          id: message.id,
+          state: await this.#record().prepare(message.tables),
+        });
       case "relation": {
         const { relation } = message;
         this.#tables.set(message.handle, compileTable(relation, this.#encoding.compile(relation)));
@@ -147,7 +154,7 @@ export class WebhookDelivery {
       case "changes": {
         const tables = message.batch.relations.map((handle) => this.#table(handle));
         const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
-        this.#tellTruncates(batch, tables);
+        this.#truncates.look(batch);
         await this.#stream().take(batch, tables);
         return this.send({ type: "credit", bytes: message.bytes });
       }
@@ -174,15 +181,15 @@ export class WebhookDelivery {
 
   async #open(): Promise<DeliveryState> {
     const text = await this.tools.store.load();
-    if (text === null) return { checkpoint: null, copied: [] };
+    if (text === null) return { checkpoint: null, missing: [] };
     const stored = parseRecord(text);
     if (stored.kind === "forgotten") {
       this.#forgottenVersion = stored.lastVersion;
-      return { checkpoint: null, copied: [] };
+      return { checkpoint: null, missing: [] };
     }
     const { record } = stored;
     this.#start(record);
-    return { checkpoint: record.checkpoint, copied: [...record.copied.keys()] };
+    return { checkpoint: record.checkpoint, missing: [] };
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {
@@ -251,19 +258,6 @@ export class WebhookDelivery {
     if (now >= this.#nextPassMs) {
       this.#nextPassMs = now + passIntervalMs;
       windows.pass();
-    }
-  }
-
-  #tellTruncates(batch: ChangeBatch, tables: readonly CompiledTable[]): void {
-    if (this.#encoding.sends("truncate")) return;
-    for (let i = 0; i < batch.count; i++) {
-      if (batch.kind[i] !== ChangeKind.truncate) continue;
-      const table = tables[batch.relation[i]!]!.name;
-      if (this.#truncatesTold.has(table)) continue;
-      this.#truncatesTold.add(table);
-      this.tools.log("warn", "TRUNCATE is not sent in this format: the receiver keeps the table's rows", {
-        table,
-      });
     }
   }
 

@@ -4,9 +4,9 @@
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, Sink, SinkContext, SinkState } from "../sink.ts";
+import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
 
@@ -29,9 +29,9 @@ class WebhookSink implements Sink {
 
   constructor(private readonly client: DeliveryClient) {}
 
-  async open(): Promise<SinkState> {
+  async open(): Promise<Checkpoint | null> {
     const state = await this.client.ask({ type: "open" });
-    return { checkpoint: state?.checkpoint ?? null, copied: new Set(state?.copied ?? []) };
+    return state?.checkpoint ?? null;
   }
 
   async begin(checkpoint: Checkpoint): Promise<void> {
@@ -42,8 +42,14 @@ class WebhookSink implements Sink {
     await this.client.ask({ type: "forget" });
   }
 
-  async prepare(): Promise<TupleForm> {
-    return "text";
+  async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
+    const identities = tables.map(({ relation }) => ({ name: qualifiedName(relation), id: relation.id }));
+    const state = await this.client.ask({ type: "prepare", tables: identities });
+    const missing = new Set(state?.missing);
+    return {
+      form: "text",
+      missing: tables.filter(({ relation }) => missing.has(qualifiedName(relation))),
+    };
   }
 
   copyForm(): TupleForm {

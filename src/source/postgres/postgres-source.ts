@@ -1,5 +1,6 @@
 // A Postgres database as a source: one slot, the publications, and the tables that the connector selects.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
@@ -25,7 +26,7 @@ import { watchSlotCreation } from "./slot-creation-watch.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
-import { readTableShapes } from "./table-shapes.ts";
+import { readTableShapes, readTablesFingerprint } from "./table-shapes.ts";
 
 const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
@@ -38,18 +39,24 @@ export class PostgresSource implements Source {
   readonly #selection: TableSelection;
   #tables: readonly TableShape[] = [];
   #publications: readonly string[] = [];
+  /** Of the catalog, as `tables` saw it. */
+  #fingerprint = "";
+  #stream: PostgresStream | null = null;
+  readonly #closing = new AbortController();
 
   constructor(
     private readonly config: PostgresSourceConfig,
     private readonly slot: string,
     private readonly maxBufferedRows: number,
     private readonly context: SourceContext,
+    private readonly lookAtTablesEveryMs = 10_000,
   ) {
     this.#selection = selectionOf(config.catalog);
   }
 
   async tables(): Promise<readonly TableShape[]> {
     return await this.#withClient("control", async (client) => {
+      this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#refuseHashing(shapes);
@@ -68,6 +75,20 @@ export class PostgresSource implements Source {
       this.#tables = shapes;
       return shapes;
     });
+  }
+
+  async tablesChanged(): Promise<void> {
+    const signal = AbortSignal.any([this.context.signal, this.#closing.signal]);
+    for (let seen = this.#stream?.walEnd; ; ) {
+      await sleep(this.lookAtTablesEveryMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+      const walEnd = this.#stream?.walEnd;
+      if (walEnd === seen) continue;
+      // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
+      const print = await this.#withClient("control", readTablesFingerprint).catch(() => null);
+      if (print === null) continue;
+      if (print !== this.#fingerprint) return;
+      seen = walEnd;
+    }
   }
 
   async createSlot(): Promise<SnapshotPoint> {
@@ -105,7 +126,7 @@ export class PostgresSource implements Source {
       maxBufferedRows: this.maxBufferedRows || defaultBufferedRows,
       pieceBytes,
     };
-    return await PostgresStream.start({
+    this.#stream = await PostgresStream.start({
       client: clientOptions(this.config.connection, "replication", encrypted),
       request: { slot: this.slot, publications: this.#publications, startLsn: checkpoint.resumeLsn, form },
       checkpoint,
@@ -118,10 +139,13 @@ export class PostgresSource implements Source {
         ),
       signal: this.context.signal,
     });
+    return this.#stream;
   }
 
-  /** Nothing is held between calls: points and streams close what they opened. */
-  async [Symbol.asyncDispose](): Promise<void> {}
+  /** Points and streams close what they opened; nothing else is held between calls. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new Error("the source is closed"));
+  }
 
   async #snapshot(control: Client, slot: string, kind: "permanent" | "temporary"): Promise<SnapshotPoint> {
     const { signal } = this.context;

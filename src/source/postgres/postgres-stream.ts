@@ -99,6 +99,11 @@ export class PostgresStream implements ChangeStream {
     if (resumeLsn > this.#acknowledged) this.#acknowledged = resumeLsn;
   }
 
+  /** How far the server's log has come, as it said last. */
+  get walEnd(): Lsn {
+    return this.#walEnd;
+  }
+
   lag(): StreamLag {
     // What the server has logged since then is not for us, unless something of it waits.
     const { builder, lastCommitTimeUs } = this.#decoder;

@@ -94,6 +94,21 @@ export async function readTableShapes(
   return selected.map((row) => shapeOf(row, selection, safety));
 }
 
+const fingerprintQuery = `
+select md5(coalesce(string_agg(
+  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.indexrelid), ',' order by c.oid), ''))
+  as print
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+left join pg_index i on i.indrelid = c.oid and i.indisprimary
+where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'`;
+
+/** Changes when a table comes, goes, is renamed, or is identified by something else. */
+export async function readTablesFingerprint(client: Client): Promise<string> {
+  const { rows } = await client.query<{ print: string }>(fingerprintQuery);
+  return rows[0]?.print ?? "";
+}
+
 const identities: Readonly<Record<string, ReplicaIdentity>> = {
   d: "default",
   n: "nothing",

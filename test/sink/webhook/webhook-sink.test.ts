@@ -2,7 +2,7 @@
 
 import { afterEach, expect, test } from "bun:test";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
-import { lsn, zeroLsn } from "../../../src/change/lsn.ts";
+import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../../support/batch-fixture.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
@@ -41,7 +41,7 @@ test("changes arrive as rows, in one request per table, with headers and keys", 
   const to = await receiver();
   const one = await rig(webhookConnector(to.url, { auth: { bearer: { token: "t0ken" } } }));
   const sink = one.sink();
-  expect((await sink.open()).checkpoint).toBeNull();
+  expect(await sink.open()).toBeNull();
   await sink.begin(start);
   const changes: FixtureTransaction[] = [
     transaction(1, [insert(1), insert(2, 'a"b\n')]),
@@ -123,9 +123,9 @@ test("the same requests with the same keys come again after a kill", async () =>
       store,
     );
     const sink = one.sink();
-    const state = await sink.open();
-    if (!state.checkpoint) await sink.begin(start);
-    const from = state.checkpoint ?? start;
+    const checkpoint = await sink.open();
+    if (!checkpoint) await sink.begin(start);
+    const from = checkpoint ?? start;
     const last = life === 7;
     const parts = batches(transactions, { from, perBatch: 1 + Math.floor(next() * 9) });
     const some = last ? parts : parts.slice(0, Math.ceil(parts.length * 0.4));
@@ -181,7 +181,7 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     table,
     form: "text",
     chunks: chunks(),
-    lsn: zeroLsn,
+    lsn: lsn(5n),
     timeUs: 1_600_000_000_000_000n,
     mode: "initial",
     progress: (rows) => taken.push(rows),
@@ -194,9 +194,12 @@ test("a copy arrives with the version of the origin, and is remembered", async (
   expect(taken.at(-1)).toBe(3);
   await sink[Symbol.asyncDispose]();
   const again = one.sink();
-  const state = await again.open();
-  expect([...state.copied]).toEqual(["public.users"]);
-  expect(state.checkpoint).toEqual(start);
+  expect(await again.open()).toEqual(start);
+  expect((await again.prepare([table], ["text"])).missing).toEqual([]);
+  const recreated = { ...table, relation: { ...users, id: users.id + 1 } };
+  expect((await again.prepare([recreated], ["text"])).missing).toEqual([recreated]);
+  expect((await again.prepare([], ["text"])).missing).toEqual([]);
+  expect((await again.prepare([table], ["text"])).missing).toEqual([table]);
 });
 
 test("a permanent refusal stops the session, keeps the place, and names table, place and key", async () => {
@@ -217,7 +220,7 @@ test("a permanent refusal stops the session, keeps the place, and names table, p
   await sink[Symbol.asyncDispose]();
   to.script = () => 204;
   const again = one.sink();
-  expect((await again.open()).checkpoint).toEqual(start);
+  expect(await again.open()).toEqual(start);
   for (const batch of batches([transaction(1, [insert(1, "secret-value")])])) await again.write(batch);
   await again.flush();
   expect(to.requests.length).toBe(2);

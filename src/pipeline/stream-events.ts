@@ -1,0 +1,90 @@
+// What a streaming run waits for, one thing at a time: a batch, a task, other tables, or the word to stop. Waits on one
+// promise of its own, since racing promises that live long would leave something on them for each batch.
+
+import type { ChangeBatch } from "../change/change-batch.ts";
+import type { ChangeStream, Source } from "../source/source.ts";
+import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
+
+export type StreamEvent =
+  | { readonly type: "batch"; readonly batch: ChangeBatch }
+  | { readonly type: "task"; readonly task: OfferedTask }
+  | { readonly type: "tables" }
+  | { readonly type: "stop" };
+
+export class StreamEvents implements Disposable {
+  #batch: "not asked" | "asked" | ChangeBatch = "not asked";
+  #tables: "not watched" | "watched" | "changed" = "not watched";
+  #failure: { readonly error: unknown } | null = null;
+  #wake: (() => void) | null = null;
+
+  constructor(
+    private readonly stream: ChangeStream,
+    private readonly source: Source,
+    private readonly tasks: TaskInbox,
+    private readonly stop: AbortSignal,
+  ) {
+    stop.addEventListener("abort", this.#notify);
+    tasks.onArrival(this.#notify);
+  }
+
+  /** `isWhole`: the sink stands between two transactions, so that something else may come between the batches. */
+  async next(isWhole: boolean): Promise<StreamEvent> {
+    while (true) {
+      this.#ask();
+      const event = this.#take(isWhole);
+      if (event) return event;
+      if (this.#failure) throw this.#failure.error;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.stop.removeEventListener("abort", this.#notify);
+    this.tasks.onArrival(null);
+  }
+
+  #take(isWhole: boolean): StreamEvent | null {
+    if (this.stop.aborted) return { type: "stop" };
+    const task = isWhole ? this.tasks.take() : null;
+    if (task) return { type: "task", task };
+    if (isWhole && this.#tables === "changed") {
+      this.#tables = "not watched";
+      return { type: "tables" };
+    }
+    if (typeof this.#batch === "string") return null;
+    const batch = this.#batch;
+    this.#batch = "not asked";
+    return { type: "batch", batch };
+  }
+
+  #ask(): void {
+    if (this.#batch === "not asked") {
+      this.#batch = "asked";
+      this.#when(this.stream.next(), (batch) => {
+        this.#batch = batch;
+      });
+    }
+    if (this.#tables === "not watched") {
+      this.#tables = "watched";
+      this.#when(this.source.tablesChanged(), () => {
+        this.#tables = "changed";
+      });
+    }
+  }
+
+  #when<T>(promise: Promise<T>, settle: (value: T) => void): void {
+    promise
+      .then(settle, (error: unknown) => {
+        this.#failure ??= { error };
+      })
+      .finally(this.#notify);
+  }
+
+  readonly #notify = () => {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  };
+}
