@@ -5,7 +5,7 @@ import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
 import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/messages.ts";
-import type { Sink } from "../../src/sink/sink.ts";
+import type { Sink, SinkEvents } from "../../src/sink/sink.ts";
 import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
 import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 
@@ -55,8 +55,8 @@ export class WebhookRig implements AsyncDisposable {
     return rig;
   }
 
-  /** A sink of this life; an earlier one must have been disposed of. */
-  sink(): Sink {
+  /** A sink of this life; an earlier one must have been disposed of. `events` hears what the reports do. */
+  sink(events: Partial<SinkEvents> = {}): Sink {
     const config = this.connector.sink.webhook;
     if (!config) throw new Error("not a webhook connector");
     const unused = () => Promise.reject(new Error("the record is the worker's"));
@@ -67,9 +67,16 @@ export class WebhookRig implements AsyncDisposable {
         signal: this.#abort.signal,
         checkpoints: { load: unused, save: unused },
         events: {
-          durable: (checkpoint, rows, bytes) => this.reports.durable.push({ checkpoint, rows, bytes }),
-          warning: () => undefined,
-          retrying: (attempt, reason) => this.reports.retries.push({ attempt, reason }),
+          ...events,
+          durable: (checkpoint, rows, bytes) => {
+            this.reports.durable.push({ checkpoint, rows, bytes });
+            events.durable?.(checkpoint, rows, bytes);
+          },
+          warning: (reason) => events.warning?.(reason),
+          retrying: (attempt, reason) => {
+            this.reports.retries.push({ attempt, reason });
+            events.retrying?.(attempt, reason);
+          },
         },
       },
       this.line,

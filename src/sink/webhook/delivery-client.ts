@@ -88,12 +88,17 @@ export class DeliveryClient {
     this.#copyProgress.set(copy, progress);
   }
 
-  /** Lets what is under way come to its end, waits for that at most `graceMs`, and leaves the line to the next session. */
+  /**
+   * Lets what is under way come to its end, waits for that at most `graceMs`, and leaves the line to the next session.
+   * Where everything is broken off, it does not wait.
+   */
   async close(graceMs: number): Promise<void> {
     this.signal.removeEventListener("abort", this.#abort);
     this.#error = null;
-    const timeout = new Promise<null>((resolve) => setTimeout(resolve, graceMs, null).unref());
-    await Promise.race([this.ask({ type: "close" }), timeout]);
+    const timeout = Promise.withResolvers<null>();
+    const timer = setTimeout(timeout.resolve, this.signal.aborted ? 0 : graceMs, null);
+    await Promise.race([this.ask({ type: "close" }), timeout.promise]);
+    clearTimeout(timer);
     this.#end(new MillraceError("sink_connection_lost", "the webhook sink is closed"));
     this.line.removeEventListener("message", this.#receive);
   }

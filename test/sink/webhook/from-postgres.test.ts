@@ -1,0 +1,181 @@
+// A real server, the pipeline, the real webhook worker and a receiver that fails now and then: what the receiver holds,
+// deduplicated by key and ordered by version, is the source.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import type { ConnectorConfig } from "../../../src/connector/connector.ts";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { runPipeline } from "../../../src/pipeline/run-pipeline.ts";
+import { TaskQueue } from "../../../src/pipeline/task-queue.ts";
+import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
+import { postgresSource } from "../../support/connector-config.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { WebhookReceiver } from "../../support/webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start();
+}, 30_000);
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+/** One life of worker and pipeline over `store`. */
+class Life {
+  readonly #stop = new AbortController();
+  readonly #abort = new AbortController();
+  #running: Promise<unknown> = Promise.resolve();
+  phase = "";
+
+  private constructor(private readonly rig: WebhookRig) {}
+
+  static async start(
+    database: string,
+    connector: ConnectorConfig,
+    store: RecordStore,
+    begun: { yes: boolean },
+  ): Promise<Life> {
+    const life = new Life(await WebhookRig.start(connector, store));
+    const { signal } = life.#abort;
+    const config = postgresSource(server.connection(database));
+    life.#running = runPipeline({
+      initialized: begun.yes,
+      skipSnapshots: false,
+      parallelCopies: 2,
+      forms: ["binary", "text"],
+      makeSource: (warning) =>
+        new PostgresSource(config, `millrace_${database}`, 0, { signal, events: { warning } }),
+      makeSink: (events) => life.rig.sink(events),
+      reporter: {
+        phase: (phase) => {
+          life.phase = phase.name;
+        },
+        initialized: async () => {
+          begun.yes = true;
+        },
+        progress: () => {},
+      },
+      tasks: new TaskQueue(),
+      stop: life.#stop.signal,
+      abort: signal,
+    }).catch((error: unknown) => error);
+    return life;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    expect(await this.#running).toBeUndefined();
+    await this.rig[Symbol.asyncDispose]();
+  }
+
+  /** As SIGKILL would: the worker at once, then the pipeline's connections. */
+  async kill(): Promise<void> {
+    await this.rig.kill();
+    this.#abort.abort(new Error("killed"));
+    await this.#running;
+  }
+}
+
+/** The last state of every row, by table and id. */
+function state(receiver: WebhookReceiver): Map<string, Record<string, unknown>> {
+  const rows = receiver.deduplicated.flatMap((request) => {
+    const parsed = JSON.parse(request.body) as Record<string, unknown> | Record<string, unknown>[];
+    return (Array.isArray(parsed) ? parsed : [parsed]).map((row) => ({ path: request.path, row }));
+  });
+  rows.sort((a, b) => Number(a.row._sm_version) - Number(b.row._sm_version));
+  const held = new Map<string, Record<string, unknown>>();
+  for (const { path, row } of rows) {
+    const { _sm_version: _, _sm_deleted: deleted, ...columns } = row;
+    if (deleted) held.delete(`${path}/${row.id}`);
+    else held.set(`${path}/${row.id}`, columns);
+  }
+  return held;
+}
+
+async function source(database: string): Promise<Map<string, Record<string, unknown>>> {
+  const held = new Map<string, Record<string, unknown>>();
+  for (const table of ["item", "note"]) {
+    const rows = await server.query<{ row: string }>(
+      `select row_to_json(t)::text as row from ${table} t`,
+      database,
+    );
+    for (const { row } of rows) {
+      const parsed = JSON.parse(row) as Record<string, unknown>;
+      held.set(`/public/${table}/${parsed.id}`, parsed);
+    }
+  }
+  return held;
+}
+
+const sorted = (map: Map<string, unknown>) => [...map].toSorted(([a], [b]) => (a < b ? -1 : 1));
+
+test.each([0, 1, 10])(
+  "the receiver holds the source under kills, max_batch_size %d",
+  async (maxRows) => {
+    const database = `hook${maxRows}`;
+    await server.createDatabase(database);
+    await server.query(
+      `create table item (id int primary key, v text, n int[], ok bool);
+     create table note (id int primary key, v text);
+     insert into item select g, repeat('x', g % 50), array[g, null], g % 2 = 0 from generate_series(1, 3000) g;
+     insert into note select g, 'n' || g from generate_series(1, 500) g`,
+      database,
+    );
+    let seen = 0;
+    const receiver = await WebhookReceiver.start({
+      script: () => {
+        seen++;
+        if (seen % 13 === 0) return 503;
+        return seen % 29 === 0 ? { kind: "reset" } : undefined;
+      },
+    });
+    const connector = webhookConnector(receiver.url, {
+      batch: { max_batch_size: maxRows },
+      retry: { initial_backoff_ms: 5, max_backoff_ms: 30, max_retries: 0, max_retry_duration_ms: 0 },
+    });
+    const store = new RecordStore();
+    const begun = { yes: false };
+    let life = await Life.start(database, connector, store, begun);
+    try {
+      for (let round = 0; round < 5; round++) {
+        const load = (async () => {
+          for (let n = 0; n < 25; n++) {
+            const id = round * 100 + n + 1;
+            await server.query(
+              `begin;
+             insert into item values (${10_000 + id}, 'new', null, null);
+             update item set v = 'round ${round}' where id % 97 = ${n};
+             delete from note where id = ${id};
+             update note set id = id + 100000 where id = ${id + 40};
+             commit`,
+              database,
+            );
+          }
+        })();
+        await Bun.sleep(round === 0 ? 80 : 150);
+        await life.kill();
+        await load;
+        life = await Life.start(database, connector, store, begun);
+      }
+      const expected = sorted(await source(database));
+      await waitFor(
+        "the receiver to hold the source",
+        () => Bun.deepEquals(sorted(state(receiver)), expected),
+        {
+          intervalMs: 100,
+        },
+      ).catch(() => {});
+      expect(sorted(state(receiver))).toEqual(expected);
+      await life.stop();
+      const bodies = new Map<string, string>();
+      for (const { headers, body, path } of receiver.requests) {
+        const key = `${path} ${headers["idempotency-key"]}`;
+        expect(bodies.get(key) ?? body).toBe(body);
+        bodies.set(key, body);
+      }
+    } finally {
+      await receiver[Symbol.asyncDispose]();
+    }
+  },
+  60_000,
+);
