@@ -1,7 +1,7 @@
 // The service as a process: what it prints, what it refuses, how it stops, and that a state store that goes away for a
 // while takes nothing with it.
 
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +10,9 @@ import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { plantedSecret } from "./support/sample-connector.ts";
 import { waitFor } from "./support/wait-for.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
 let directory: string;
@@ -58,7 +61,7 @@ test("version, help and a wrong command say what they should", async () => {
   const wrong = await run(["sevre"]);
   expect(wrong.code).toBe(1);
   expect(wrong.errors).toContain("serve");
-}, 30_000);
+});
 
 test("a setting that is wrong ends it with one line that says what to do", async () => {
   const open = await run(["serve", "--host", "0.0.0.0"]);
@@ -68,7 +71,7 @@ test("a setting that is wrong ends it with one line that says what to do", async
   expect(key.code).toBe(1);
   expect(key.errors).toContain("openssl rand -base64 32");
   expect(key.errors + key.output).not.toContain(plantedSecret);
-}, 30_000);
+});
 
 test("it stops in order on SIGTERM, and a second one on its state or port is refused meanwhile", async () => {
   await using service = await ServiceProcess.start(options());
@@ -88,7 +91,7 @@ test("it stops in order on SIGTERM, and a second one on its state or port is ref
   expect(await service.stop()).toEqual({ code: 0, signal: null });
   expect(performance.now() - from).toBeLessThan(10_000);
   for (const line of service.log.split("\n")) expect(() => JSON.parse(line)).not.toThrow();
-}, 60_000);
+});
 
 test("with a token set, only those who have it get in", async () => {
   await using service = await ServiceProcess.start(options({ MILLRACE_API_TOKEN: plantedSecret }));
@@ -97,7 +100,7 @@ test("with a token set, only those who have it get in", async () => {
   expect((await fetch(path, { headers: { authorization: `Bearer ${plantedSecret}` } })).status).toBe(200);
   expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
   expect(service.log).not.toContain(plantedSecret);
-}, 60_000);
+});
 
 test("a state store that goes away is told by /readyz, and connectors catch up when it is back", async () => {
   await using server = await PostgresServer.start();

@@ -89,23 +89,21 @@ export class CopyTextParser {
     // The worst byte is a lone newline of a row of one empty column: 6 bytes of tuple.
     this.#reserve((to - from) * 6 + 16);
     const arena = this.#arena;
-    let end = this.#end;
-    for (let i = from; i < to; i++) {
-      const byte = chunk[i]!;
-      if (this.#row < 0) {
+    let i = from;
+    while (i < to) {
+      if (this.#row < 0) this.#beginRow();
+      if (this.#escape === Escape.none) {
+        let end = this.#end;
+        for (; i < to; i++) {
+          const byte = chunk[i]!;
+          if (byte === tab || byte === newline || byte === backslash) break;
+          arena[end++] = byte;
+        }
         this.#end = end;
-        this.#beginRow();
-        end = this.#end;
+        if (i === to) return;
       }
-      if (this.#escape === Escape.none && byte !== tab && byte !== newline && byte !== backslash) {
-        arena[end++] = byte;
-        continue;
-      }
-      this.#end = end;
-      this.#special(byte);
-      end = this.#end;
+      this.#special(chunk[i++]!);
     }
-    this.#end = end;
   }
 
   /** A separator, a backslash, or a byte within an escape. */

@@ -12,6 +12,7 @@ import { loadPgliteFiles } from "./pglite-files.ts";
 import { keepUp, type UpkeepReport } from "./pglite-upkeep.ts";
 import { unpackPrepared } from "./prepared-archive.ts";
 import * as schema from "./schema.ts";
+import { syncTree } from "./sync-tree.ts";
 
 /** Opens the database in `dataDirectory`, made when there is none. The caller holds the directory's lock. */
 export async function openPgliteDatabase(
@@ -19,9 +20,10 @@ export async function openPgliteDatabase(
   reportUpkeep: UpkeepReport,
 ): Promise<OpenDatabase> {
   const directory = join(dataDirectory, "pglite");
+  const isNew = !existsSync(directory);
   const [files] = await Promise.all([
     loadPgliteFiles(),
-    existsSync(directory) ? Promise.resolve() : unpackPrepared(directory),
+    isNew ? unpackPrepared(directory) : Promise.resolve(),
   ]);
   const client = await start(directory, files);
   try {
@@ -30,7 +32,10 @@ export async function openPgliteDatabase(
     // Nobody can take the state from under us: the directory is locked by the kernel.
     const lost = new AbortController().signal;
     const upkeep = keepUp(client, reportUpkeep);
+    // A thousand files take a slow disk a while: the service need not wait, its end does.
+    const synced = isNew ? syncTree(dataDirectory).catch(reportUpkeep) : Promise.resolve();
     const dispose = async () => {
+      await synced;
       await upkeep[Symbol.asyncDispose]();
       await client.close();
     };

@@ -97,11 +97,10 @@ export class TaskStore {
     await stored(this.#database.update(tasks).set(values).where(eq(tasks.id, taskId)).execute());
   }
 
-  /** Running → Pending, of one connector or of all: whoever ran them is gone. */
-  async releaseRunning(connectorId?: string): Promise<void> {
+  /** Running → Pending, of all connectors: whoever ran them is gone. */
+  async releaseRunning(): Promise<void> {
     const running = eq(tasks.state, "Running");
-    const where = connectorId === undefined ? running : and(running, eq(tasks.connectorId, connectorId));
-    await stored(this.#database.update(tasks).set({ state: "Pending" }).where(where).execute());
+    await stored(this.#database.update(tasks).set({ state: "Pending" }).where(running).execute());
   }
 
   /** How many tasks there are in each state, over all connectors. */

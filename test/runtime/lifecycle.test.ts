@@ -1,10 +1,13 @@
 // What follows from calls and from a worker's fate: status, runs, deletion, tasks, restarts. Real state, real threads.
 
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 const scripted = (name: string) => ({ ...sampleRequest(), name });
 const codeOf = (call: Promise<unknown>) =>
@@ -47,7 +50,7 @@ test("a connector that is created runs; Stop, Start and Restart do what they say
   expect((await runtime.connectors.get(id)).run_id).not.toBe(started.run_id);
   const phases = (await runtime.connectors.history(id)).map((entry) => Object.keys(entry.status.state)[0]);
   expect(phases.slice(0, 5)).toEqual(["start", "realtime", "shutdown", "start", "realtime"]);
-}, 30_000);
+});
 
 test("a disabled connector does not run until it is enabled", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -58,7 +61,7 @@ test("a disabled connector does not run until it is enabled", async () => {
   expect(runtime.runs).toBe(0);
   await runtime.connectors.patch("off", { disabled: false });
   await statusWhere(runtime, "off", isRealtime);
-}, 30_000);
+});
 
 test("a replaced connector runs anew, keeps its secrets, and stays as it is when nothing changed", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -76,7 +79,7 @@ test("a replaced connector runs anew, keeps its secrets, and stays as it is when
   expect(after.connector.source.postgres?.connection.password).toBe(plantedSecret);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "record of orders");
   expect(runtime.dropped).toEqual([]);
-}, 30_000);
+});
 
 test("twenty replacements at once leave one run, of the last one", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -91,7 +94,7 @@ test("twenty replacements at once leave one run, of the last one", async () => {
     "the last run",
     async () => (await runtime.connectors.history("orders")).at(-1)?.run_id === run_id,
   );
-}, 30_000);
+});
 
 test("two ids that share a slot name, and a clone of nobody, are refused", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -103,7 +106,7 @@ test("two ids that share a slot name, and a clone of nobody, are refused", async
     "connector_not_found",
   );
   expect(await codeOf(runtime.connectors.command("nobody", "Start"))).toBe("connector_not_found");
-}, 30_000);
+});
 
 test("ReInitialize cleans up at the source and forgets how far it got", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -116,7 +119,7 @@ test("ReInitialize cleans up at the source and forgets how far it got", async ()
   expect(runtime.dropped).toEqual(["orders"]);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
-}, 30_000);
+});
 
 test("another source begins anew and is cleaned up after, as soon as the old one is let go", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -128,7 +131,7 @@ test("another source begins anew and is cleaned up after, as soon as the old one
   await waitFor("the run at the new source", () => runtime.runs === 2);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(runtime.dropped).toEqual(["orders"]);
-}, 30_000);
+});
 
 test("Delete waits for its source, ForceDelete does not, and the log says what is left behind", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -149,7 +152,7 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
   expect(runtime.dropped).toEqual(["orders"]);
   expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
-}, 30_000);
+});
 
 test("a worker that dies takes nothing with it, and its connector is tried again", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -159,7 +162,7 @@ test("a worker that dies takes nothing with it, and its connector is tried again
   expect(status.last_error?.code).toBe("internal");
   expect(status.state.realtime).toBeDefined();
   expect(isRealtime((await runtime.connectors.get("steady")).status)).toBe(true);
-}, 30_000);
+});
 
 test("a transient error is retried, a permanent one fails in its phase until Start", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -174,7 +177,7 @@ test("a transient error is retried, a permanent one fails in its phase until Sta
   const { run_id } = await runtime.connectors.get("refused");
   await runtime.connectors.command("refused", "Start");
   expect((await runtime.connectors.get("refused")).run_id).not.toBe(run_id);
-}, 30_000);
+});
 
 test("a run that is deaf to stop is cut off", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -183,7 +186,7 @@ test("a run that is deaf to stop is cut off", async () => {
   await runtime.connectors.command("deaf", "Stop");
   await statusWhere(runtime, "deaf", ({ state }) => state.shutdown !== undefined);
   expect(runtime.lines.join("")).toContain("cut off");
-}, 30_000);
+});
 
 test("a webhook connector has a second worker, and both go with it", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -191,7 +194,7 @@ test("a webhook connector has a second worker, and both go with it", async () =>
   await statusWhere(runtime, "hook", isRealtime);
   await runtime.connectors.command("hook", "Stop");
   await statusWhere(runtime, "hook", ({ state }) => state.shutdown !== undefined);
-}, 30_000);
+});
 
 test("tasks run, fail, are retried and survive a restart", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -230,7 +233,7 @@ test("tasks run, fail, are retried and survive a restart", async () => {
   expect(await stateOf(waiting.id)).toBe("Pending");
   await runtime.connectors.command("orders", "Start");
   await waitFor("Done", async () => (await stateOf(waiting.id)) === "Done");
-}, 30_000);
+});
 
 test("no log line and no metric holds a secret", async () => {
   await using runtime = await RuntimeFixture.open();
@@ -240,4 +243,4 @@ test("no log line and no metric holds a secret", async () => {
   expect(metrics).toContain('millrace_connectors{state="realtime"');
   expect(metrics).toContain('millrace_build_info{version="1.2.3"} 1');
   expect(runtime.lines.join("") + metrics).not.toContain(plantedSecret);
-}, 30_000);
+});

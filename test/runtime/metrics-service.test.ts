@@ -1,8 +1,11 @@
 // The metrics: counters go on over workers that count from zero again, and go with their connector.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { RunMetrics } from "../../src/runtime/messages.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 let runtime: RuntimeFixture;
 

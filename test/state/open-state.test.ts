@@ -1,6 +1,6 @@
 // Opening the state: one service at a time, the right key, nothing readable at rest, nothing lost by kill -9.
 
-import { afterEach, beforeEach, expect, test } from "bun:test";
+import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,6 +8,9 @@ import { slotName } from "../../src/connector/connector-id.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { openState, type StateOptions } from "../../src/state/open-state.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 let directory: string;
 const otherKey = Buffer.alloc(32, 9).toString("base64");
@@ -115,7 +118,7 @@ test("what was saved is there after kill -9", async () => {
   last = Number(text.split("\n").slice(0, -1).at(-1));
   await using state = await openState(options());
   expect(Number(await state.sinkRecords.load("killed"))).toBeGreaterThanOrEqual(last);
-}, 60_000);
+});
 
 test("over Postgres: a second service is refused, a first one's tables are its own schema's", async () => {
   await using server = await PostgresServer.start();
@@ -135,7 +138,7 @@ test("over Postgres: a second service is refused, a first one's tables are its o
   }
   await using again = await openState(inPostgres);
   expect((await again.connectors.list()).map(({ id }) => id)).toEqual(["kept"]);
-}, 60_000);
+});
 
 test("over Postgres: two services that start at once leave one", async () => {
   await using server = await PostgresServer.start();
@@ -145,11 +148,11 @@ test("over Postgres: two services that start at once leave one", async () => {
   const opened = results.filter((result) => result.status === "fulfilled");
   for (const { value } of opened) await value[Symbol.asyncDispose]();
   expect(opened).toHaveLength(1);
-}, 60_000);
+});
 
 test("an unreachable state database is named without its password", async () => {
   const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:1/postgres`;
   const error = await refusal(openState(options({ databaseUrl, encryptionKey: otherKey })));
   expect(error).toMatchObject({ code: "state_unavailable" });
   expect(String(error)).not.toContain(plantedSecret);
-}, 30_000);
+});

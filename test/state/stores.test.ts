@@ -1,6 +1,6 @@
 // The stores over both databases: what is stored comes back, in the order and within the bounds that are promised.
 
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,6 +13,9 @@ import { historyBound } from "../../src/state/history-store.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { taskListBound } from "../../src/state/task-store.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 const key = Buffer.alloc(32, 7).toString("base64");
 
@@ -40,7 +43,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       if (kind === "postgres") server = await PostgresServer.start();
       const databaseUrl = server && `postgres://postgres@127.0.0.1:${server.port}/postgres`;
       state = await openState({ databaseUrl, dataDirectory: join(directory, "data"), encryptionKey: key });
-    }, 60_000);
+    });
 
     afterAll(async () => {
       await state[Symbol.asyncDispose]();
@@ -96,7 +99,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect(names).toHaveLength(historyBound);
       expect(names[0]).toBe(String(count - historyBound));
       expect(names.at(-1)).toBe(String(count - 1));
-    }, 30_000);
+    });
 
     test("drops a history record of a connector that is gone", async () => {
       const status = { state: { start: {} }, status: { start: {} } };

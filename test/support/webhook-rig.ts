@@ -12,6 +12,8 @@ import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 /** The sink's record, as the state store would keep it. */
 export class RecordStore {
   record: string | null = null;
+  /** Saves that were asked for, and that were made. */
+  asked = 0;
   saves = 0;
   /** Holds saves back while it is set. */
   gate: Promise<void> | null = null;
@@ -106,6 +108,7 @@ async function answer(
   post: (message: ToWebhookWorker) => void,
 ): Promise<void> {
   if (request.type === "store.save") {
+    store.asked++;
     if (store.gate) await store.gate;
     store.record = request.record;
     store.saves++;

@@ -152,7 +152,8 @@ test.each([0, 1, 10])(
             );
           }
         })();
-        await Bun.sleep(round === 0 ? 80 : 150);
+        const before = receiver.requests.length;
+        await waitFor("some requests of the round", () => receiver.requests.length > before + 2 * round);
         await life.kill();
         await load;
         life = await Life.start(database, connector, store, begun);

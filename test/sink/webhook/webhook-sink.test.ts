@@ -5,6 +5,7 @@ import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../../support/batch-fixture.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
 
@@ -94,7 +95,8 @@ test("a time-ended boundary is durable before the request that it cut short is s
     open = resolve;
   });
   for (const batch of batches([transaction(1, [insert(1)])])) await sink.write(batch);
-  await Bun.sleep(300);
+  const asked = store.asked;
+  await waitFor("the boundary to be recorded", () => store.asked > asked);
   expect(to.requests.length).toBe(0);
   open();
   await to.until(() => to.requests.length === 1);
