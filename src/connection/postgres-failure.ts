@@ -145,6 +145,9 @@ const sourceStates: Readonly<Record<string, ErrorCode>> = {
   "55006": "slot_active",
   "53400": "slots_exhausted",
   "57014": "source_timeout",
+  "55P03": "source_timeout",
+  "40": "source_connection_lost",
+  "53": "source_connection_lost",
   "08P01": "protocol_violation",
 };
 
@@ -166,7 +169,20 @@ function lookUp<Value>(table: Readonly<Record<string, Value>>, state: string): V
   return table[state] ?? table[state.slice(0, 2)];
 }
 
+/**
+ * An exported snapshot lives as long as the connection that made it: whoever imports it after that connection was lost
+ * gets one of these, by version.
+ */
+function isLostSnapshot({ code, message }: ForeignError): boolean {
+  const texts =
+    /^snapshot ".*" does not exist|^invalid snapshot identifier|could not import the requested snapshot/;
+  return ["42704", "22023", "55000"].includes(code) && texts.test(message);
+}
+
 function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
+  if (isLostSnapshot(error)) {
+    return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
+  }
   const bySide = side === "source" ? sourceStates : sinkStates;
   const common = sqlStates[error.code] ?? (bySide[error.code] ? undefined : lookUp(sqlStates, error.code));
   if (!common) return { code: lookUp(bySide, error.code) ?? fallback, text: serverText(error) };

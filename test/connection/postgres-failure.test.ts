@@ -1,0 +1,113 @@
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { describePostgresError, isTlsRefusal, sqlStateOf } from "../../src/connection/postgres-failure.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await PostgresServer.start();
+  await server.query(
+    `create table item (id int primary key, name varchar(3) not null);
+     insert into item values (1, 'one');
+     create role weak login`,
+  );
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+/** What the server really throws for a statement. */
+async function failureOf(sql: string, before = "select 1"): Promise<unknown> {
+  await using client = await server.connect();
+  await client.query(before);
+  return await client.query(sql).then(
+    () => null,
+    (error: unknown) => error,
+  );
+}
+
+describe("what a server says", () => {
+  test.each([
+    ["select * from nowhere", "table_unavailable", "sink_schema_mismatch"],
+    ["select nothing from item", "internal", "sink_schema_mismatch"],
+    ["insert into item values (1, 'two')", "internal", "sink_rejected_rows"],
+    ["insert into item values (2, 'secret value')", "internal", "sink_rejected_rows"],
+    ["insert into item values (2, null)", "internal", "sink_rejected_rows"],
+    ["select 'secret value'::int", "internal", "sink_rejected_rows"],
+  ])("%s", async (sql, atSource, atSink) => {
+    const error = await failureOf(sql);
+    const [source, sink] = [describePostgresError(error, "source"), describePostgresError(error, "sink")];
+    expect([source.code as string, sink.code as string]).toEqual([atSource, atSink]);
+    for (const described of [source, sink]) expect(described.message).not.toContain("secret value");
+    expect(sqlStateOf(source)).toBe(sqlStateOf(error));
+  });
+
+  test("a constraint is named with its table, and the value is not", async () => {
+    const error = describePostgresError(await failureOf("insert into item values (1, 'two')"), "sink");
+    expect(error.message).toBe(
+      "The server refused a value: constraint item_pkey, table public.item (SQLSTATE 23505).",
+    );
+  });
+
+  test("a privilege that is lacking is told in the server's words", async () => {
+    const error = describePostgresError(await failureOf("select * from item", "set role weak"), "source");
+    expect(error).toMatchObject({ code: "source_permission_denied", retry: "permanent" });
+    expect(error.message).toContain("permission denied for table item");
+  });
+
+  test("a statement that takes too long, a lock that is not to be had: another attempt may help", async () => {
+    const slow = await failureOf("select pg_sleep(10)", "set statement_timeout = 20");
+    expect(describePostgresError(slow, "source")).toMatchObject({
+      code: "source_timeout",
+      retry: "transient",
+    });
+    await using holder = await server.connect();
+    await holder.query("begin; lock table item");
+    const locked = await failureOf("lock table item", "set lock_timeout = 20; begin");
+    expect(describePostgresError(locked, "source")).toMatchObject({
+      code: "source_timeout",
+      retry: "transient",
+    });
+  });
+
+  test.each(["000000D9-00000002-1", "nonsense"])("an exported snapshot that is gone: %s", async (name) => {
+    const error = await failureOf(
+      `set transaction snapshot '${name}'`,
+      "begin transaction isolation level repeatable read",
+    );
+    expect(describePostgresError(error, "source", "table_unavailable")).toMatchObject({
+      code: "source_connection_lost",
+      retry: "transient",
+    });
+  });
+
+  test("a server that ends the connection: another attempt may help", async () => {
+    await using client = await server.connect();
+    const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const outcome = client.query("select pg_sleep(10)").then(
+      () => null,
+      (error: unknown) => error,
+    );
+    await server.query(`select pg_terminate_backend(${rows[0]?.pid})`);
+    expect(describePostgresError(await outcome, "sink")).toMatchObject({
+      code: "sink_connection_lost",
+      retry: "transient",
+    });
+  });
+});
+
+test("an error of ours passes as it is; an unknown one keeps its cause", () => {
+  const ours = new MillraceError("slot_missing", "gone");
+  expect(describePostgresError(ours, "source")).toBe(ours);
+  const foreign = new TypeError("x is not a function");
+  expect(describePostgresError(foreign, "source")).toMatchObject({ code: "internal", cause: foreign });
+});
+
+test("only a failure of TLS itself makes Prefer go without it", () => {
+  const error = (code: string, message: string) => Object.assign(new Error(message), { code });
+  expect(isTlsRefusal(new Error("The server does not support SSL connections"))).toBe(true);
+  expect(isTlsRefusal(error("DEPTH_ZERO_SELF_SIGNED_CERT", "self-signed certificate"))).toBe(true);
+  const noEntry = 'no pg_hba.conf entry for host "10.0.0.1", user "u", database "d", SSL encryption';
+  expect(isTlsRefusal(error("28000", noEntry))).toBe(true);
+  expect(isTlsRefusal(error("28P01", "password authentication failed"))).toBe(false);
+  expect(isTlsRefusal(error("ECONNREFUSED", "connect ECONNREFUSED"))).toBe(false);
+});
