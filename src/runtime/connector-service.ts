@@ -44,7 +44,7 @@ export class StoredConnectorService implements ConnectorService {
   }
 
   async get(id: string): Promise<ConnectorWithStatus> {
-    return this.#show(await this.#find(id));
+    return this.#show(await this.context.state.connectors.get(id));
   }
 
   async create(request: ConnectorRequest): Promise<ConnectorWithStatus> {
@@ -60,7 +60,7 @@ export class StoredConnectorService implements ConnectorService {
     return this.#queue.run(id, async () => {
       await this.#untilDeleted(id);
       const existing = await this.context.state.connectors.find(id);
-      const filler = cloneFrom === null ? existing : await this.#find(cloneFrom);
+      const filler = cloneFrom === null ? existing : await this.context.state.connectors.get(cloneFrom);
       const config = resolveConnector(request, { id, stored: filler?.config ?? null });
       if (!existing) {
         await this.#insert(config);
@@ -82,7 +82,9 @@ export class StoredConnectorService implements ConnectorService {
   async command(id: string, command: Command): Promise<void> {
     await this.#queue.run(id, async () => {
       const isDeletion = command === "Delete" || command === "ForceDelete";
-      const stored = isDeletion ? await this.#find(id) : await this.#findChangeable(id);
+      const stored = isDeletion
+        ? await this.context.state.connectors.get(id)
+        : await this.#findChangeable(id);
       const change = this.#changeFor(command, stored);
       if (change) await this.#store(id, change);
     });
@@ -92,13 +94,13 @@ export class StoredConnectorService implements ConnectorService {
   }
 
   async history(id: string): Promise<readonly HistoryEntry[]> {
-    await this.#find(id);
+    await this.context.state.connectors.get(id);
     await this.context.board.flush();
     return this.context.state.history.list(id);
   }
 
   async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {
-    const filler = fillFrom === null ? null : await this.#find(fillFrom);
+    const filler = fillFrom === null ? null : await this.context.state.connectors.get(fillFrom);
     return resolveConnector(request, { id: request.id, stored: filler?.config ?? null });
   }
 
@@ -151,14 +153,8 @@ export class StoredConnectorService implements ConnectorService {
     this.context.supervisor.poke(id);
   }
 
-  async #find(id: string): Promise<StoredConnector> {
-    const stored = await this.context.state.connectors.find(id);
-    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
-    return stored;
-  }
-
   async #findChangeable(id: string): Promise<StoredConnector> {
-    const stored = await this.#find(id);
+    const stored = await this.context.state.connectors.get(id);
     if (stored.deletion) throw beingDeleted(id);
     return stored;
   }

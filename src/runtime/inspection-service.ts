@@ -7,7 +7,6 @@ import { resolveSink, resolveSource } from "../connector/resolve-connector.ts";
 import type { SinkConfig, SinkRequest } from "../connector/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../connector/source-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 
 export interface InspectionContext {
@@ -47,10 +46,7 @@ export class LiveInspectionService implements InspectionService {
   }
 
   async #filler(id: string | null): Promise<ConnectorConfig | null> {
-    if (id === null) return null;
-    const stored = await this.context.state.connectors.find(id);
-    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
-    return stored.config;
+    return id === null ? null : (await this.context.state.connectors.get(id)).config;
   }
 }
 

@@ -4,7 +4,6 @@ import type { TaskService } from "../api/services.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
 import { cancelTask, completeTaskSpec, newTask, retryTask } from "../connector/task-state.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
 import type { Supervisor } from "./supervisor.ts";
 
@@ -19,17 +18,17 @@ export class StoredTaskService implements TaskService {
   constructor(private readonly context: TaskServiceContext) {}
 
   async list(connectorId: string): Promise<readonly Task[]> {
-    await this.#findConnector(connectorId);
+    await this.context.state.connectors.get(connectorId);
     return this.context.state.tasks.list(connectorId);
   }
 
   async get(connectorId: string, taskId: string): Promise<Task> {
-    await this.#findConnector(connectorId);
+    await this.context.state.connectors.get(connectorId);
     return found(await this.context.state.tasks.find(connectorId, taskId), taskId);
   }
 
   async create(connectorId: string, request: TaskRequest): Promise<Task> {
-    const { config } = await this.#findConnector(connectorId);
+    const { config } = await this.context.state.connectors.get(connectorId);
     const spec = completeTaskSpec(request, config);
     const draft = newTask(this.context.newTaskId(), spec, this.context.now().getTime());
     const task = await this.context.state.tasks.create(connectorId, draft);
@@ -46,16 +45,10 @@ export class StoredTaskService implements TaskService {
   }
 
   async #change(connectorId: string, taskId: string, decide: (task: Task) => Task): Promise<Task> {
-    await this.#findConnector(connectorId);
+    await this.context.state.connectors.get(connectorId);
     const task = found(await this.context.state.tasks.change(connectorId, taskId, decide), taskId);
     this.context.supervisor.wakeTasks(connectorId);
     return task;
-  }
-
-  async #findConnector(id: string): Promise<StoredConnector> {
-    const stored = await this.context.state.connectors.find(id);
-    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
-    return stored;
   }
 }
 

@@ -62,6 +62,13 @@ export class ConnectorStore {
     return rows[0] ? this.#read(rows[0]) : null;
   }
 
+  /** Throws `connector_not_found`. */
+  async get(id: string): Promise<StoredConnector> {
+    const stored = await this.find(id);
+    if (!stored) throw new MillraceError("connector_not_found", `There is no connector ${id}.`);
+    return stored;
+  }
+
   /** All of them, oldest first. */
   async list(): Promise<StoredConnector[]> {
     const order = [connectors.createdAt, connectors.id];
