@@ -6,6 +6,7 @@ import type { ConnectorConfig } from "../../../src/connector/connector.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { runPipeline } from "../../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../../src/pipeline/task-queue.ts";
+import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
 import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -107,6 +108,12 @@ async function source(database: string): Promise<Map<string, Record<string, unkn
   return held;
 }
 
+function originOf(store: RecordStore): bigint {
+  const stored = parseRecord(store.record ?? "");
+  if (stored.kind !== "begun") throw new Error("nothing was begun");
+  return stored.record.origin.version;
+}
+
 const sorted = (map: Map<string, unknown>) => [...map].toSorted(([a], [b]) => (a < b ? -1 : 1));
 
 test.each([0, 1, 10])(
@@ -153,7 +160,7 @@ test.each([0, 1, 10])(
           }
         })();
         const before = receiver.requests.length;
-        await waitFor("some requests of the round", () => receiver.requests.length > before + 2 * round);
+        await waitFor("some requests of the round", () => receiver.requests.length > before);
         await life.kill();
         await load;
         life = await Life.start(database, connector, store, begun);
@@ -168,8 +175,11 @@ test.each([0, 1, 10])(
       ).catch(() => {});
       expect(sorted(state(receiver))).toEqual(expected);
       await life.stop();
+      // A copy that was interrupted is made again at a later point, under the same keys: the stream brings what changed.
+      const origin = originOf(store);
       const bodies = new Map<string, string>();
       for (const { headers, body, path } of receiver.requests) {
+        if (body.includes(`"_sm_version":${origin},`)) continue;
         const key = `${path} ${headers["idempotency-key"]}`;
         expect(bodies.get(key) ?? body).toBe(body);
         bodies.set(key, body);
