@@ -7,6 +7,7 @@ import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import type { CheckpointStore } from "./sink/sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
+import { unheededOptions } from "./sink/webhook/message-encoding.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { type Attempt, createSender } from "./sink/webhook/sender.ts";
 import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
@@ -59,6 +60,9 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   const attempt = countDelivered(send);
   const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
     post({ type: "log", level, message, fields });
+  for (const option of unheededOptions(connector)) {
+    log("warn", "this option has no effect with the sink's message format", { option });
+  }
   const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
   server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
 }

@@ -88,12 +88,13 @@ export class IdempotencyKey {
 /** What of a key tells tables apart. */
 export function tableMaterial(schema: string, table: string): Uint8Array {
   const encoder = new TextEncoder();
-  const names = [encoder.encode(schema), encoder.encode(table)];
-  return Buffer.concat(names.flatMap((name) => [Uint32Array.of(name.length), name].map(bytesOf)));
-}
-
-function bytesOf(array: Uint8Array | Uint32Array): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+  const material = [schema, table].flatMap((text) => {
+    const name = encoder.encode(text);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(name.length);
+    return [length, name];
+  });
+  return Buffer.concat(material);
 }
 
 /** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */
