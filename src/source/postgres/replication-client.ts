@@ -116,6 +116,11 @@ export class ReplicationClient implements AsyncDisposable {
     await this.#stopService();
   }
 
+  // library edge: private as well.
+  get #client(): Client | null {
+    return (this.service as unknown as { _client: Client | null })._client;
+  }
+
   // library edge: the connection is private, and the socket below it is where back-pressure must reach.
   get #connection(): Connection | null {
     return (this.service as unknown as { _connection: Connection | null })._connection;
@@ -128,10 +133,12 @@ export class ReplicationClient implements AsyncDisposable {
   }
 
   async #stopService(): Promise<void> {
-    const stream = this.#stream;
+    const client = this.#client;
     // A clean goodbye would wait for a server that may be gone, or for a socket that is paused.
-    stream?.destroy();
+    this.#stream?.destroy();
     await this.service.destroy().catch(() => {});
+    // The library takes its listeners off; what the socket still says must not be an uncaught error.
+    client?.on("error", () => {});
   }
 
   #guard(action: () => void): void {
