@@ -1,5 +1,5 @@
-// Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its record and its
-// log; everything else is in sink/webhook.
+// Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its
+// record and its log; everything else is in sink/webhook.
 
 import { MillraceError } from "./errors/millrace-error.ts";
 import { MainThread } from "./runtime/main-thread.ts";

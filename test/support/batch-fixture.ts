@@ -81,8 +81,8 @@ interface Row {
 }
 
 /**
- * The changes of `transactions` that are not done under `from`, in batches of at most `perBatch` changes, cut anywhere,
- * as a stream that begins at `from` may bring them.
+ * The changes of `transactions` that are not done under `from`, in batches of at most `perBatch` changes,
+ * cut anywhere, as a stream that begins at `from` may bring them.
  */
 export function batches(
   transactions: readonly FixtureTransaction[],

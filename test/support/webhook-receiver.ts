@@ -1,5 +1,5 @@
-// A real HTTP server that takes webhooks: it plays a script (statuses, delays, resets, silence) and records everything.
-// What the recorded requests mean is left to the test.
+// A real HTTP server that takes webhooks: it plays a script (statuses, delays, resets, silence) and records
+// everything. What the recorded requests mean is left to the test.
 
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer } from "node:https";

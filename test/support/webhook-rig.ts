@@ -1,5 +1,6 @@
-// A webhook sink as it runs: the sink on this side, the real worker on the other, a state store that outlives both. A rig
-// is one life of the service; `kill` ends it as SIGKILL would, and another rig over the same store goes on.
+// A webhook sink as it runs: the sink on this side, the real worker on the other, a state store that
+// outlives both. A rig is one life of the service; `kill` ends it as SIGKILL would, and another rig over
+// the same store goes on.
 
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";

@@ -1,4 +1,5 @@
-// A growing buffer that JSON is written into. Writers of values reserve room, then write `bytes` at `length` themselves.
+// A growing buffer that JSON is written into. Writers of values reserve room, then write `bytes` at
+// `length` themselves.
 
 const initialBytes = 4 * 1024;
 

@@ -1,4 +1,5 @@
-// Reads Postgres' text of dates, times and intervals into whole numbers. Exact: numbers beyond 2^53 are bigints.
+// Reads Postgres' text of dates, times and intervals into whole numbers. Exact: numbers beyond 2^53 are
+// bigints.
 // https://www.postgresql.org/docs/current/datatype-datetime.html#DATATYPE-DATETIME-OUTPUT
 
 const decoder = new TextDecoder();
@@ -9,7 +10,8 @@ export function textOf(source: Uint8Array, start: number, end: number): string {
 
 /** Days from 1970-01-01 to a day of the proleptic Gregorian calendar. */
 export function daysFromCivil(year: number, month: number, day: number): number {
-  // Years begin in March, so that the leap day is a year's last (H. Hinnant, "chrono-compatible low-level date algorithms").
+  // Years begin in March, so that the leap day is a year's last (H. Hinnant, "chrono-compatible low-level
+  // date algorithms").
   const y = month <= 2 ? year - 1 : year;
   const era = Math.floor(y / 400);
   const yearOfEra = y - era * 400;
@@ -50,8 +52,8 @@ export function parseTimestampUs(text: string): bigint | null {
 }
 
 /**
- * An interval in microseconds, a month being 365.25 / 12 days: as Debezium counts. Text as IntervalStyle `postgres`
- * prints it: `1 year 2 mons -3 days +04:05:06.7`. Null for `infinity`.
+ * An interval in microseconds, a month being 365.25 / 12 days: as Debezium counts. Text as IntervalStyle
+ * `postgres` prints it: `1 year 2 mons -3 days +04:05:06.7`. Null for `infinity`.
  */
 export function parseIntervalUs(text: string): bigint | null {
   if (text.includes("infinity")) return null;

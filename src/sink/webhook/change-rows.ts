@@ -1,5 +1,6 @@
-// Turns changes into rows: which rows a change makes, with which version and identity. Where the rows go is left to
-// the plan that they are added to. Versions are given out here, one or two for each change, in stream order.
+// Turns changes into rows: which rows a change makes, with which version and identity. Where the rows go is
+// left to the plan that they are added to. Versions are given out here, one or two for each change, in
+// stream order.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import type { Position } from "../../change/checkpoint.ts";
@@ -16,7 +17,9 @@ import { nextVersion } from "./version-counter.ts";
 const strictHash = 0;
 const emptyView = new TupleView();
 
-/** What a format sends of the operations: native has no word for a truncate, Debezium's user may skip some. */
+/**
+ * What a format sends of the operations: native has no word for a truncate, Debezium's user may skip some.
+ */
 export interface OperationFilter {
   sends(operation: RowOperation): boolean;
 }

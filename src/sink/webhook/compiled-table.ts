@@ -37,9 +37,9 @@ export function compileTable(relation: Relation, encoder: RowEncoder): CompiledT
 }
 
 /**
- * With REPLICA IDENTITY USING INDEX a DELETE does not hold the primary key, and without a key a row is all its
- * columns, which an UPDATE may leave out: such tables keep the order of the stream. A table without a key and
- * without FULL has inserts only.
+ * With REPLICA IDENTITY USING INDEX a DELETE does not hold the primary key, and without a key a row is all
+ * its columns, which an UPDATE may leave out: such tables keep the order of the stream. A table without a
+ * key and without FULL has inserts only.
  */
 export function tableOrder(relation: Relation): TableOrder {
   if (relation.replicaIdentity === "index") return "strict";

@@ -1,5 +1,5 @@
-// Turns the rows of a table's copy into rows of requests. All of them carry one version, that of their consistent
-// point, and an identity that does not depend on the order in which the copy reads them.
+// Turns the rows of a table's copy into rows of requests. All of them carry one version, that of their
+// consistent point, and an identity that does not depend on the order in which the copy reads them.
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
@@ -75,9 +75,9 @@ export class CopyRows {
 }
 
 /**
- * Numbers equal rows: the first is 0, the next equal one 1, and so on, so that each has a key of its own and the
- * same rows have the same keys in whatever order they come. Above `maxRemembered` different rows the place in the
- * copy tells them apart instead, so that memory stays bounded.
+ * Numbers equal rows: the first is 0, the next equal one 1, and so on, so that each has a key of its own
+ * and the same rows have the same keys in whatever order they come. Above `maxRemembered` different rows
+ * the place in the copy tells them apart instead, so that memory stays bounded.
  */
 class EqualRows {
   readonly #counts = new Map<bigint, number>();

@@ -1,4 +1,5 @@
-// How Debezium's Postgres connector maps a column: a Kafka Connect type, its semantic name, and the writer of values.
+// How Debezium's Postgres connector maps a column: a Kafka Connect type, its semantic name, and the writer
+// of values.
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types
 
 import type { Column } from "../../change/relation.ts";

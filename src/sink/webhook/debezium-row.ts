@@ -1,4 +1,5 @@
-// The Debezium format: the envelope of Debezium's Postgres connector around the row before and after the change.
+// The Debezium format: the envelope of Debezium's Postgres connector around the row before and after the
+// change.
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-change-events-value
 
 import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
@@ -21,7 +22,10 @@ export interface DebeziumRowOptions {
   /** False: an update has no `before`. A delete always has: nothing else tells which row it was. */
   readonly includeBefore: boolean;
   readonly embedSchema: boolean;
-  /** What stands for a TOASTed value that the source did not send: nothing, or a placeholder in columns that are JSON strings. */
+  /**
+   * What stands for a TOASTed value that the source did not send: nothing, or a placeholder in columns that
+   * are JSON strings.
+   */
   readonly placeholder: boolean;
   /** Milliseconds since 1970-01-01 UTC. */
   readonly now: () => number;
@@ -107,7 +111,10 @@ export class DebeziumRowEncoder implements RowEncoder {
     if (this.options.embedSchema) out.byte(125);
   }
 
-  /** An update's old tuple that holds the key alone says nothing that `after` does not: Debezium leaves it out. */
+  /**
+   * An update's old tuple that holds the key alone says nothing that `after` does not: Debezium leaves it
+   * out.
+   */
   #hasBefore(before: TupleView, row: RowContext): boolean {
     if (before.count === 0) return false;
     if (row.operation === "delete") return true;

@@ -1,5 +1,5 @@
-// Writers of single values in the forms of Debezium's Postgres connector, where they differ from the native ones.
-// Numbers stay exact: a numeric goes through a bigint at most.
+// Writers of single values in the forms of Debezium's Postgres connector, where they differ from the native
+// ones. Numbers stay exact: a numeric goes through a bigint at most.
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types
 
 import type { ByteWriter } from "./byte-writer.ts";
@@ -51,7 +51,10 @@ export function timeWriter(unitUs: number, suffix = ""): ValueWriter {
   };
 }
 
-/** A number of the microseconds since 1970-01-01 of a timestamp, in units of `unitUs`, with `suffix` behind it. */
+/**
+ * A number of the microseconds since 1970-01-01 of a timestamp, in units of `unitUs`, with `suffix` behind
+ * it.
+ */
 export function timestampWriter(unitUs: bigint, suffix = ""): ValueWriter {
   return (out, source, start, end) => {
     const text = textOf(source, start, end);
@@ -62,7 +65,10 @@ export function timestampWriter(unitUs: bigint, suffix = ""): ValueWriter {
   };
 }
 
-/** A date, time or timestamp without zone in ISO form, as of UTC: `2017-09-15Z`, `20:45:30Z`, `2019-07-09T02:28:57Z`. */
+/**
+ * A date, time or timestamp without zone in ISO form, as of UTC: `2017-09-15Z`, `20:45:30Z`,
+ * `2019-07-09T02:28:57Z`.
+ */
 export const writeIsoUtc: ValueWriter = (out, source, start, end) => {
   const text = textOf(source, start, end);
   const plain = text.endsWith("infinity") || text.endsWith(" BC");
@@ -85,7 +91,10 @@ export const writeMicroDuration: ValueWriter = (out, source, start, end) => {
 
 // --- numeric -----------------------------------------------------------------------------------
 
-/** The bytes of a signed integer, big-endian two's complement, as few as hold it: Java's BigInteger.toByteArray. */
+/**
+ * The bytes of a signed integer, big-endian two's complement, as few as hold it: Java's
+ * BigInteger.toByteArray.
+ */
 export function twosComplement(value: bigint): Uint8Array {
   const magnitude = value < 0n ? -value - 1n : value;
   const bits = magnitude === 0n ? 0 : magnitude.toString(2).length;
@@ -104,7 +113,10 @@ interface Decimal {
   readonly scale: number;
 }
 
-/** `-12.340` is -12340 and 3; null for NaN and ±Infinity. A text of money has its sign and separators removed. */
+/**
+ * `-12.340` is -12340 and 3; null for NaN and ±Infinity. A text of money has its sign and separators
+ * removed.
+ */
 export function parseDecimal(text: string): Decimal | null {
   const match = /^(-?)(\d+)(?:\.(\d+))?$/.exec(text);
   if (!match) return null;
@@ -114,7 +126,10 @@ export function parseDecimal(text: string): Decimal | null {
 
 const base64 = (bytes: Uint8Array): string => bytes.toBase64();
 
-/** A numeric of fixed scale: base64 of its unscaled value. NaN and infinities, which have none, are their words. */
+/**
+ * A numeric of fixed scale: base64 of its unscaled value. NaN and infinities, which have none, are their
+ * words.
+ */
 export function decimalWriter(scale: number): ValueWriter {
   return (out, source, start, end) => {
     const text = textOf(source, start, end);
@@ -177,7 +192,10 @@ export const writeBits: ValueWriter = (out, source, start, end) => {
 
 // --- point, hstore -----------------------------------------------------------------------------
 
-/** `(1.5,-2)` as `{"x":1.5,"y":-2,"wkb":"…","srid":null}`. A coordinate that JSON has no number for is a string. */
+/**
+ * `(1.5,-2)` as `{"x":1.5,"y":-2,"wkb":"…","srid":null}`. A coordinate that JSON has no number for is a
+ * string.
+ */
 export const writePoint: ValueWriter = (out, source, start, end) => {
   const [x = "0", y = "0"] = textOf(source, start + 1, end - 1).split(",");
   const wkb = new DataView(new ArrayBuffer(21));

@@ -1,5 +1,5 @@
-// The near end of the line to the webhook worker: questions and answers, credit, and what the other end reports. Knows
-// nothing of changes; webhook-sink.ts does.
+// The near end of the line to the webhook worker: questions and answers, credit, and what the other end
+// reports. Knows nothing of changes; webhook-sink.ts does.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkEvents } from "../sink.ts";
@@ -13,8 +13,8 @@ export type Question = ToDelivery extends infer M
   : never;
 
 /**
- * Delivering may fail while no call is waiting and none will come, since the stream is idle. A caller that has `failed`
- * hears of it at once; the others with their next call.
+ * Delivering may fail while no call is waiting and none will come, since the stream is idle. A caller that
+ * has `failed` hears of it at once; the others with their next call.
  */
 export interface DeliveryEvents extends SinkEvents {
   failed?(error: MillraceError): void;
@@ -89,8 +89,8 @@ export class DeliveryClient {
   }
 
   /**
-   * Lets what is under way come to its end, waits for that at most `graceMs`, and leaves the line to the next session.
-   * Where everything is broken off, it does not wait.
+   * Lets what is under way come to its end, waits for that at most `graceMs`, and leaves the line to the
+   * next session. Where everything is broken off, it does not wait.
    */
   async close(graceMs: number): Promise<void> {
     this.signal.removeEventListener("abort", this.#abort);

@@ -1,5 +1,5 @@
-// Which addresses requests may go to. The rule is pure; `AddressResolver` asks DNS and applies it, so that a request
-// is sent to an address that was checked and not to a name that may resolve anew.
+// Which addresses requests may go to. The rule is pure; `AddressResolver` asks DNS and applies it, so that
+// a request is sent to an address that was checked and not to a name that may resolve anew.
 
 import { lookup } from "node:dns/promises";
 import ipaddr from "ipaddr.js";
@@ -51,7 +51,10 @@ export const systemLookup: Lookup = async (host) => {
   return found.map(({ address }) => address);
 };
 
-/** How long an answer of DNS is used again: short enough to follow a change, long enough not to ask for each request. */
+/**
+ * How long an answer of DNS is used again: short enough to follow a change, long enough not to ask for each
+ * request.
+ */
 const answerLifetimeMs = 1000;
 
 /** Addresses that were checked, and until when that holds, by the resolver's clock. */
@@ -77,8 +80,8 @@ export class AddressResolver {
   }
 
   /**
-   * Addresses of `host` (a URL's hostname) that may be sent to, best first. Throws `webhook_address_refused` when there
-   * are only others, and what `resolve` throws.
+   * Addresses of `host` (a URL's hostname) that may be sent to, best first. Throws
+   * `webhook_address_refused` when there are only others, and what `resolve` throws.
    */
   async addresses(host: string): Promise<readonly string[]> {
     const known = this.known(host);

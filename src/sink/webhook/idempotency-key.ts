@@ -1,6 +1,6 @@
-// Makes a request's Idempotency-Key: a UUIDv7 (RFC 9562, section 5.7) whose time is the first row's commit time and
-// whose other 74 bits are a SHA-256 over the table and, for each row, its identity, commit time and place in its
-// transaction. The same rows in the same request give the same key for ever.
+// Makes a request's Idempotency-Key: a UUIDv7 (RFC 9562, section 5.7) whose time is the first row's commit
+// time and whose other 74 bits are a SHA-256 over the table and, for each row, its identity, commit time
+// and place in its transaction. The same rows in the same request give the same key for ever.
 
 import { ByteWriter } from "./byte-writer.ts";
 import type { TupleView } from "./tuple-view.ts";
@@ -18,12 +18,18 @@ export type RowPart = (typeof RowPart)[keyof typeof RowPart];
 export interface RowMoment {
   /** Microseconds since 1970-01-01 UTC. */
   readonly commitTimeUs: number;
-  /** Index in its transaction; of a snapshot's row: which of the equal rows it is, 0 when the table has a key. */
+  /**
+   * Index in its transaction; of a snapshot's row: which of the equal rows it is, 0 when the table has a
+   * key.
+   */
   readonly ordinal: number;
   readonly part: RowPart;
 }
 
-/** Where a digest is written before it becomes a key. A `CryptoHasher` asks for 64 bytes, whatever its algorithm. */
+/**
+ * Where a digest is written before it becomes a key. A `CryptoHasher` asks for 64 bytes, whatever its
+ * algorithm.
+ */
 const digest = new Uint8Array(64);
 
 export class IdempotencyKey {

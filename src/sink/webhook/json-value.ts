@@ -1,5 +1,6 @@
-// Writes one value of Postgres' text form as JSON, bytes to bytes. No value becomes a JavaScript number, Date or
-// parsed object on the way. Which writer a column gets is `valueWriter`'s decision; the rest writes.
+// Writes one value of Postgres' text form as JSON, bytes to bytes. No value becomes a JavaScript number,
+// Date or parsed object on the way. Which writer a column gets is `valueWriter`'s decision; the rest
+// writes.
 // https://www.postgresql.org/docs/current/datatype.html
 
 import { isUtf8 } from "node:buffer";
@@ -114,7 +115,10 @@ const isSpecialTime = (source: Uint8Array, end: number): boolean => {
   return last === 67 || last === 121; // "… BC", "infinity", "-infinity"
 };
 
-/** `2024-01-02 03:04:05.678901` becomes `2024-01-02T03:04:05.678901`; `infinity` and BC stay as Postgres prints them. */
+/**
+ * `2024-01-02 03:04:05.678901` becomes `2024-01-02T03:04:05.678901`; `infinity` and BC stay as Postgres
+ * prints them.
+ */
 export const writeTimestamp: ValueWriter = (out, source, start, end) => {
   if (isSpecialTime(source, end)) return writeString(out, source, start, end);
   out.reserve(end - start + 8);

@@ -1,5 +1,5 @@
-// Makes batches ready for the line: their buffers move to the other thread where they can, and are copied where a view
-// shares its buffer with something else.
+// Makes batches ready for the line: their buffers move to the other thread where they can, and are copied
+// where a view shares its buffer with something else.
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
@@ -52,7 +52,10 @@ export function parcel(batch: ChangeBatch, relations: readonly number[]): Parcel
   return { batch: moved, transfer, bytes };
 }
 
-/** Numbers relations, so that each shape passes the line once. The same shape has the same number, whichever object it is. */
+/**
+ * Numbers relations, so that each shape passes the line once. The same shape has the same number, whichever
+ * object it is.
+ */
 export class RelationHandles {
   readonly #byObject = new WeakMap<Relation, number>();
   readonly #byShape = new Map<string, number>();

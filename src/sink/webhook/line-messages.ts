@@ -1,5 +1,6 @@
-// What passes over the line between the sink in the replication worker and the delivery in the webhook worker. Plain data;
-// batches move with their buffers. A line serves one session after the other; what belongs to an older one is ignored.
+// What passes over the line between the sink in the replication worker and the delivery in the webhook
+// worker. Plain data; batches move with their buffers. A line serves one session after the other; what
+// belongs to an older one is ignored.
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";

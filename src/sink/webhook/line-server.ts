@@ -1,4 +1,5 @@
-// The far end of the line: opens a delivery for each session and closes the one before it. Runs in the webhook worker.
+// The far end of the line: opens a delivery for each session and closes the one before it. Runs in the
+// webhook worker.
 
 import type { FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
 import type { DeliveryMessage, WebhookDelivery } from "./webhook-delivery.ts";

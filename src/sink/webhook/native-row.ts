@@ -15,7 +15,10 @@ const liveBytes = encoder.encode(',"_sm_deleted":false}');
 const deletedBytes = encoder.encode(',"_sm_deleted":true}');
 
 export interface NativeRowOptions {
-  /** What stands for a TOASTed value that the source did not send: nothing, or a placeholder in string columns. */
+  /**
+   * What stands for a TOASTed value that the source did not send: nothing, or a placeholder in string
+   * columns.
+   */
   readonly placeholder: boolean;
 }
 

@@ -1,4 +1,5 @@
-// One request to the receiver before it is sent: rows of one table as a JSON body, and what scheduling it needs.
+// One request to the receiver before it is sent: rows of one table as a JSON body, and what scheduling it
+// needs.
 
 import type { Position } from "../../change/checkpoint.ts";
 

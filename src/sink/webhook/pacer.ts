@@ -1,4 +1,5 @@
-// Spreads requests evenly under the two rate limits, which all requests of a connector share. Waiting is the caller's.
+// Spreads requests evenly under the two rate limits, which all requests of a connector share. Waiting is
+// the caller's.
 
 export interface RateLimits {
   /** 0: unlimited. */

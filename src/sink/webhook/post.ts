@@ -1,5 +1,5 @@
-// One POST over HTTP, bounded in time and in what is read back. It goes to an address that was checked; the name goes
-// into the Host header and the TLS handshake only.
+// One POST over HTTP, bounded in time and in what is read back. It goes to an address that was checked; the
+// name goes into the Host header and the TLS handshake only.
 
 import ipaddr from "ipaddr.js";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -144,8 +144,9 @@ function pin(url: URL, address: string): PinnedTarget {
 }
 
 /**
- * Reads what the receiver says, so that the connection can be used again, and throws it away. More than the bound,
- * or a body that fails or does not end within the timeout: the connection is dropped. The status stands either way.
+ * Reads what the receiver says, so that the connection can be used again, and throws it away. More than the
+ * bound, or a body that fails or does not end within the timeout: the connection is dropped. The status
+ * stands either way.
  */
 async function drain(response: Response, controller: AbortController): Promise<void> {
   if (response.body === null) return;

@@ -1,4 +1,5 @@
-// Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in the next one.
+// Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in
+// the next one.
 
 import type { CheckpointStore } from "../sink.ts";
 import type { DeliveryState, TableIdentity } from "./line-messages.ts";

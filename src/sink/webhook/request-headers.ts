@@ -1,4 +1,5 @@
-// The headers of requests: those that a table's requests share, and those that change with every attempt. Pure.
+// The headers of requests: those that a table's requests share, and those that change with every attempt.
+// Pure.
 
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { contentEncoding } from "./compression.ts";
@@ -9,8 +10,8 @@ const reserved =
   /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
 
 /**
- * Static headers first, so that auth, source headers and Content-* win over one of the same name. Names of schemas and tables are
- * percent-encoded where a header cannot hold them.
+ * Static headers first, so that auth, source headers and Content-* win over one of the same name. Names of
+ * schemas and tables are percent-encoded where a header cannot hold them.
  */
 export function requestHeaders(
   config: WebhookSinkConfig,

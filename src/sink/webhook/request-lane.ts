@@ -1,4 +1,5 @@
-// The unfinished requests of one table and which of them wait for which. Pure bookkeeping: sending is the scheduler's.
+// The unfinished requests of one table and which of them wait for which. Pure bookkeeping: sending is the
+// scheduler's.
 
 import type { OutgoingRequest } from "./outgoing-request.ts";
 

@@ -1,5 +1,6 @@
-// Cuts rows into requests: each table's rows, in order, by rows and bytes alone, from where the plan began. So the
-// same rows give the same requests, however they arrived. Ending a plan early is the caller's decision.
+// Cuts rows into requests: each table's rows, in order, by rows and bytes alone, from where the plan began.
+// So the same rows give the same requests, however they arrived. Ending a plan early is the caller's
+// decision.
 
 import type { Position } from "../../change/checkpoint.ts";
 import { ByteWriter } from "./byte-writer.ts";

@@ -2,7 +2,10 @@
 
 export type ResponseVerdict = "delivered" | "retry" | "rejected";
 
-/** 2xx: delivered. 408, 425, 429 and 5xx: tried again. Every other status, redirects among them, is permanent. */
+/**
+ * 2xx: delivered. 408, 425, 429 and 5xx: tried again. Every other status, redirects among them, is
+ * permanent.
+ */
 export function responseVerdict(status: number): ResponseVerdict {
   if (status >= 200 && status < 300) return "delivered";
   if (status === 408 || status === 425 || status === 429 || status >= 500) return "retry";
@@ -10,8 +13,8 @@ export function responseVerdict(status: number): ResponseVerdict {
 }
 
 /**
- * Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date (RFC 9110, section 10.2.3). 0 for none and for
- * what cannot be read.
+ * Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date (RFC 9110, section 10.2.3). 0 for
+ * none and for what cannot be read.
  */
 export function retryAfterMs(header: string | null, nowMs: number): number {
   if (header === null) return 0;

@@ -1,5 +1,5 @@
-// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once for a
-// relation and knows nothing of requests, keys or sending.
+// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once
+// for a relation and knows nothing of requests, keys or sending.
 
 import type { Lsn } from "../../change/lsn.ts";
 import type { ByteWriter } from "./byte-writer.ts";

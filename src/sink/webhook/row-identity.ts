@@ -1,5 +1,6 @@
-// What tells rows apart: a short hash that decides which requests must wait for each other, and the bytes that go
-// into a request's idempotency key. Both read the key columns of a tuple, or all columns of a table without a key.
+// What tells rows apart: a short hash that decides which requests must wait for each other, and the bytes
+// that go into a request's idempotency key. Both read the key columns of a tuple, or all columns of a table
+// without a key.
 
 import type { TupleView } from "./tuple-view.ts";
 
@@ -19,7 +20,10 @@ export function identityHash(arena: Uint8Array, view: TupleView, columns: readon
   return hash;
 }
 
-/** Whether the old and the new tuple differ in a key column. A column that the change did not send is the same. */
+/**
+ * Whether the old and the new tuple differ in a key column. A column that the change did not send is the
+ * same.
+ */
 export function keyChanged(
   arena: Uint8Array,
   before: TupleView,

@@ -1,5 +1,6 @@
-// Sends many requests side by side: those of one table that share a row one after the other, all others as they come.
-// A request that fails waits for its next attempt without holding up those that need not wait for it.
+// Sends many requests side by side: those of one table that share a row one after the other, all others as
+// they come. A request that fails waits for its next attempt without holding up those that need not wait
+// for it.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { decideRetry, type RetryPolicy } from "./backoff.ts";
@@ -72,8 +73,8 @@ export class Scheduler {
   }
 
   /**
-   * Takes a request behind all earlier ones of its table. `held`: it is not sent before `release`, nor are those that
-   * have to wait for it.
+   * Takes a request behind all earlier ones of its table. `held`: it is not sent before `release`, nor are
+   * those that have to wait for it.
    */
   submit(request: OutgoingRequest, onDelivered: () => void, held = false): Delivery {
     const name = `${request.schema}\0${request.table}`;

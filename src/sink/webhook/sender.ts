@@ -1,5 +1,5 @@
-// One attempt at one request: compress, pace, send, read what comes back. Whether and when there is another attempt is
-// left to the scheduler.
+// One attempt at one request: compress, pace, send, read what comes back. Whether and when there is another
+// attempt is left to the scheduler.
 
 import { formatLsn } from "../../change/lsn.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
@@ -100,7 +100,10 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 }
 
-/** The error that stops the run. It names the request so that it can be found at the receiver; it holds no row. */
+/**
+ * The error that stops the run. It names the request so that it can be found at the receiver; it holds no
+ * row.
+ */
 export function rejection(request: OutgoingRequest, status: number): MillraceError {
   const redirect = status >= 300 && status < 400 ? "; redirects are not followed" : "";
   return new MillraceError(

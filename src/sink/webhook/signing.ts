@@ -17,8 +17,8 @@ export function signingKey(secret: string): Buffer {
 }
 
 /**
- * The three headers of an attempt. `id` is the idempotency key: the same for every attempt. `body` is the JSON before
- * compression: that is what a receiver's framework hands to the verifier.
+ * The three headers of an attempt. `id` is the idempotency key: the same for every attempt. `body` is the
+ * JSON before compression: that is what a receiver's framework hands to the verifier.
  */
 export function sign(key: Buffer, id: string, body: Uint8Array, nowMs: number): SignatureHeaders {
   const timestamp = String(Math.floor(nowMs / 1000));

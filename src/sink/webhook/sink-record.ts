@@ -1,5 +1,5 @@
-// The sink's own record in the state store: where it stands, boundaries that time decided, tables that are copied. Pure:
-// keeping it is record-keeper.ts's.
+// The sink's own record in the state store: where it stands, boundaries that time decided, tables that are
+// copied. Pure: keeping it is record-keeper.ts's.
 
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
@@ -13,8 +13,9 @@ export interface SinkRecord {
   /** Last changes of windows that time ended and that are not delivered yet, in order. */
   readonly windowEnds: readonly Position[];
   /**
-   * The last change that a request may have been cut behind: changes up to it have been received, so after a restart they
-   * come again at once, and until then time ends no window. Null where nothing depends on it.
+   * The last change that a request may have been cut behind: changes up to it have been received, so after
+   * a restart they come again at once, and until then time ends no window. Null where nothing depends on
+   * it.
    */
   readonly reached: Position | null;
   /** Tables whose first copy is delivered, by `schema.table`. */
@@ -122,7 +123,10 @@ function readRecord(stored: StoredRecord): SinkRecord {
   };
 }
 
-/** `copied` with what is no longer selected, or is another table by now, marked as missed; itself when nothing is. */
+/**
+ * `copied` with what is no longer selected, or is another table by now, marked as missed; itself when
+ * nothing is.
+ */
 export function withoutMissed(copied: CopiedTables, tables: readonly TableIdentity[]): CopiedTables {
   const ids = new Map(tables.map(({ name, id }) => [name, id]));
   const missed = [...copied].filter(([name, { id, lsn }]) => lsn > 0n && ids.get(name) !== id);

@@ -1,5 +1,5 @@
-// Validates a webhook sink: name, port, TLS, and one POST of `[]` with everything that is configured. A receiver should
-// take an empty list as no rows.
+// Validates a webhook sink: name, port, TLS, and one POST of `[]` with everything that is configured. A
+// receiver should take an empty list as no rows.
 
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
@@ -21,8 +21,8 @@ const passed: Finding = { type: "passed" };
 const sample = { schema: "public", table: "validation" } as const;
 
 /**
- * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the rest are
- * skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure
+ * the rest are skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
  */
 export async function validateWebhookSink(
   sink: WebhookSinkConfig,

@@ -1,7 +1,8 @@
-// Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from its own
-// content, or when time asks for it. Before a request is sent it is durable how far the stream had been received, and
-// where time ended windows. After a restart the stream begins at a window's start, recorded ends are honoured, time ends
-// nothing before what had been received is there again, and so the same requests come again.
+// Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from
+// its own content, or when time asks for it. Before a request is sent it is durable how far the stream had
+// been received, and where time ended windows. After a restart the stream begins at a window's start,
+// recorded ends are honoured, time ends nothing before what had been received is there again, and so the
+// same requests come again.
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
@@ -68,7 +69,9 @@ export class StreamWindows {
     this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
   }
 
-  /** When the open window received its first change, by the monotonic clock; null where time cannot end it. */
+  /**
+   * When the open window received its first change, by the monotonic clock; null where time cannot end it.
+   */
   get openedMs(): number | null {
     return this.#ledger.open.changes > 0 && this.#replayUntil === null ? this.#openedMs : null;
   }
@@ -97,8 +100,9 @@ export class StreamWindows {
   }
 
   /**
-   * Ends the open window now, because time or a flush asks for it. A flush while the stream is being replayed may cut requests
-   * otherwise than before the restart: their rows then come again under other keys.
+   * Ends the open window now, because time or a flush asks for it. A flush while the stream is being
+   * replayed may cut requests otherwise than before the restart: their rows then come again under other
+   * keys.
    */
   end(): void {
     if (this.#ledger.open.changes === 0 || this.#last === null) return;
@@ -129,7 +133,10 @@ export class StreamWindows {
     while (this.#reporting) await this.#reporting;
   }
 
-  /** Gives out one version to a copy, above all that were given out; durable on return. Call it after `flush`. */
+  /**
+   * Gives out one version to a copy, above all that were given out; durable on return. Call it after
+   * `flush`.
+   */
   async copyVersion(timeUs: bigint): Promise<number> {
     const { rows, keeper } = this.options;
     rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
@@ -140,7 +147,10 @@ export class StreamWindows {
     return rows.lastVersion;
   }
 
-  /** Rows of a table without a key that its copy brought already: nothing else would tell that they are the same. */
+  /**
+   * Rows of a table without a key that its copy brought already: nothing else would tell that they are the
+   * same.
+   */
   #isInCopy(batch: ChangeBatch, i: number, table: CompiledTable): boolean {
     if (table.relation.key.length > 0) return false;
     const kind = batch.kind[i];
@@ -161,7 +171,9 @@ export class StreamWindows {
     this.#close(this.#cursor);
   }
 
-  /** A recorded end whose change no longer comes: the selection was changed. The window ends where it stood. */
+  /**
+   * A recorded end whose change no longer comes: the selection was changed. The window ends where it stood.
+   */
   #endBefore(batch: ChangeBatch, i: number): void {
     const position = positionOf(batch, i);
     while (this.#recorded.length > 0 && isBefore(this.#recorded[0]!, position)) {

@@ -1,4 +1,5 @@
-// The copies of tables that are on their way, several at once: with which version each is sent, and when it is recorded.
+// The copies of tables that are on their way, several at once: with which version each is sent, and when it
+// is recorded.
 
 import type { CompiledTable } from "./compiled-table.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
@@ -16,10 +17,10 @@ export class TableCopies {
   constructor(private readonly options: TableCopiesOptions) {}
 
   /**
-   * Opens a copy. A first copy carries the version of the place where the stream began: each change of a row that the stream
-   * brings is newer, also when an interrupted copy was made again at a later point. Any other copy, and one of a table
-   * that was copied before, gets a version of its own, above all that were given out, which is durable before the first
-   * row is sent.
+   * Opens a copy. A first copy carries the version of the place where the stream began: each change of a
+   * row that the stream brings is newer, also when an interrupted copy was made again at a later point. Any
+   * other copy, and one of a table that was copied before, gets a version of its own, above all that were
+   * given out, which is durable before the first row is sent.
    */
   async begin(
     message: Extract<ToDelivery, { type: "copy.begin" }>,

@@ -1,8 +1,8 @@
 // Where a table's requests go: the base address with the path template appended. Pure.
 
 /**
- * `template` with `{schema}` and `{table}` replaced, percent-encoded, behind `base`. One slash stands between the
- * two; a query of the base comes before one of the template.
+ * `template` with `{schema}` and `{table}` replaced, percent-encoded, behind `base`. One slash stands
+ * between the two; a query of the base comes before one of the template.
  */
 export function targetUrl(base: string, template: string, schema: string, table: string): string {
   const names: Readonly<Record<string, string>> = { schema, table };

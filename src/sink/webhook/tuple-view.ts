@@ -1,6 +1,8 @@
 // Where the columns of one tuple stand in a batch's arena. One view is used again for every row.
 
-/** Column `c` of the tuple read last is `arena[starts[c], starts[c] + lengths[c])`; lengths may be negative. */
+/**
+ * Column `c` of the tuple read last is `arena[starts[c], starts[c] + lengths[c])`; lengths may be negative.
+ */
 export class TupleView {
   starts = new Int32Array(64);
   lengths = new Int32Array(64);

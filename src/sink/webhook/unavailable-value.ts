@@ -21,7 +21,9 @@ const numberLike: ReadonlySet<number> = new Set([
   TypeOid.bytea,
 ]);
 
-/** Whether the column is written as a free text, which can hold the placeholder without misleading a reader. */
+/**
+ * Whether the column is written as a free text, which can hold the placeholder without misleading a reader.
+ */
 export function isStringType(column: Column): boolean {
   return (
     !column.typeName.endsWith("[]") && !numberLike.has(column.typeOid) && column.typeOid !== TypeOid.numeric

@@ -1,5 +1,5 @@
-// One session of delivering: what the line brings is taken in order, cut, sent and made durable. The other end of the line
-// is webhook-sink.ts; cutting, scheduling and sending have files of their own.
+// One session of delivering: what the line brings is taken in order, cut, sent and made durable. The other
+// end of the line is webhook-sink.ts; cutting, scheduling and sending have files of their own.
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
@@ -122,7 +122,9 @@ export class WebhookDelivery {
     }
   }
 
-  /** Begins nothing new; returns when what is under way has ended and is recorded, or `signal` cuts it off. */
+  /**
+   * Begins nothing new; returns when what is under way has ended and is recorded, or `signal` cuts it off.
+   */
   async stop(signal: AbortSignal): Promise<void> {
     await this.#scheduler.drain(signal);
     await this.#keeper?.settled();
@@ -247,7 +249,10 @@ export class WebhookDelivery {
     return Math.max(0, this.#nextPassMs - now);
   }
 
-  /** Ends the open window when its time has come, and now and then moves the checkpoint over what held nothing. */
+  /**
+   * Ends the open window when its time has come, and now and then moves the checkpoint over what held
+   * nothing.
+   */
   #keepTime(idle: boolean): void {
     const windows = this.#windows;
     if (!windows || this.#failed) return;

@@ -1,5 +1,5 @@
-// The webhook sink as the pipeline sees it. It hands batches to the webhook worker over a line and reports what comes back;
-// cutting, encoding and sending happen there, in webhook-delivery.ts.
+// The webhook sink as the pipeline sees it. It hands batches to the webhook worker over a line and reports
+// what comes back; cutting, encoding and sending happen there, in webhook-delivery.ts.
 
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
@@ -14,9 +14,9 @@ import { parcel, RelationHandles } from "./line-batch.ts";
 const closeGraceMs = 5000;
 
 /**
- * A sink whose delivering happens at the other end of `line`. The other end has the configuration already, and keeps the
- * checkpoint: `config` and `context.checkpoints` are not used here. Calls reject with a MillraceError once delivering
- * has failed, and with `context.signal.reason` once it is aborted.
+ * A sink whose delivering happens at the other end of `line`. The other end has the configuration already,
+ * and keeps the checkpoint: `config` and `context.checkpoints` are not used here. Calls reject with a
+ * MillraceError once delivering has failed, and with `context.signal.reason` once it is aborted.
  */
 export function createWebhookSink(_config: WebhookSinkConfig, context: SinkContext, line: MessagePort): Sink {
   return new WebhookSink(new DeliveryClient(line, context.signal, context.events));

@@ -1,5 +1,5 @@
-// The windows that the stream is cut into, oldest first, and how far the checkpoint may move: behind each window all of
-// whose requests, and all before it, are delivered. Pure bookkeeping.
+// The windows that the stream is cut into, oldest first, and how far the checkpoint may move: behind each
+// window all of whose requests, and all before it, are delivered. Pure bookkeeping.
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
 

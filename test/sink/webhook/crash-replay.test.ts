@@ -1,5 +1,6 @@
-// Many lives of a delivery in one process: killed at random moments, with random answers, batches cut at random and time that
-// passes at random. What the receiver took, deduplicated by key alone, must be every change exactly once.
+// Many lives of a delivery in one process: killed at random moments, with random answers, batches cut at
+// random and time that passes at random. What the receiver took, deduplicated by key alone, must be every
+// change exactly once.
 
 import { expect, test } from "bun:test";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";

@@ -1,5 +1,5 @@
-// The Debezium envelope and its type mapping, against a real server's text and the values that Debezium's documentation
-// gives.
+// The Debezium envelope and its type mapping, against a real server's text and the values that Debezium's
+// documentation gives.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Client } from "pg";

@@ -1,5 +1,5 @@
-// A real server, the pipeline, the real webhook worker and a receiver that fails now and then: what the receiver holds,
-// deduplicated by key and ordered by version, is the source.
+// A real server, the pipeline, the real webhook worker and a receiver that fails now and then: what the
+// receiver holds, deduplicated by key and ordered by version, is the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConnectorConfig } from "../../../src/connector/connector.ts";
@@ -175,7 +175,8 @@ test.each([0, 1, 10])(
       ).catch(() => {});
       expect(sorted(state(receiver))).toEqual(expected);
       await life.stop();
-      // A copy that was interrupted is made again at a later point, under the same keys: the stream brings what changed.
+      // A copy that was interrupted is made again at a later point, under the same keys: the stream brings
+      // what changed.
       const origin = originOf(store);
       const bodies = new Map<string, string>();
       for (const { headers, body, path } of receiver.requests) {

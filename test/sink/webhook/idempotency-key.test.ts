@@ -1,4 +1,5 @@
-// Idempotency keys: their layout, what they depend on, and that they stay what they are from version to version.
+// Idempotency keys: their layout, what they depend on, and that they stay what they are from version to
+// version.
 
 import { expect, test } from "bun:test";
 import { compileTable, tableOrder } from "../../../src/sink/webhook/compiled-table.ts";

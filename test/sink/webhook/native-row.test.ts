@@ -1,4 +1,5 @@
-// The native format: any row is valid JSON that decodes to the same values; every type of a real server as Postgres means it.
+// The native format: any row is valid JSON that decodes to the same values; every type of a real server as
+// Postgres means it.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
