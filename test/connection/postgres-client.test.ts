@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer } from "node:net";
 import {
   clientOptions,
@@ -13,6 +13,9 @@ import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
 
 let plain: PostgresServer;
 let secured: PostgresServer;

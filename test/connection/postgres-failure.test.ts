@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { describePostgresError, isTlsRefusal, sqlStateOf } from "../../src/connection/postgres-failure.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

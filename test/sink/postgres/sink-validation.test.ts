@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSinkConfig } from "../../../src/connector/sink-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
@@ -6,6 +6,9 @@ import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { validatePostgresSink } from "../../../src/sink/postgres/sink-validation.ts";
 import { fullConnection, postgresSink } from "../../support/connector-config.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSourceConfig } from "../../../src/connector/source-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
@@ -8,6 +8,9 @@ import { validatePostgresSource } from "../../../src/source/postgres/source-vali
 import { fullConnection, logicalReplication, postgresSource } from "../../support/connector-config.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
 import { waitFor } from "../../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 
