@@ -38,6 +38,7 @@ export async function runPipeline(request: PipelineRequest): Promise<void> {
 
 class PipelineRun {
   #stream: ChangeStream | null = null;
+  #events: StreamEvents | null = null;
   #health: (health: PhaseHealth) => void = () => {};
 
   constructor(private readonly request: PipelineRequest) {}
@@ -117,6 +118,7 @@ class PipelineRun {
     this.#stream = stream;
     this.#health({ kind: "start" });
     using events = new StreamEvents(stream, source, tasks, stop);
+    this.#events = events;
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole);
       switch (event.type) {
@@ -159,6 +161,7 @@ class PipelineRun {
         meter.durable(checkpoint, rows, bytes);
       },
       warning: (reason) => this.#warn(reason),
+      failed: (error) => this.#events?.fail(error),
       retrying: (attempt, reason) =>
         this.#health(attempt === null ? { kind: "heartbeat" } : { kind: "retry", attempt, reason }),
     };

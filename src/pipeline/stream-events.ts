@@ -14,6 +14,8 @@ export type StreamEvent =
 export class StreamEvents implements Disposable {
   #batch: "not asked" | "asked" | ChangeBatch = "not asked";
   #tables: "not watched" | "watched" | "changed" = "not watched";
+  /** Tasks and new tables wait until what the stream brings is no repetition: a webhook sink must cut that as before. */
+  #isCaughtUp = false;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
@@ -25,15 +27,24 @@ export class StreamEvents implements Disposable {
   ) {
     stop.addEventListener("abort", this.#notify);
     tasks.onArrival(this.#notify);
+    this.#when(stream.caughtUp, () => {
+      this.#isCaughtUp = true;
+    });
+  }
+
+  /** Ends the waiting, now or the next, with this error. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#notify();
   }
 
   /** `isWhole`: the sink stands between two transactions, so that something else may come between the batches. */
   async next(isWhole: boolean): Promise<StreamEvent> {
     while (true) {
       this.#ask();
+      if (this.#failure) throw this.#failure.error;
       const event = this.#take(isWhole);
       if (event) return event;
-      if (this.#failure) throw this.#failure.error;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
@@ -47,9 +58,10 @@ export class StreamEvents implements Disposable {
 
   #take(isWhole: boolean): StreamEvent | null {
     if (this.stop.aborted) return { type: "stop" };
-    const task = isWhole ? this.tasks.take() : null;
+    const mayInterrupt = isWhole && this.#isCaughtUp;
+    const task = mayInterrupt ? this.tasks.take() : null;
     if (task) return { type: "task", task };
-    if (isWhole && this.#tables === "changed") {
+    if (mayInterrupt && this.#tables === "changed") {
       this.#tables = "not watched";
       return { type: "tables" };
     }

@@ -13,6 +13,7 @@ import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { MillraceError } from "../errors/millrace-error.ts";
 
 export interface Sink extends AsyncDisposable {
   /** Connects and tells where the sink stands; null when nothing was ever begun, or it was forgotten. */
@@ -83,6 +84,8 @@ export interface SinkEvents {
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void;
   /** Something people should know that does not stop the run. Null: it is over. */
   warning(reason: string | null): void;
+  /** The sink cannot go on, though no call is waiting. Calls made from here on fail with the same error. */
+  failed(error: MillraceError): void;
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void;
 }

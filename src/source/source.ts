@@ -68,6 +68,11 @@ export interface ChangeStream extends AsyncDisposable {
    * Waits while there is nothing new. Throws when the connection fails.
    */
   next(): Promise<ChangeBatch>;
+  /**
+   * Resolves when everything that the server had logged before the stream began has been handed out: from then on nothing
+   * is a repetition. Never rejects.
+   */
+  readonly caughtUp: Promise<void>;
   /** Everything before `resumeLsn` is durable at the sink. Never goes back. */
   acknowledge(resumeLsn: Lsn): void;
   /** How far the server's log is ahead of what has been acknowledged, for people. */

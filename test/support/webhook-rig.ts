@@ -76,6 +76,7 @@ export class WebhookRig implements AsyncDisposable {
             events.durable?.(checkpoint, rows, bytes);
           },
           warning: (reason) => events.warning?.(reason),
+          failed: (error) => events.failed?.(error),
           retrying: (attempt, reason) => {
             this.reports.retries.push({ attempt, reason });
             events.retrying?.(attempt, reason);

@@ -12,14 +12,6 @@ export type Question = ToDelivery extends infer M
     : never
   : never;
 
-/**
- * Delivering may fail while no call is waiting and none will come, since the stream is idle. A caller that
- * has `failed` hears of it at once; the others with their next call.
- */
-export interface DeliveryEvents extends SinkEvents {
-  failed?(error: MillraceError): void;
-}
-
 interface Waiter {
   readonly resolve: (state: DeliveryState | null) => void;
   readonly reject: (error: unknown) => void;
@@ -44,7 +36,7 @@ export class DeliveryClient {
   constructor(
     private readonly line: MessagePort,
     private readonly signal: AbortSignal,
-    private readonly events: DeliveryEvents,
+    private readonly events: SinkEvents,
   ) {
     this.#receive = (event) => {
       const { session, message } = (event as MessageEvent).data as LineEnvelope<FromDelivery>;
@@ -132,7 +124,7 @@ export class DeliveryClient {
 
   #fail(error: MillraceError): void {
     this.#end(error);
-    this.events.failed?.(error);
+    this.events.failed(error);
   }
 
   #throwIfEnded(): void {

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import { parseLsn } from "../../change/lsn.ts";
 import type { TableShape } from "../../change/relation.ts";
 import {
   type ConnectionPurpose,
@@ -115,11 +116,16 @@ export class PostgresSource implements Source {
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
-    const { encrypted, walSenderTimeoutMs } = await this.#withClient("control", async (client) => {
-      const { rows } = await client.query<{ ms: number }>(
-        "select setting::int4 as ms from pg_settings where name = 'wal_sender_timeout'",
+    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient("control", async (client) => {
+      const { rows } = await client.query<{ ms: number; end: string }>(
+        "select setting::int4 as ms, pg_current_wal_flush_lsn()::text as end " +
+          "from pg_settings where name = 'wal_sender_timeout'",
       );
-      return { encrypted: isEncrypted(client), walSenderTimeoutMs: rows[0]?.ms ?? 60_000 };
+      return {
+        encrypted: isEncrypted(client),
+        walSenderTimeoutMs: rows[0]?.ms ?? 60_000,
+        logEnd: parseLsn(rows[0]?.end ?? "0/0"),
+      };
     });
     const bounds: StreamBounds = {
       maxBufferedBytes,
@@ -132,6 +138,7 @@ export class PostgresSource implements Source {
       checkpoint,
       registry: new RelationRegistry(this.#selection, this.#tables),
       walSenderTimeoutMs,
+      logEnd,
       bounds,
       describe: (relations) =>
         this.#withClient("control", (client) =>

@@ -28,6 +28,8 @@ export interface PostgresStreamOptions {
   readonly checkpoint: Checkpoint;
   readonly registry: RelationRegistry;
   readonly walSenderTimeoutMs: number;
+  /** Where the server's log ended before the stream began. */
+  readonly logEnd: Lsn;
   readonly bounds: StreamBounds;
   /** Completes relations with what the catalog knows. */
   readonly describe: (relations: readonly Relation[]) => Promise<readonly Relation[]>;
@@ -38,6 +40,8 @@ export interface PostgresStreamOptions {
 const idleAdvanceMs = 10_000;
 
 export class PostgresStream implements ChangeStream {
+  readonly caughtUp: Promise<void>;
+  readonly #catchUp = Promise.withResolvers<void>();
   readonly #decoder: PgoutputDecoder;
   #client: ReplicationClient | null = null;
   #timer: ReturnType<typeof setInterval> | null = null;
@@ -54,6 +58,7 @@ export class PostgresStream implements ChangeStream {
 
   private constructor(private readonly options: PostgresStreamOptions) {
     const { checkpoint, request, registry } = options;
+    this.caughtUp = this.#catchUp.promise;
     this.#acknowledged = checkpoint.resumeLsn;
     this.#handedOut = checkpoint.resumeLsn;
     this.#walEnd = checkpoint.resumeLsn;
@@ -85,6 +90,7 @@ export class PostgresStream implements ChangeStream {
       if (batch) {
         this.#handedOut = batch.resumeLsn;
         this.#handedOutAt = performance.now();
+        this.#noteCatchUp();
         this.#regulate();
         return await this.#describe(batch);
       }
@@ -135,6 +141,12 @@ export class PostgresStream implements ChangeStream {
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
     if (replyRequested) this.#client?.sendFeedback(this.#acknowledged, false);
+    this.#noteCatchUp();
+  }
+
+  #noteCatchUp(): void {
+    const { inTransaction, count, resumeLsn } = this.#decoder.builder;
+    if (!inTransaction && count === 0 && resumeLsn >= this.options.logEnd) this.#catchUp.resolve();
   }
 
   #tick(): void {

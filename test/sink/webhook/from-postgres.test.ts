@@ -63,6 +63,13 @@ class Life {
     return life;
   }
 
+  /** What ended the run by itself. */
+  async ended(): Promise<unknown> {
+    const error = await this.#running;
+    await this.rig[Symbol.asyncDispose]();
+    return error;
+  }
+
   async stop(): Promise<void> {
     this.#stop.abort();
     expect(await this.#running).toBeUndefined();
@@ -191,3 +198,26 @@ test.each([0, 1, 10])(
   },
   60_000,
 );
+
+test("a refusal ends the run although nothing more comes from the source, and the next run goes on with the same key", async () => {
+  const database = "hook_refused";
+  await server.createDatabase(database);
+  await server.query("create table item (id int primary key)", database);
+  const receiver = await WebhookReceiver.start({ script: () => 410 });
+  const connector = webhookConnector(receiver.url);
+  const store = new RecordStore();
+  const begun = { yes: false };
+  const first = await Life.start(database, connector, store, begun);
+  await waitFor("the stream", () => first.phase === "realtime");
+  await server.query("insert into item values (1)", database);
+  expect(await first.ended()).toMatchObject({ code: "webhook_rejected" });
+  receiver.script = () => 200;
+  const second = await Life.start(database, connector, store, begun);
+  await waitFor("the row", () => receiver.deduplicated.length === 1);
+  await second.stop();
+  const keys = receiver.requests.map((request) => request.headers["idempotency-key"]);
+  expect(new Set(keys).size).toBe(1);
+  expect(keys.length).toBe(2);
+  await receiver[Symbol.asyncDispose]();
+  await server.query(`select pg_drop_replication_slot('millrace_${database}')`, database);
+});
