@@ -2,7 +2,7 @@
 // back: nothing is left at the sink.
 
 import { type Client, escapeIdentifier } from "pg";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { probePostgres } from "../../connection/postgres-probe.ts";
 import { config, type Finding, permission, ValidationLog } from "../../connection/validation-log.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
@@ -19,6 +19,8 @@ interface SinkFacts {
   /** Whether target_schema exists, and may be written to; both true where none is set. */
   readonly targetExists: boolean;
   readonly mayUseTarget: boolean;
+  /** Whether the role may switch off triggers and foreign keys for its session. */
+  readonly mayBeReplica: boolean;
 }
 
 const factsQuery = `
@@ -67,6 +69,10 @@ const checks = [
     find: (facts: SinkFacts, sink: PostgresSinkConfig) => checkTarget(facts, sink.target_schema),
   },
   {
+    test: permission("Triggers", "The role may switch off triggers and foreign keys for its own sessions."),
+    find: (facts: SinkFacts) => checkReplicaRole(facts),
+  },
+  {
     test: config("Writable", "The server takes writes."),
     find: (facts: SinkFacts) => checkWritable(facts),
   },
@@ -95,6 +101,18 @@ function checkTarget(facts: SinkFacts, schema: string | null): Finding {
   };
 }
 
+/** Without it the sink works, as long as no trigger and no foreign key there gets in its way. */
+function checkReplicaRole(facts: SinkFacts): Finding {
+  if (facts.mayBeReplica) return passed;
+  return {
+    type: "warned",
+    message:
+      "The role may not set session_replication_role: triggers and foreign keys at the sink stay in force. " +
+      "It takes Postgres 15 or later, or a superuser.",
+    commands: [`GRANT SET ON PARAMETER session_replication_role TO ${escapeIdentifier(facts.user)};`],
+  };
+}
+
 function checkWritable(facts: SinkFacts): Finding {
   if (facts.inRecovery) {
     return { type: "failed", reason: "The server is a standby and takes no writes: connect to the primary." };
@@ -110,11 +128,27 @@ function checkWritable(facts: SinkFacts): Finding {
 }
 
 async function readFacts(client: Client, targetSchema: string | null): Promise<SinkFacts> {
-  const { rows } = await client.query<SinkFacts>(factsQuery, [targetSchema]);
+  const { rows } = await client.query<Omit<SinkFacts, "mayBeReplica">>(factsQuery, [targetSchema]);
   const facts = rows[0];
   if (!facts) throw new Error("a query without a condition gave no row");
-  return facts;
+  return { ...facts, mayBeReplica: await mayBeReplica(client) };
 }
+
+/** Tried, because the function that tells came with Postgres 15. */
+async function mayBeReplica(client: Client): Promise<boolean> {
+  await client.query("begin");
+  try {
+    await client.query("set local session_replication_role = replica");
+    return true;
+  } catch (error) {
+    if (sqlStateOf(error) !== insufficientPrivilege) throw error;
+    return false;
+  } finally {
+    await client.query("rollback");
+  }
+}
+
+const insufficientPrivilege = "42501";
 
 /** Privileges alone do not tell of a full disk, a proxy that refuses DDL, or an event trigger. */
 async function tryToWrite(client: Client): Promise<Finding> {

@@ -27,6 +27,7 @@ const later = [
   "Permission Create",
   "Permission Temporary",
   "Permission Target schema",
+  "Permission Triggers",
   "Config Writable",
   "Config Write",
 ];
@@ -79,6 +80,11 @@ describe("privileges", () => {
     await mend("Config Writable", [
       'ALTER ROLE "Weak ""one" IN DATABASE "Odd ""base" SET default_transaction_read_only = off;',
     ]);
-    expect(outline(await validate(sink)).at(-1)).toBe("success");
+    const events = await validate(sink);
+    expect(outline(events).at(-1)).toBe("success");
+    const grant = 'GRANT SET ON PARAMETER session_replication_role TO "Weak ""one";';
+    expect(findTest(events, "Permission Triggers").commands).toEqual([grant]);
+    await server.query(grant, 'Odd "base');
+    expect(findTest(await validate(sink), "Permission Triggers").status.Success).toBeDefined();
   });
 });
