@@ -3,7 +3,7 @@
 /** One column, in the order of the tuple. */
 export interface Column {
   readonly name: string;
-  /** OID of the type at the source. Below 16384 it means the same on every server. */
+  /** OID of the type at the source. Below `firstUnpinnedOid` it means the same on every server. */
   readonly typeOid: number;
   readonly typmod: number;
   /** Type as `format_type` prints it, schema-qualified when it is not built in: `numeric(10,2)`, `app.mood[]`. */
@@ -40,9 +40,34 @@ export interface TableShape {
   /** From the planner's statistics; 0 when it has none. */
   readonly estimatedRows: number;
   readonly estimatedBytes: number;
+  /** Names the files that hold the rows. Changes when the table is rewritten: a snapshot from before sees it empty then. */
+  readonly storage: string;
 }
 
-/** `schema.table` for people: logs, reasons, progress. Not SQL: quote identifiers for that. */
+/** OIDs below it are the same on every server of every version; those of initdb's own objects and of users are not. */
+export const firstUnpinnedOid = 12_000;
+
+/**
+ * `schema.table`, with quotes around a name that needs them in SQL: for people, and as a key, as no two tables share it.
+ * Not to be put into SQL.
+ */
 export function qualifiedName(relation: { readonly schema: string; readonly name: string }): string {
-  return `${relation.schema}.${relation.name}`;
+  return `${quotedIfOdd(relation.schema)}.${quotedIfOdd(relation.name)}`;
+}
+
+function quotedIfOdd(name: string): string {
+  return /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+/** Whether updates and deletes of the table's rows can be told, and not inserts alone. */
+export function isIdentified({ replicaIdentity, key }: Relation): boolean {
+  return replicaIdentity === "full" || (replicaIdentity !== "nothing" && key.length > 0);
+}
+
+/**
+ * What a copy is a copy of. It changes when another table takes the name, and when updates begin to be carried of a table
+ * that only inserts were carried of: then the copy has missed some.
+ */
+export function copyIdentity(relation: Relation): string {
+  return `${relation.id}${isIdentified(relation) ? "" : " inserts"}`;
 }

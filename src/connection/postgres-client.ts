@@ -39,6 +39,9 @@ const sessionSettings: Readonly<Record<string, string>> = {
   lc_monetary: "C",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
+  idle_session_timeout: "0",
+  // A policy that would hide rows from a copy is an error.
+  row_security: "off",
 };
 
 /**

@@ -71,6 +71,10 @@ export const errorKinds = {
   publication_missing: kind(502, "Publication is missing"),
   /** A table that is selected is not in the publication, or no longer exists. */
   table_unavailable: kind(502, "Table unavailable"),
+  /** A table was altered, rewritten or dropped while it was about to be copied: the copy begins again. */
+  table_changed: kind(502, "Table changed", "transient"),
+  /** The source's log ends before the checkpoint: it is another server, or was restored from a backup. */
+  source_behind: kind(502, "Source is behind the checkpoint"),
   /** The server sent something that the protocol does not allow. */
   protocol_violation: kind(502, "Protocol violation"),
 
@@ -81,6 +85,8 @@ export const errorKinds = {
   sink_connection_lost: kind(502, "Sink connection lost", "transient"),
   /** The sink's table does not have the shape that the change needs; the reason holds the SQL. */
   sink_schema_mismatch: kind(502, "Sink schema mismatch"),
+  /** A table that was copied is no longer there: it is copied again. */
+  sink_table_missing: kind(502, "Sink table missing", "transient"),
   /** The sink refused the rows: a constraint, a value out of range, a full disk, a lock. */
   sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
   /** The receiver answered with a status that trying again does not mend. */

@@ -58,19 +58,34 @@ class PipelineRun {
     const known = await sink.open();
     step("read the source's tables");
     const tables = await source.tables();
-    const begun = await this.#begin(source, sink, known);
-    await reporter.initialized();
-    const { form, missing } = await sink.prepare(tables, request.forms);
-    {
-      await using point = begun.point;
-      await this.#copy(source, sink, meter, missing, point);
-    }
+    const begun = await this.#beginAndCopy(source, sink, meter, known, tables);
     if (request.stop.aborted) return;
-    await this.#carry(source, sink, meter, begun.checkpoint, form);
+    await this.#carry(source, sink, meter, begun.checkpoint, begun.form);
+  }
+
+  /** The snapshot that a new slot brings is held until the tables are copied, and no longer. */
+  async #beginAndCopy(
+    source: Source,
+    sink: Sink,
+    meter: ProgressMeter,
+    known: Checkpoint | null,
+    tables: readonly TableShape[],
+  ): Promise<{ checkpoint: Checkpoint; form: TupleForm }> {
+    await using held = new AsyncDisposableStack();
+    const { checkpoint, point } = await this.#begin(source, sink, known, held);
+    await this.request.reporter.initialized();
+    const { form, missing } = await sink.prepare(tables, this.request.forms);
+    await this.#copy(source, sink, meter, missing, point);
+    return { checkpoint, form };
   }
 
   /** Where the stream is to begin. A connector that has not begun, or is to begin anew, gets a new slot. */
-  async #begin(source: Source, sink: Sink, known: Checkpoint | null): Promise<Beginning> {
+  async #begin(
+    source: Source,
+    sink: Sink,
+    known: Checkpoint | null,
+    held: AsyncDisposableStack,
+  ): Promise<Beginning> {
     if (this.request.initialized) {
       if (known === null) {
         throw new MillraceError(
@@ -85,6 +100,7 @@ class PipelineRun {
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
     if (known !== null) await sink.forget();
     const point = await source.createSlot();
+    held.use(point);
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs };
     await sink.begin(checkpoint);
     return { checkpoint, point };
@@ -112,7 +128,7 @@ class PipelineRun {
     checkpoint: Checkpoint,
     form: TupleForm,
   ): Promise<void> {
-    const { reporter, stop, tasks, abort } = this.request;
+    const { reporter, stop, tasks } = this.request;
     this.#health = (health) => reporter.phase({ name: "realtime" }, health);
     await using stream = await source.stream(checkpoint, form);
     this.#stream = stream;
@@ -127,9 +143,12 @@ class PipelineRun {
           await sink.write(event.batch);
           isWhole = !event.batch.endsInTransaction;
           break;
-        case "task":
-          await runSnapshotTask(source, sink, event.task, abort);
+        case "task": {
+          const listTables = () => this.#adoptTables(source, sink, meter, form);
+          await runSnapshotTask(source, sink, event.task, listTables);
+          this.#health({ kind: "heartbeat" });
           break;
+        }
         case "tables":
           await this.#adoptTables(source, sink, meter, form);
           this.#health({ kind: "heartbeat" });
@@ -143,15 +162,21 @@ class PipelineRun {
     this.#stream = null;
   }
 
-  /** Takes in tables that have come since the run began, or have changed, between two batches of the stream. */
-  async #adoptTables(source: Source, sink: Sink, meter: ProgressMeter, form: TupleForm): Promise<void> {
-    const { form: wanted, missing } = await sink.prepare(await source.tables(), this.request.forms);
+  /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all. */
+  async #adoptTables(
+    source: Source,
+    sink: Sink,
+    meter: ProgressMeter,
+    form: TupleForm,
+  ): Promise<readonly TableShape[]> {
+    const tables = await source.tables();
+    const { form: wanted, missing } = await sink.prepare(tables, this.request.forms);
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
-    if (missing.length === 0) return;
-    await sink.flush();
+    if (missing.length > 0) await sink.flush();
     await this.#copy(source, sink, meter, missing, null);
+    return tables;
   }
 
   #sinkEvents(meter: ProgressMeter): SinkEvents {

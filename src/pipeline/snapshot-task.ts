@@ -1,5 +1,5 @@
-// Copies one table for a task, between two batches of the stream. The table's rows are those of a consistent point that
-// is later than where the stream stands; the sink leaves out, or outranks, what the stream still brings from before it.
+// Copies one table for a task, between two batches of the stream. The table's rows are those of a consistent point that is
+// later than where the stream stands; the sink sees to it that what the stream still brings from before it does no harm.
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -7,16 +7,19 @@ import type { Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { OfferedTask } from "./run-reporter.ts";
 
-/** Reports the outcome on the task; throws only what ends the run. */
+/**
+ * Reports the outcome on the task. A copy that fails is undone, and the stream goes on; a sink that cannot go on says so by
+ * itself. Throws only when the stream has to begin again in another form.
+ */
 export async function runSnapshotTask(
   source: Source,
   sink: Sink,
   task: OfferedTask,
-  signal: AbortSignal,
+  listTables: () => Promise<readonly TableShape[]>,
 ): Promise<void> {
   if (!(await task.claim())) return;
   try {
-    const table = await findTable(source, task);
+    const table = findTable(await listTables(), task);
     await sink.flush();
     await using point = await source.snapshotPoint();
     const form = sink.copyForm(table);
@@ -31,16 +34,14 @@ export async function runSnapshotTask(
     });
     task.done();
   } catch (error) {
-    if (signal.aborted) throw error;
-    task.failed(toMillraceError(error));
-    // The sink may have been left in the middle of it.
-    if (toMillraceError(error).code !== "table_unavailable") throw error;
+    const failure = toMillraceError(error);
+    task.failed(failure);
+    if (failure.code === "stream_form_changed") throw failure;
   }
 }
 
-async function findTable(source: Source, task: OfferedTask): Promise<TableShape> {
+function findTable(tables: readonly TableShape[], task: OfferedTask): TableShape {
   const { schema, name } = task.spec;
-  const tables = await source.tables();
   const table = tables.find(({ relation }) => relation.schema === schema && relation.name === name);
   if (table) return table;
   throw new MillraceError(

@@ -249,7 +249,7 @@ describe("kinds that are known and not built", () => {
         system_columns: { lsn: {} },
         catalog: { column_hashing: { salt: "s" }, schemas: [{ name: "public", tables }] },
       }),
-      sink: webhookSinkSample({ format: { debezium: {} } }),
+      sink: webhookSinkSample({ format: { debezium: { emit_tx_metadata: true } } }),
       schedule: { rate: { value: 1, unit: "Day" } },
       identifier_naming: { FivetranNaming: {} },
     });
@@ -261,7 +261,7 @@ describe("kinds that are known and not built", () => {
       "/source/postgres/system_columns/lsn",
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
       "/source/postgres/catalog/schemas/0/tables/0/columns/0/hash",
-      "/sink/webhook/format/debezium",
+      "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",
     ]);
   });

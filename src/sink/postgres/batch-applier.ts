@@ -2,14 +2,14 @@
 // tables or shapes matters (TRUNCATE, a new shape of a table, a change that stands alone).
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts";
-import { sqlName } from "./target-name.ts";
+import { truncateTables } from "./truncation.ts";
 
 type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
 
@@ -36,9 +36,14 @@ export class BatchApplier {
       if (batch.kind[i] === ChangeKind.truncate) {
         await this.#flush();
         i = await this.#truncate(i);
-      } else if (isSingle(batch, i, table) || !this.#fold(at, table, i)) {
+      } else if (isSingle(batch, i, table)) {
         await this.#flush();
-        await this.#run(table, () => applySingle(this.session, table, batch, i));
+        await this.#single(table, i);
+      } else if (!this.#fold(at, table, i)) {
+        await this.#flush();
+        // An insert only had to wait for what was there under the same key.
+        if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
+        else await this.#single(table, i);
       }
     }
     await this.#flush();
@@ -54,9 +59,23 @@ export class BatchApplier {
     return table;
   }
 
+  /** The change is in the table's copy already, and nothing is to be done about it. */
   #isCopied(table: PreparedTable, i: number): boolean {
-    const transaction = this.batch.transaction[i]!;
-    return this.batch.transactions.commitLsn[transaction]! < table.appliesFrom;
+    return table.copy.kind === "exact" && this.#commitLsn(i) < table.copy.point;
+  }
+
+  #commitLsn(i: number): bigint {
+    return this.batch.transactions.commitLsn[this.batch.transaction[i]!]!;
+  }
+
+  /** The session for one table: with care while its merged copy is caught up with. */
+  #sessionFor(table: PreparedTable): MergeSession {
+    if (table.copy.kind !== "merged" || this.#commitLsn(0) >= table.copy.point) return this.session;
+    return { ...this.session, careful: true, repeats: true };
+  }
+
+  async #single(table: PreparedTable, i: number): Promise<void> {
+    await this.#run(table, () => applySingle(this.#sessionFor(table), table, this.batch, i));
   }
 
   #fold(at: number, table: PreparedTable, i: number): boolean {
@@ -77,8 +96,8 @@ export class BatchApplier {
     for (const { table, rows } of this.#pending.values()) {
       await this.#run(table, () =>
         rows instanceof NetChanges
-          ? mergeNetChanges(this.session, table, rows)
-          : insertRuns(this.session, table, rows),
+          ? mergeNetChanges(this.#sessionFor(table), table, rows)
+          : insertRuns(this.#sessionFor(table), table, rows),
       );
     }
     this.#pending.clear();
@@ -95,11 +114,9 @@ export class BatchApplier {
       if (!this.#isCopied(table, i)) targets.push(table);
       last = i;
     }
-    const flags = batch.flags[first]!;
-    const identity = (flags & ChangeFlag.restartIdentity) !== 0 ? " restart identity" : "";
-    const cascade = (flags & ChangeFlag.cascade) !== 0 ? " cascade" : "";
-    const names = targets.map((table) => sqlName(table.target)).join(", ");
-    await this.#run(targets[0]!, () => this.session.client.query(`truncate ${names}${identity}${cascade}`));
+    const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
+    const table = targets[0];
+    if (table) await this.#run(table, () => truncateTables(this.session.client, targets, restart));
     return last;
   }
 
@@ -108,11 +125,8 @@ export class BatchApplier {
       await action();
     } catch (error) {
       const described = describePostgresError(error, "sink", "sink_rejected_rows");
-      throw new MillraceError(
-        described.code,
-        `Table ${table.target.schema}.${table.target.name}: ${described.message}`,
-        { cause: error },
-      );
+      const text = `Table ${qualifiedName(table.target)}: ${described.message}`;
+      throw new MillraceError(described.code, text, { cause: error });
     }
   }
 }

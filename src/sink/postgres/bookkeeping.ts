@@ -4,6 +4,7 @@
 import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { qualifiedName } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** First key of the advisory locks: "mill" in ASCII, so that they meet nobody else's. */
@@ -21,23 +22,36 @@ create table if not exists millrace.table_copy (
   connector_id text not null,
   table_schema text not null,
   table_name text not null,
-  table_oid oid not null,
+  table_identity text not null,
   point_lsn pg_lsn not null,
+  is_merged boolean not null,
   copied_at timestamptz not null default now(),
   primary key (connector_id, table_schema, table_name)
 )`;
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
-  /** By `schema.table` at the source. */
+  /** By `qualifiedName` at the source. */
   readonly copies: ReadonlyMap<string, TableCopyRecord>;
 }
 
 export interface TableCopyRecord {
-  /** OID of the table at the source: another table may take the same name. */
-  readonly tableId: number;
+  readonly schema: string;
+  readonly name: string;
+  /** `copyIdentity` of the relation that was copied. */
+  readonly identity: string;
   /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
   readonly point: Lsn;
+  /** The copy was put over rows that were there. */
+  readonly isMerged: boolean;
+}
+
+interface TableCopyRow {
+  readonly table_schema: string;
+  readonly table_name: string;
+  readonly table_identity: string;
+  readonly point_lsn: string;
+  readonly is_merged: boolean;
 }
 
 /** Makes the tables unless they are there. */
@@ -94,8 +108,9 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     "select resume_lsn::text, last_version::text from millrace.checkpoint where connector_id = $1",
     [connectorId],
   );
-  const copies = await client.query<{ name: string; table_oid: number; point_lsn: string }>(
-    "select table_schema || '.' || table_name as name, table_oid, point_lsn::text from millrace.table_copy where connector_id = $1",
+  const copies = await client.query<TableCopyRow>(
+    "select table_schema, table_name, table_identity, point_lsn::text, is_merged " +
+      "from millrace.table_copy where connector_id = $1",
     [connectorId],
   );
   const row = checkpoints.rows[0];
@@ -103,9 +118,17 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     checkpoint: row
       ? { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) }
       : null,
-    copies: new Map(
-      copies.rows.map((row) => [row.name, { tableId: row.table_oid, point: parseLsn(row.point_lsn) }]),
-    ),
+    copies: new Map(copies.rows.map(recordOf).map((copy) => [qualifiedName(copy), copy])),
+  };
+}
+
+function recordOf(row: TableCopyRow): TableCopyRecord {
+  return {
+    schema: row.table_schema,
+    name: row.table_name,
+    identity: row.table_identity,
+    point: parseLsn(row.point_lsn),
+    isMerged: row.is_merged,
   };
 }
 
@@ -139,30 +162,26 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
   );
 }
 
-export async function recordCopy(
-  client: Client,
-  connectorId: string,
-  table: { id: number; schema: string; name: string },
-  point: Lsn,
-): Promise<void> {
+export async function recordCopy(client: Client, connectorId: string, copy: TableCopyRecord): Promise<void> {
   await client.query(
-    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_oid, point_lsn) " +
-      "values ($1, $2, $3, $4, $5) on conflict (connector_id, table_schema, table_name) " +
-      "do update set table_oid = excluded.table_oid, point_lsn = excluded.point_lsn, copied_at = now()",
-    [connectorId, table.schema, table.name, table.id, formatLsn(point)],
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged) " +
+      "values ($1, $2, $3, $4, $5, $6) on conflict (connector_id, table_schema, table_name) do update " +
+      "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
+      "is_merged = excluded.is_merged, copied_at = now()",
+    [connectorId, copy.schema, copy.name, copy.identity, formatLsn(copy.point), copy.isMerged],
   );
 }
 
-/** Changes of these tables, named `schema.table`, are missed from here on: their copies are to be made again. */
+/** Changes of these tables are missed from here on: their copies are to be made again. */
 export async function voidCopies(
   client: Client,
   connectorId: string,
-  tables: readonly string[],
+  tables: readonly { readonly schema: string; readonly name: string }[],
 ): Promise<void> {
   await client.query(
-    "update millrace.table_copy set point_lsn = '0/0' " +
-      "where connector_id = $1 and table_schema || '.' || table_name = any($2)",
-    [connectorId, tables],
+    "update millrace.table_copy c set point_lsn = '0/0' from unnest($2::text[], $3::text[]) as t(schema, name) " +
+      "where c.connector_id = $1 and c.table_schema = t.schema and c.table_name = t.name",
+    [connectorId, tables.map(({ schema }) => schema), tables.map(({ name }) => name)],
   );
 }
 

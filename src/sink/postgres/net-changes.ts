@@ -3,7 +3,7 @@
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { fillUnchanged, tupleColumns, unchangedColumns } from "../../change/tuple.ts";
-import { KeyIndex } from "./key-index.ts";
+import { KeyIndex, readInt32 } from "./key-index.ts";
 
 /** A tuple: bytes and where it lies in them. */
 export interface TupleRef {
@@ -17,18 +17,30 @@ export type NetKind = "insert" | "update" | "delete" | "none";
 
 /** Tables whose changes in a batch are inserts alone: their tuples go to COPY as they lie, run by run. */
 export class InsertRuns {
-  readonly runs: TupleRef[] = [];
-  rows = 0;
+  readonly runs: { run: TupleRef; rows: number }[] = [];
 
   add(batch: ChangeBatch, i: number): void {
     const start = batch.newStart[i]!;
     const end = batch.newEnd[i]!;
-    this.rows++;
     const last = this.runs.at(-1);
-    if (last && last.bytes === batch.arena && last.end === start) {
-      this.runs[this.runs.length - 1] = { bytes: last.bytes, start: last.start, end };
+    if (last && last.run.bytes === batch.arena && last.run.end === start) {
+      last.run = { bytes: batch.arena, start: last.run.start, end };
+      last.rows++;
     } else {
-      this.runs.push({ bytes: batch.arena, start, end });
+      this.runs.push({ run: { bytes: batch.arena, start, end }, rows: 1 });
+    }
+  }
+
+  /** The tuples one by one. Each says how many columns it has, and they how long they are. */
+  *tuples(): Generator<TupleRef> {
+    for (const { run } of this.runs) {
+      for (let at = run.start; at < run.end; ) {
+        const start = at;
+        const columns = (run.bytes[at]! << 8) | run.bytes[at + 1]!;
+        at += 2;
+        for (let i = 0; i < columns; i++) at += 4 + Math.max(0, readInt32(run.bytes, at));
+        yield { bytes: run.bytes, start, end: at };
+      }
     }
   }
 }
@@ -59,14 +71,17 @@ export class NetChanges {
   }
 
   /**
-   * Folds change `i` in. Returns false, and takes nothing, when the change cannot be expressed as a state: a row that
-   * moves to another key while the source did not send all of its values.
+   * Folds change `i` in. Returns false, and takes nothing, when it cannot be expressed as a state: a row that moves to
+   * another key while the source did not send all of its values, or a key that turns out not to be one.
    */
   add(batch: ChangeBatch, i: number): boolean {
     switch (batch.kind[i]) {
-      case ChangeKind.insert:
-        this.#put(this.#entry(batch.newStart[i]!, batch.newEnd[i]!, 0), batch.newStart[i]!, batch.newEnd[i]!);
+      case ChangeKind.insert: {
+        const entry = this.#entry(batch.newStart[i]!, batch.newEnd[i]!, 0);
+        if (this.#isPresent(entry)) return false;
+        this.#put(entry, batch.newStart[i]!, batch.newEnd[i]!);
         return true;
+      }
       case ChangeKind.delete:
         this.#remove(batch.oldStart[i]!, batch.oldEnd[i]!);
         return true;
@@ -112,7 +127,7 @@ export class NetChanges {
     const from = hasOld ? this.#entry(oldStart, oldEnd, existed) : to;
     const tuple = hasUnchanged ? this.#complete(batch, i, from) : null;
     const moves = from !== to;
-    if (moves && tuple !== null && hasUnchangedColumn(tuple)) return false;
+    if (moves && (this.#isPresent(to) || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
     // A key that is moved to did not exist unless something before said so.
     if (moves && isNewEntry) this.#state[to] = 0;
     if (moves) this.#remove(oldStart, oldEnd);
@@ -130,8 +145,7 @@ export class NetChanges {
     const isOldFull = batch.oldEnd[i]! > oldStart && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
     const newStart = batch.newStart[i]!;
     if (isOldFull) return fillUnchanged(batch.arena, newStart, batch.arena, oldStart);
-    const isKnown = (this.#state[from]! & present) !== 0 && this.#end[from]! > 0;
-    if (!isKnown) return batch.arena.slice(newStart, batch.newEnd[i]!);
+    if (!this.#isPresent(from)) return batch.arena.slice(newStart, batch.newEnd[i]!);
     const base = this.tupleOf(from);
     return fillUnchanged(batch.arena, newStart, base.bytes, base.start);
   }
@@ -146,6 +160,11 @@ export class NetChanges {
     this.#start[entry] = 0;
     this.#end[entry] = 0;
     return entry;
+  }
+
+  /** The batch has said that the row is there, and what it holds. */
+  #isPresent(entry: number): boolean {
+    return (this.#state[entry]! & present) !== 0 && this.#end[entry]! > 0;
   }
 
   #isUntouched(entry: number): boolean {

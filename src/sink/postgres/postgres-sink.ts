@@ -3,8 +3,8 @@
 import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import { destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
@@ -18,9 +18,8 @@ import {
   moveCheckpoint,
   readBookkeeping,
   shareConnectorLock,
-  type TableCopyRecord,
-  voidCopies,
 } from "./bookkeeping.ts";
+import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
@@ -28,14 +27,16 @@ import type { MergeSession } from "./table-merge.ts";
 import { TableRegistry } from "./table-registry.ts";
 
 const uniqueViolation = "23505";
+/** Each COMMIT empties every temporary table of the session, used or not. */
+const maxStagingTables = 40;
 
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
-  readonly #copies = new Map<string, TableCopyRecord>();
+  readonly #ledger: CopyLedger;
   readonly #tables: TableRegistry;
   #form: TupleForm = "binary";
-  #staging: MergeSession["staging"] = new Map();
+  readonly #staging: MergeSession["staging"] = new Map();
   #isInTransaction = false;
   #undurable = { rows: 0, bytes: 0 };
 
@@ -43,10 +44,8 @@ export class PostgresSink implements Sink {
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
   ) {
-    this.#tables = new TableRegistry(
-      config,
-      (relation) => this.#copies.get(qualifiedName(relation))?.point ?? zeroLsn,
-    );
+    this.#ledger = new CopyLedger(context.connectorId);
+    this.#tables = new TableRegistry(config, this.#ledger);
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -61,7 +60,7 @@ export class PostgresSink implements Sink {
       await shareConnectorLock(client, connectorId);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
-      for (const [table, copy] of copies) this.#copies.set(table, copy);
+      this.#ledger.load(copies.values());
       return checkpoint;
     });
   }
@@ -74,20 +73,16 @@ export class PostgresSink implements Sink {
   async forget(): Promise<void> {
     await this.#guard((client) => forgetConnector(client, this.context.connectorId));
     this.#checkpoint = null;
-    this.#void([...this.#copies.keys()]);
+    this.#ledger.voidKnown();
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
     return await this.#guard(async (client) => {
-      const ids = new Map(tables.map(({ relation }) => [qualifiedName(relation), relation.id]));
-      const missed = [...this.#copies].filter(([table, copy]) => ids.get(table) !== copy.tableId);
-      await this.#miss(
-        client,
-        missed.map(([table]) => table),
-      );
-      const best = await this.#tables.chooseForm(client, tables);
+      const best = await this.#tables.look(client, tables);
+      const isThere = (relation: Relation) => this.#tables.isThere(relation);
+      await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
       this.#form = forms.includes(best) ? best : "text";
-      const missing = tables.filter(({ relation }) => !this.#holdsCopy(relation));
+      const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
       return { form: this.#form, missing };
     });
   }
@@ -105,18 +100,17 @@ export class PostgresSink implements Sink {
       await lockConnector(client, connectorId, true);
       const watch = watchCopy(this.#connected, client, request);
       try {
-        const mode = this.#hasVoidCopy(request) ? "replace" : request.mode;
-        const rows = await copyIntoTarget(client, this.config, connectorId, {
+        const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
+        const { rows, record } = await copyIntoTarget(client, this.config, connectorId, {
           ...request,
           mode,
           chunks: watch.counted,
         });
         await watch.finish(rows);
+        this.#ledger.add(record);
       } finally {
         watch.stop();
       }
-      const { relation } = request.table;
-      this.#copies.set(qualifiedName(relation), { tableId: relation.id, point: request.lsn });
       this.#tables.forgetShapes();
       await client.end();
     } catch (error) {
@@ -157,28 +151,6 @@ export class PostgresSink implements Sink {
     return this.#client;
   }
 
-  #holdsCopy(relation: Relation): boolean {
-    return (this.#copies.get(qualifiedName(relation))?.point ?? zeroLsn) > zeroLsn;
-  }
-
-  /** There are rows of a copy since which changes were missed: the source may have deleted some of them. */
-  #hasVoidCopy(request: CopyRequest): boolean {
-    return this.#copies.get(qualifiedName(request.table.relation))?.point === zeroLsn;
-  }
-
-  async #miss(client: Client, tables: readonly string[]): Promise<void> {
-    if (tables.length === 0) return;
-    await voidCopies(client, this.context.connectorId, tables);
-    this.#void(tables);
-  }
-
-  #void(tables: readonly string[]): void {
-    for (const table of tables) {
-      const copy = this.#copies.get(table);
-      if (copy) this.#copies.set(table, { ...copy, point: zeroLsn });
-    }
-  }
-
   /** A unique violation is met once more with care: values may have swapped, or rows be there that should not. */
   async #applySafely(client: Client, batch: ChangeBatch): Promise<void> {
     const wasInTransaction = this.#isInTransaction;
@@ -191,10 +163,16 @@ export class PostgresSink implements Sink {
     } catch (error) {
       if (sqlStateOf(error) !== uniqueViolation) throw error;
       await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
-      this.#staging = new Map([...this.#staging].filter(([name]) => this.#tables.isCommitted(name)));
-      this.#tables.forgetShapes();
+      this.#forgetUncommitted();
       await this.#apply(client, batch, true);
     }
+    if (wasInTransaction) await client.query("release savepoint piece");
+  }
+
+  /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
+  #forgetUncommitted(): void {
+    for (const [name, state] of this.#staging) if (!state.isCommitted) this.#staging.delete(name);
+    this.#tables.forgetShapes();
   }
 
   async #apply(client: Client, batch: ChangeBatch, careful: boolean): Promise<void> {
@@ -203,6 +181,7 @@ export class PostgresSink implements Sink {
       form: this.#form,
       staging: this.#staging,
       careful,
+      repeats: false,
       warn: (reason) => this.context.events.warning(reason),
     };
     const prepare = (relation: Relation) => this.#tables.prepared(client, relation, this.#form);
@@ -213,14 +192,23 @@ export class PostgresSink implements Sink {
     const from = this.#checkpoint;
     if (!from) throw new Error("a write before begin");
     await moveCheckpoint(client, this.context.connectorId, from.resumeLsn, resumeLsn);
+    if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isInTransaction = false;
-    this.#tables.committed(this.#staging.keys());
-    for (const state of this.#staging.values()) state.dirty = false;
+    for (const state of this.#staging.values()) {
+      state.dirty = false;
+      state.isCommitted = true;
+    }
     this.#checkpoint = { ...from, resumeLsn };
     const { rows, bytes } = this.#undurable;
     this.#undurable = { rows: 0, bytes: 0 };
     this.context.events.durable(this.#checkpoint, rows, bytes);
+  }
+
+  async #dropStaging(client: Client): Promise<void> {
+    const names = [...this.#staging.keys()].map((name) => `pg_temp.${name}`);
+    await client.query(`drop table ${names.join(", ")}`);
+    this.#staging.clear();
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {

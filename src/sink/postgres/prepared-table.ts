@@ -2,25 +2,42 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { TargetName } from "./target-name.ts";
-import { isKeyIndexed, type TargetTable, takesBinary } from "./target-table.ts";
+import { keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
 
 export interface PreparedTable {
   readonly relation: Relation;
   readonly target: TargetName;
-  /** In the order of the tuple: the name at the sink, and the sink's type as SQL. */
-  readonly columns: readonly { readonly name: string; readonly typeName: string }[];
+  /** In the order of the tuple. */
+  readonly columns: readonly PreparedColumn[];
   readonly columnNames: readonly string[];
   /** Indexes into `columns`; empty without a key. */
   readonly key: readonly number[];
+  /** A row is found by its key without reading the whole table. */
   readonly isKeyIndexed: boolean;
   /** Name of the staging table in pg_temp; safe as it stands. */
   readonly staging: string;
-  /** Changes committed before it are in the table's copy already. */
-  readonly appliesFrom: Lsn;
+  readonly copy: CopyState;
 }
+
+export interface PreparedColumn {
+  readonly name: string;
+  /** The sink's type as SQL, without a modifier. */
+  readonly plainType: string;
+  /** Of the column's index, where it is part of the key. */
+  readonly equals: string;
+}
+
+/** How the changes of a table stand to its copy. */
+export type CopyState =
+  /** There is none: rows that changes refer to may not be there. */
+  | { readonly kind: "none" }
+  /** Changes committed before `point` are in the copy, and must not be applied. */
+  | { readonly kind: "exact"; readonly point: Lsn }
+  /** The copy was put over rows that were there: changes from before `point` are applied again, to rows in any state. */
+  | { readonly kind: "merged"; readonly point: Lsn };
 
 /** Throws `stream_form_changed` when the table cannot take the relation's rows in the stream's form. */
 export function prepareTable(
@@ -28,26 +45,28 @@ export function prepareTable(
   relation: Relation,
   form: TupleForm,
   staging: string,
-  appliesFrom: Lsn,
+  copy: CopyState,
 ): PreparedTable {
   if (form === "binary" && !takesBinary(table, relation)) {
     throw new MillraceError(
       "stream_form_changed",
-      `Table ${table.target.schema}.${table.target.name} at the sink has other types than the source's: text from here on.`,
+      `${qualifiedName(table.target)} at the sink has other types than the source's: text from here on.`,
     );
   }
-  const columns = relation.columns.map((column) => {
-    const target = table.columns.find((candidate) => candidate.name === column.name);
-    return { name: column.name, typeName: target?.typeName ?? "text" };
-  });
+  const index = keyIndexOf(table, relation);
+  const columns = relation.columns.map(({ name }) => ({
+    name,
+    plainType: table.columns.find((column) => column.name === name)?.plainType ?? "pg_catalog.text",
+    equals: index?.find(({ column }) => column === name)?.operator ?? "=",
+  }));
   return {
     relation,
     target: table.target,
     columns,
     columnNames: columns.map((column) => column.name),
     key: relation.key,
-    isKeyIndexed: isKeyIndexed(table, relation),
+    isKeyIndexed: index !== undefined,
     staging,
-    appliesFrom,
+    copy,
   };
 }

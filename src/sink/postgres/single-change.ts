@@ -3,10 +3,12 @@
 
 import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import { qualifiedName } from "../../change/relation.ts";
 import { fillUnchanged, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
+import { copyBody } from "./copy-body.ts";
 import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { CopyBody, staged, stageGroup } from "./staging.ts";
+import { stageGroup } from "./staging.ts";
 import { type MergeSession, stage } from "./table-merge.ts";
 import { sqlName } from "./target-name.ts";
 
@@ -22,12 +24,13 @@ export async function applySingle(
   batch: ChangeBatch,
   i: number,
 ): Promise<void> {
+  const isOldWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
-  const body = new CopyBody();
+  const body = copyBody(session.form);
   body.addGrouped(stageGroup.delete, old);
   if (batch.kind[i] === ChangeKind.delete) {
     await stage(session, table, body);
-    await run(session, table, `delete from ${sqlName(table.target)} t where ${found(session, table)}`);
+    await run(session, table, `delete from ${sqlName(table.target)} t where ${found(table, isOldWhole)}`);
     return;
   }
   const tuple = newTuple(batch, i);
@@ -38,12 +41,12 @@ export async function applySingle(
   const set = table.columns
     .map((column, c) => ({ column, c }))
     .filter(({ c }) => !keeps.includes(c))
-    .map(({ column, c }) => `${escapeIdentifier(column.name)} = ${staged(table, session.form, c, "n")}`);
+    .map(({ column, c }) => `${escapeIdentifier(column.name)} = n.c${c}`);
   await run(
     session,
     table,
     `update ${sqlName(table.target)} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
-      `where n.g = ${stageGroup.update} and ${found(session, table)}`,
+      `where n.g = ${stageGroup.update} and ${found(table, isOldWhole)}`,
   );
 }
 
@@ -54,37 +57,38 @@ function newTuple(batch: ChangeBatch, i: number): Uint8Array {
   return batch.arena.slice(start, batch.newEnd[i]!);
 }
 
-/** The one row that the staged old row stands for. */
-function found(session: MergeSession, table: PreparedTable): string {
+/** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */
+function found(table: PreparedTable, isOldWhole: boolean): string {
   const target = sqlName(table.target);
-  const match = table.key.length > 0 ? byKey(session, table) : byImage(session, table);
+  const match = [...byKey(table), ...(isOldWhole ? [byImage(table)] : [])].join(" and ");
   return (
     `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${target} o, pg_temp.${table.staging} s ` +
     `where s.g = ${stageGroup.delete} and ${match} limit 1)`
   );
 }
 
-function byKey(session: MergeSession, table: PreparedTable): string {
-  return table.key
-    .map((c) => `o.${escapeIdentifier(table.columns[c]!.name)} = ${staged(table, session.form, c)}`)
-    .join(" and ");
+function byKey(table: PreparedTable): string[] {
+  return table.key.map((c) => {
+    const { name, equals } = table.columns[c]!;
+    return `o.${escapeIdentifier(name)} ${equals} s.c${c}`;
+  });
 }
 
 /**
  * Whole rows, byte by byte: not every type has an equality, and not every equality means the same value.
  * https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
  */
-function byImage(session: MergeSession, table: PreparedTable): string {
+function byImage(table: PreparedTable): string {
   const stored = table.columns.map((column) => `o.${escapeIdentifier(column.name)}`).join(", ");
-  const sent = table.columns.map((_, c) => staged(table, session.form, c)).join(", ");
+  const sent = table.columns.map((_, c) => `s.c${c}`).join(", ");
   return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }
 
 async function run(session: MergeSession, table: PreparedTable, sql: string): Promise<void> {
   const { rowCount } = await session.client.query(sql);
-  if (rowCount === 1) return;
+  if (rowCount === 1 || table.copy.kind === "none" || session.repeats) return;
   session.warn(
-    `Table ${table.target.schema}.${table.target.name} lacks a row that the source has changed. Somebody else writes to the ` +
-      "table; a Snapshot task mends it.",
+    `Table ${qualifiedName(table.target)} lacks a row that the source has changed: something else has changed or deleted ` +
+      "it. Create a Snapshot task for this table to mend it.",
   );
 }

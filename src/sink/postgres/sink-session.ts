@@ -6,13 +6,14 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 
 const insufficientPrivilege = "42501";
 
-/**
- * Planner settings: a merge joins a few staged rows to a large table by its key, and the planner, which has no statistics
- * of a temporary table, would rather read the large one whole.
- */
-const applySettings =
-  "set search_path = ''; set jit = off; set enable_hashjoin = off; set enable_mergejoin = off";
-const copySettings = "set search_path = ''; set jit = off";
+/** Durable means durable: a database or a role may have switched the waiting for the log off. */
+const waitForTheLog =
+  "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
+
+/** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
+const noticeLostClient = "set client_connection_check_interval = '5s'";
+/** The server's platform cannot: invalid_parameter_value. */
+const unsupportedThere = "22023";
 
 export async function openApplySession(
   config: PostgresSinkConfig,
@@ -20,17 +21,21 @@ export async function openApplySession(
   warn: (reason: string) => void,
 ): Promise<Client> {
   const client = await connectPostgres(config.connection, "apply", signal, "sink");
-  return await setUp(client, applySettings, warn);
+  return await setUp(client, warn);
 }
 
 export async function openCopySession(config: PostgresSinkConfig, signal: AbortSignal): Promise<Client> {
   const client = await connectPostgres(config.connection, "copy", signal, "sink");
-  return await setUp(client, copySettings, () => {});
+  return await setUp(client, () => {});
 }
 
-async function setUp(client: Client, settings: string, warn: (reason: string) => void): Promise<Client> {
+async function setUp(client: Client, warn: (reason: string) => void): Promise<Client> {
   try {
-    await client.query(settings);
+    await client.query("set jit = off");
+    await client.query(waitForTheLog);
+    await client.query(noticeLostClient).catch((error: unknown) => {
+      if (!(error instanceof DatabaseError) || error.code !== unsupportedThere) throw error;
+    });
     await becomeReplica(client, warn);
     return client;
   } catch (error) {

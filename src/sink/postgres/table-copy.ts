@@ -2,43 +2,52 @@
 // they go through a staging table and replace what has the same key.
 
 import { type Client, escapeIdentifier } from "pg";
+import type { Relation } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest } from "../sink.ts";
-import { recordCopy } from "./bookkeeping.ts";
+import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { copyIn } from "./copy-in.ts";
-import { addPrimaryKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
+import { copyRecord } from "./copy-ledger.ts";
+import { addKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
 import { sqlList, sqlName, type TargetName, targetName } from "./target-name.ts";
-import { readTargetTable } from "./target-table.ts";
+import { keyIndexOf, readTargetTable } from "./target-table.ts";
 
 const staging = "pg_temp.millrace_copy";
 
-/** All in one transaction: table, rows, and that the copy was made. Returns the rows that came. */
+export interface CopyOutcome {
+  readonly rows: number;
+  readonly record: TableCopyRecord;
+}
+
+/** All in one transaction: table, rows, and that the copy was made. */
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
   connectorId: string,
   request: CopyRequest,
-): Promise<number> {
+): Promise<CopyOutcome> {
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
   const isNew = await ensureTable(client, config, target, request);
   const isDirect = isNew || (mode === "initial" && (await isEmpty(client, target)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
+  const isMerged = !isDirect && mode !== "replace" && table.relation.key.length > 0;
   let rows: number;
   if (isDirect) {
     rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
-    if (isNew) await addPrimaryKey(client, target, table);
+    if (isNew) await addKey(client, target, table);
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
     );
     rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
-    await merge(client, target, columns, request);
+    await merge(client, target, columns, table.relation, isMerged);
   }
-  await recordCopy(client, connectorId, table.relation, request.lsn);
+  const record = copyRecord(table.relation, request.lsn, isMerged);
+  await recordCopy(client, connectorId, record);
   await client.query("commit");
-  return rows;
+  return { rows, record };
 }
 
 /** True when the table was made. */
@@ -77,21 +86,25 @@ async function merge(
   client: Client,
   target: TargetName,
   columns: string,
-  request: CopyRequest,
+  relation: Relation,
+  isMerged: boolean,
 ): Promise<void> {
-  const { relation } = request.table;
-  const match = relation.key
-    .map((i) => relation.columns[i]!.name)
-    .map((column) => `t.${escapeIdentifier(column)} = s.${escapeIdentifier(column)}`)
-    .join(" and ");
-  const isReplaced = request.mode === "replace" || match === "";
   await client.query("analyze pg_temp.millrace_copy");
+  if (isMerged) {
+    const table = await readTargetTable(client, target);
+    const index = table ? keyIndexOf(table, relation) : undefined;
+    const match = relation.key
+      .map((i) => relation.columns[i]!.name)
+      .map((name) => {
+        const equals = index?.find(({ column }) => column === name)?.operator ?? "=";
+        return `t.${escapeIdentifier(name)} ${equals} s.${escapeIdentifier(name)}`;
+      });
+    await client.query(`delete from ${sqlName(target)} t using ${staging} s where ${match.join(" and ")}`);
+  } else {
+    await client.query(`delete from ${sqlName(target)}`);
+  }
+  const list = columns === "" ? "" : `(${columns}) `;
   await client.query(
-    isReplaced
-      ? `delete from ${sqlName(target)}`
-      : `delete from ${sqlName(target)} t using ${staging} s where ${match}`,
-  );
-  await client.query(
-    `insert into ${sqlName(target)} (${columns}) overriding system value select ${columns} from ${staging}`,
+    `insert into ${sqlName(target)} ${list}overriding system value select ${columns} from ${staging}`,
   );
 }

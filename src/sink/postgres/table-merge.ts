@@ -3,13 +3,14 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import { qualifiedName } from "../../change/relation.ts";
 import { unchangedAsNull } from "../../change/tuple.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
-import type { InsertRuns, NetChanges, TupleRef } from "./net-changes.ts";
+import type { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import {
-  CopyBody,
   copyToStagingSql,
   copyToTargetSql,
   createStagingSql,
@@ -19,14 +20,23 @@ import {
   updateSql,
 } from "./staging.ts";
 
-/** What has been learnt about a session's staging tables. */
+export interface StagingState {
+  /** It holds rows of this transaction. */
+  dirty: boolean;
+  /** The transaction that made it is committed: it outlives a rollback. */
+  isCommitted: boolean;
+}
+
+/** What a merge needs of the session that it runs in. */
 export interface MergeSession {
   readonly client: Client;
   readonly form: TupleForm;
-  /** Staging tables that exist in this session, by name; whether they hold rows of this transaction. */
-  readonly staging: Map<string, { dirty: boolean }>;
+  /** Staging tables that exist in this session, by name. */
+  readonly staging: Map<string, StagingState>;
   /** Replace whatever has the same key, instead of trusting that inserts are new: after a unique violation. */
   readonly careful: boolean;
+  /** Changes that the table's merged copy holds already are applied once more: rows may be in any state. */
+  readonly repeats: boolean;
   readonly warn: (reason: string) => void;
 }
 
@@ -36,21 +46,18 @@ export async function insertRuns(
   table: PreparedTable,
   inserts: InsertRuns,
 ): Promise<void> {
-  const isStaged = session.form === "text" || (session.careful && table.key.length > 0);
-  if (isStaged) {
-    const body = new CopyBody();
-    for (const run of inserts.runs)
-      for (const tuple of splitRun(run)) body.addGrouped(stageGroup.insert, tuple);
+  const body = copyBody(session.form);
+  if (session.careful && table.key.length > 0) {
+    for (const tuple of inserts.tuples()) body.addGrouped(stageGroup.insert, tuple);
     await stage(session, table, body);
-    if (session.careful && table.key.length > 0) {
-      await session.client.query(deleteSql(table, session.form, [stageGroup.insert]));
-    }
-    await session.client.query(insertSql(table, session.form, [stageGroup.insert]));
+    await usingIndex(session, table, async () => {
+      await session.client.query(deleteSql(table, [stageGroup.insert]));
+      await session.client.query(insertSql(table, [stageGroup.insert]));
+    });
     return;
   }
-  const body = new CopyBody();
-  for (const run of inserts.runs) body.addRun(run, 1);
-  await copyIn(session.client, copyToTargetSql(table), body.chunks());
+  for (const { run, rows } of inserts.runs) body.addRun(run, rows);
+  await copyIn(session.client, copyToTargetSql(table, session.form), body.chunks());
 }
 
 /** Writes the last state of each key. */
@@ -59,13 +66,31 @@ export async function mergeNetChanges(
   table: PreparedTable,
   net: NetChanges,
 ): Promise<void> {
-  const plan = planMerge(net, session.form === "text" || session.careful);
+  const plan = planMerge(session, net);
   if (plan.staged.rows > 0) {
     await stage(session, table, plan.staged);
-    if (session.careful) await replaceStaged(session, table, plan);
-    else await applyStaged(session, table, plan);
+    await usingIndex(session, table, () =>
+      session.careful ? replaceStaged(session, table, plan) : applyStaged(session, table, plan),
+    );
   }
-  if (plan.direct.rows > 0) await copyIn(session.client, copyToTargetSql(table), plan.direct.chunks());
+  if (plan.direct.rows > 0) {
+    await copyIn(session.client, copyToTargetSql(table, session.form), plan.direct.chunks());
+  }
+}
+
+/**
+ * The planner knows nothing of a temporary table, and would rather read a large target whole than follow its index. Where
+ * there is no index, it is left to choose.
+ */
+async function usingIndex(
+  { client }: MergeSession,
+  table: PreparedTable,
+  action: () => Promise<void>,
+): Promise<void> {
+  if (!table.isKeyIndexed) return await action();
+  await client.query("set local enable_hashjoin = off; set local enable_mergejoin = off");
+  await action();
+  await client.query("set local enable_hashjoin = on; set local enable_mergejoin = on");
 }
 
 interface MergePlan {
@@ -74,7 +99,6 @@ interface MergePlan {
   readonly direct: CopyBody;
   readonly deletes: number;
   readonly updates: number;
-  readonly stagedInserts: number;
   /** Updates that leave columns as they are: group number, columns, rows. */
   readonly partial: readonly {
     readonly group: number;
@@ -83,20 +107,17 @@ interface MergePlan {
   }[];
 }
 
-function planMerge(net: NetChanges, stageInserts: boolean): MergePlan {
-  const staged = new CopyBody();
-  const direct = new CopyBody();
+function planMerge({ form, careful }: MergeSession, net: NetChanges): MergePlan {
+  const staged = copyBody(form);
+  const direct = copyBody(form);
   const partial = new Map<string, { group: number; unchanged: readonly number[]; rows: number }>();
   let deletes = 0;
   let updates = 0;
-  let stagedInserts = 0;
   for (let entry = 0; entry < net.size; entry++) {
     switch (net.kindOf(entry)) {
       case "insert":
-        if (stageInserts) {
-          stagedInserts++;
-          staged.addGrouped(stageGroup.insert, net.tupleOf(entry));
-        } else direct.add(net.tupleOf(entry));
+        if (careful) staged.addGrouped(stageGroup.insert, net.tupleOf(entry));
+        else direct.add(net.tupleOf(entry));
         break;
       case "delete":
         deletes++;
@@ -121,70 +142,58 @@ function planMerge(net: NetChanges, stageInserts: boolean): MergePlan {
         break;
     }
   }
-  return { staged, direct, deletes, updates, stagedInserts, partial: [...partial.values()] };
+  return { staged, direct, deletes, updates, partial: [...partial.values()] };
 }
 
 async function applyStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  const { client, form } = session;
-  if (plan.deletes > 0) await client.query(deleteSql(table, form, [stageGroup.delete]));
+  const { client } = session;
+  if (plan.deletes > 0) await client.query(deleteSql(table, [stageGroup.delete]));
   if (plan.updates > 0) await updateStaged(session, table, plan.updates);
   await updatePartial(session, table, plan);
-  if (plan.stagedInserts > 0) await client.query(insertSql(table, form, [stageGroup.insert]));
 }
 
 async function updateStaged(session: MergeSession, table: PreparedTable, expected: number): Promise<void> {
-  const sql = updateSql(table, session.form, stageGroup.update, []);
+  const sql = updateSql(table, stageGroup.update, []);
   if (sql === null) return;
   const { rowCount } = await session.client.query(sql);
   if (rowCount === expected) return;
-  const inserted = await session.client.query(insertSql(table, session.form, [stageGroup.update], true));
+  const inserted = await session.client.query(insertSql(table, [stageGroup.update], true));
+  if (table.copy.kind === "none" || !inserted.rowCount) return;
   session.warn(
-    `Table ${table.target.schema}.${table.target.name} lacked ${inserted.rowCount ?? 0} rows that the source has updated: ` +
-      "they were put back. Somebody else writes to the table.",
+    `Table ${qualifiedName(table.target)} lacked ${inserted.rowCount} rows that the source has updated: they were put ` +
+      "back. Something else has deleted them.",
   );
 }
 
 async function updatePartial(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   for (const { group, unchanged, rows } of plan.partial) {
-    const sql = updateSql(table, session.form, group, unchanged);
+    const sql = updateSql(table, group, unchanged);
     if (sql === null) continue;
     const { rowCount } = await session.client.query(sql);
-    if (rowCount === rows) continue;
+    // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
+    if (rowCount === rows || table.copy.kind === "none" || session.repeats) continue;
     throw new MillraceError(
       "sink_rejected_rows",
-      `Table ${table.target.schema}.${table.target.name} lacks rows that the source has updated, and the source did not ` +
-        "send all of their values (TOAST). Create a Snapshot task for this table to mend it.",
+      "Rows that the source has updated are missing, and the source did not send all of their values (TOAST). " +
+        "Create a Snapshot task for this table to mend it.",
     );
   }
 }
 
 /** As `applyStaged`, but takes away whatever has a staged key first: for value swaps, and for rows that should not be there. */
 async function replaceStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  const { client, form } = session;
+  const { client } = session;
   const whole = [stageGroup.update, stageGroup.insert];
-  await client.query(deleteSql(table, form, [stageGroup.delete, ...whole]));
+  await client.query(deleteSql(table, [stageGroup.delete, ...whole]));
   await updatePartial(session, table, plan);
-  await client.query(insertSql(table, form, whole));
+  await client.query(insertSql(table, whole));
 }
 
 /** COPY into the table's staging table, made or emptied first. */
 export async function stage(session: MergeSession, table: PreparedTable, body: CopyBody): Promise<void> {
   const known = session.staging.get(table.staging);
-  if (!known) await session.client.query(createStagingSql(table, session.form));
+  if (!known) await session.client.query(createStagingSql(table));
   else if (known.dirty) await session.client.query(`truncate pg_temp.${table.staging}`);
-  session.staging.set(table.staging, { dirty: true });
-  await copyIn(session.client, copyToStagingSql(table), body.chunks());
-}
-
-/** The tuples of a run. Each says how many columns it has, and they how long they are. */
-function* splitRun(run: TupleRef): Generator<TupleRef> {
-  const view = new DataView(run.bytes.buffer, run.bytes.byteOffset);
-  let at = run.start;
-  while (at < run.end) {
-    const start = at;
-    const columns = view.getInt16(at);
-    at += 2;
-    for (let i = 0; i < columns; i++) at += 4 + Math.max(0, view.getInt32(at));
-    yield { bytes: run.bytes, start, end: at };
-  }
+  session.staging.set(table.staging, { dirty: true, isCommitted: known?.isCommitted ?? false });
+  await copyIn(session.client, copyToStagingSql(table, session.form), body.chunks());
 }

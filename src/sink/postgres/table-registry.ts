@@ -2,37 +2,61 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import { addPrimaryKey, createTable, hasAllTypes, requireAllowed, schemaChanges } from "./table-schema.ts";
-import { targetName } from "./target-name.ts";
+import {
+  addKey,
+  createSchemas,
+  createTable,
+  hasAllTypes,
+  requireAllowed,
+  schemaChanges,
+} from "./table-schema.ts";
+import { type TargetName, targetName } from "./target-name.ts";
 import { readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
 
 export class TableRegistry {
   readonly #shapes = new Map<number, TableShape>();
   readonly #copyForms = new Map<string, TupleForm>();
+  readonly #missing = new Set<string>();
   #prepared = new Map<Relation, PreparedTable>();
-  #stagingCount = 0;
-  readonly #committedStaging = new Set<string>();
+  /** Names of staging tables, by target and columns: rows of the same shape use the same one. */
+  readonly #staging = new Map<string, string>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
-    /** Where changes to a table begin that are not in its copy. */
-    private readonly appliesFrom: (relation: Relation) => Lsn,
+    private readonly ledger: CopyLedger,
   ) {}
 
-  /** Binary when every table's columns have the same types on both sides, else text. Notes it for each table's copy too. */
-  async chooseForm(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+  /**
+   * Looks at the targets of all tables. Returns binary when every table's columns have the same types on both sides, else
+   * text. Throws `sink_schema_mismatch` when two tables would be written to one.
+   */
+  async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+    requireDistinctTargets(this.config, tables);
+    await createSchemas(
+      client,
+      new Set(tables.map((shape) => targetName(this.config, shape.relation).schema)),
+    );
+    this.#missing.clear();
     let form: TupleForm = "binary";
     for (const shape of tables) {
       this.#shapes.set(shape.relation.id, shape);
-      const own = await this.#formOf(client, shape);
+      const table = await readTargetTable(client, targetName(this.config, shape.relation));
+      if (!table) this.#missing.add(qualifiedName(shape.relation));
+      const own = await formOf(client, shape, table);
       this.#copyForms.set(qualifiedName(shape.relation), own);
       if (own === "text") form = "text";
     }
     return form;
+  }
+
+  /** Whether the table's target was there at the last look. */
+  isThere(relation: Relation): boolean {
+    return !this.#missing.has(qualifiedName(relation));
   }
 
   copyForm(table: TableShape): TupleForm {
@@ -44,8 +68,8 @@ export class TableRegistry {
     const known = this.#prepared.get(relation);
     if (known) return known;
     const table = await this.#fit(client, relation);
-    const staging = `millrace_stage_${++this.#stagingCount}`;
-    const prepared = prepareTable(table, relation, form, staging, this.appliesFrom(relation));
+    const staging = this.#stagingName(table.target, relation);
+    const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation));
     this.#prepared.set(relation, prepared);
     return prepared;
   }
@@ -55,31 +79,21 @@ export class TableRegistry {
     this.#prepared = new Map();
   }
 
-  /** Staging tables outlive a transaction only if the one that made them was committed. */
-  committed(staging: Iterable<string>): void {
-    for (const name of staging) this.#committedStaging.add(name);
-  }
-
-  isCommitted(staging: string): boolean {
-    return this.#committedStaging.has(staging);
-  }
-
-  async #formOf(client: Client, shape: TableShape): Promise<TupleForm> {
-    if (!shape.relation.columns.every((column) => column.binarySafe)) return "text";
-    const table = await readTargetTable(client, targetName(this.config, shape.relation));
-    const fits = table
-      ? takesBinary(table, shape.relation)
-      : await hasAllTypes(client, shape.relation.columns);
-    return fits ? "binary" : "text";
+  #stagingName(target: TargetName, relation: Relation): string {
+    const shape = JSON.stringify([target, relation.columns.map(({ name, typeName }) => [name, typeName])]);
+    const name = this.#staging.get(shape) ?? `millrace_stage_${this.#staging.size + 1}`;
+    this.#staging.set(shape, name);
+    return name;
   }
 
   async #fit(client: Client, relation: Relation): Promise<TargetTable> {
     const target = targetName(this.config, relation);
     let table = await readTargetTable(client, target);
     if (!table) {
-      const shape = this.#shapes.get(relation.id) ?? shapeOf(relation);
-      await createTable(client, target, { ...shape, relation });
-      await addPrimaryKey(client, target, shape);
+      if (this.ledger.holds(relation)) throw tableMissing(target);
+      const shape = { ...(this.#shapes.get(relation.id) ?? shapeOf(relation)), relation };
+      await createTable(client, target, shape);
+      await addKey(client, target, shape);
       table = await readTargetTable(client, target);
     }
     if (!table) throw new Error("a table is not there after it was made");
@@ -101,5 +115,37 @@ function shapeOf(relation: Relation): TableShape {
     isPartitioned: false,
     estimatedRows: 0,
     estimatedBytes: 0,
+    storage: "",
   };
+}
+
+async function formOf(client: Client, shape: TableShape, table: TargetTable | null): Promise<TupleForm> {
+  const { columns } = shape.relation;
+  if (!columns.every((column) => column.binarySafe)) return "text";
+  const fits = table ? takesBinary(table, shape.relation) : await hasAllTypes(client, columns);
+  return fits ? "binary" : "text";
+}
+
+function requireDistinctTargets(config: PostgresSinkConfig, tables: readonly TableShape[]): void {
+  const sources = new Map<string, string>();
+  for (const { relation } of tables) {
+    const target = qualifiedName(targetName(config, relation));
+    const source = qualifiedName(relation);
+    const other = sources.get(target);
+    if (other !== undefined) {
+      throw new MillraceError(
+        "sink_schema_mismatch",
+        `Tables ${other} and ${source} of the source would both be written to ${target}: leave one of them out of the ` +
+          "catalog, or take target_schema out of the sink.",
+      );
+    }
+    sources.set(target, source);
+  }
+}
+
+function tableMissing(target: TargetName): MillraceError {
+  return new MillraceError(
+    "sink_table_missing",
+    `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
+  );
 }

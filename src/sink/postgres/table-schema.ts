@@ -1,7 +1,13 @@
 // Makes the sink's tables fit the source's, and says what is wrong where it may not or cannot.
 
 import { type Client, escapeIdentifier } from "pg";
-import type { Column, Relation, TableShape } from "../../change/relation.ts";
+import {
+  type Column,
+  firstUnpinnedOid,
+  isIdentified,
+  type Relation,
+  type TableShape,
+} from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { sqlList, sqlName, type TargetName } from "./target-name.ts";
@@ -9,13 +15,21 @@ import type { TargetTable } from "./target-table.ts";
 
 type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
 
-/** CREATE SCHEMA and CREATE TABLE with the source's types, without its primary key. A type that the sink lacks becomes text. */
-export async function createTable(client: Client, target: TargetName, shape: TableShape): Promise<void> {
-  const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regnamespace($1) is not null as exists",
-    [escapeIdentifier(target.schema)],
+/**
+ * Makes the schemas that are missing. Before tables are made side by side: two sessions that make the same schema would wait
+ * for each other, and one of them would fail.
+ */
+export async function createSchemas(client: Client, schemas: ReadonlySet<string>): Promise<void> {
+  const { rows } = await client.query<{ name: string }>(
+    "select name from unnest($1::text[]) as s(name) where not exists (select from pg_namespace where nspname = name)",
+    [[...schemas]],
   );
-  if (!rows[0]?.exists) await client.query(`create schema if not exists ${escapeIdentifier(target.schema)}`);
+  for (const { name } of rows) await client.query(`create schema if not exists ${escapeIdentifier(name)}`);
+}
+
+/** CREATE TABLE with the source's types, without its key. A type that the sink lacks becomes text. */
+export async function createTable(client: Client, target: TargetName, shape: TableShape): Promise<void> {
+  await createSchemas(client, new Set([target.schema]));
   const types = await resolveTypes(client, shape.relation.columns);
   const columns = shape.relation.columns.map((column, i) => {
     const notNull = shape.notNull.includes(column.name) ? " not null" : "";
@@ -24,21 +38,31 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
   await client.query(`create table ${sqlName(target)} (${columns.join(", ")})`);
 }
 
-export async function addPrimaryKey(client: Client, target: TargetName, shape: TableShape): Promise<void> {
-  if (shape.primaryKey.length === 0) return;
-  await client.query(`alter table ${sqlName(target)} add primary key (${sqlList(shape.primaryKey)})`);
+/**
+ * The primary key, or in its place the index that identifies rows. A table of which only inserts are carried gets neither:
+ * a key whose row was deleted at the source may come again.
+ */
+export async function addKey(client: Client, target: TargetName, shape: TableShape): Promise<void> {
+  const { relation, primaryKey } = shape;
+  if (!isIdentified(relation)) return;
+  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const isPrimary = primaryKey.length > 0 && primaryKey.every((name) => key.includes(name));
+  if (isPrimary)
+    await client.query(`alter table ${sqlName(target)} add primary key (${sqlList(primaryKey)})`);
+  else if (key.length > 0) await client.query(`create unique index on ${sqlName(target)} (${sqlList(key)})`);
 }
 
 /** The types' names at the sink, as SQL: the source's where it knows them, else text. */
 async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly string[]> {
   const { rows } = await client.query<{ name: string }>(
-    `select case when c.oid < 16384 then format_type(c.oid, c.typmod)
+    `select case when c.oid < $4 then format_type(c.oid, c.typmod)
        when to_regtype(c.name) is not null then c.name else 'text' end as name
      from unnest($1::oid[], $2::int4[], $3::text[]) with ordinality as c(oid, typmod, name, place) order by place`,
     [
       columns.map((column) => column.typeOid),
       columns.map((column) => column.typmod),
       columns.map((column) => column.typeName),
+      firstUnpinnedOid,
     ],
   );
   return columns.map((_, i) => rows[i]?.name ?? "text");
@@ -46,7 +70,7 @@ async function resolveTypes(client: Client, columns: readonly Column[]): Promise
 
 /** Whether the sink knows every type by the source's name for it. */
 export async function hasAllTypes(client: Client, columns: readonly Column[]): Promise<boolean> {
-  const own = columns.filter((column) => column.typeOid >= 16_384);
+  const own = columns.filter((column) => column.typeOid >= firstUnpinnedOid);
   if (own.length === 0) return true;
   const { rows } = await client.query<{ known: boolean }>(
     "select bool_and(to_regtype(name) is not null) as known from unnest($1::text[]) as c(name)",

@@ -1,7 +1,7 @@
 // A table at the sink as its catalog describes it, beside the relation whose rows it takes.
 
 import type { Client } from "pg";
-import type { Relation } from "../../change/relation.ts";
+import { firstUnpinnedOid, type Relation } from "../../change/relation.ts";
 import { sqlName, type TargetName } from "./target-name.ts";
 
 export interface TargetColumn {
@@ -9,6 +9,8 @@ export interface TargetColumn {
   readonly typeOid: number;
   /** As `format_type` prints it with an empty search_path. */
   readonly typeName: string;
+  /** The type as SQL, without a modifier: of any length, and of any precision. */
+  readonly plainType: string;
   readonly notNull: boolean;
   readonly generated: boolean;
   readonly hasDefault: boolean;
@@ -17,26 +19,38 @@ export interface TargetColumn {
 export interface TargetTable {
   readonly target: TargetName;
   readonly columns: readonly TargetColumn[];
-  /** Column sets of the unique indexes that an equality on all of their columns can use. */
-  readonly uniqueKeys: readonly (readonly string[])[];
+  /** Unique indexes: for each column the operator, as SQL, that an equality must use for the index to serve it. */
+  readonly uniqueKeys: readonly UniqueKey[];
 }
+
+export type UniqueKey = readonly { readonly column: string; readonly operator: string }[];
 
 const targetQuery = `
 select
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
+      'plainType', quote_ident(tn.nspname) || '.' || quote_ident(t.typname),
       'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
-    from pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-  (select coalesce(json_agg((select json_agg(a.attname)
-      from pg_attribute a where a.attrelid = c.oid and a.attnum = any(i.indkey::int2[]))), '[]')
-    from pg_index i
+    from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_namespace tn on tn.oid = t.typnamespace
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+  (select coalesce(json_agg(keys.columns), '[]') from pg_index i cross join lateral (
+      select json_agg(json_build_object('column', a.attname,
+        'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')')) as columns
+      from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as k(attnum, opclass, place)
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+      join pg_opclass oc on oc.oid = k.opclass
+      join pg_amop amop on amop.amopfamily = oc.opcfamily and amop.amopstrategy = 3
+        and amop.amoplefttype = oc.opcintype and amop.amoprighttype = oc.opcintype
+      join pg_operator op on op.oid = amop.amopopr
+      join pg_namespace opn on opn.oid = op.oprnamespace
+      where k.place <= i.indnkeyatts) keys
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null) as keys
 from pg_class c where c.oid = to_regclass($1) and c.relkind in ('r', 'p')`;
 
 /** Null when there is no such table. The client's search_path must be empty. */
 export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
-  const { rows } = await client.query<{ columns: TargetColumn[]; keys: string[][] }>(targetQuery, [
+  const { rows } = await client.query<{ columns: TargetColumn[]; keys: UniqueKey[] }>(targetQuery, [
     sqlName(target),
   ]);
   const row = rows[0];
@@ -48,7 +62,7 @@ export function takesBinary(table: TargetTable, relation: Relation): boolean {
   return relation.columns.every((column) => {
     const target = table.columns.find((candidate) => candidate.name === column.name);
     if (!target || !column.binarySafe) return false;
-    return column.typeOid < 16_384
+    return column.typeOid < firstUnpinnedOid
       ? target.typeOid === column.typeOid
       : withoutModifier(target.typeName) === withoutModifier(column.typeName);
   });
@@ -59,8 +73,8 @@ function withoutModifier(typeName: string): string {
   return typeName.replace(/\(.*?\)/, "");
 }
 
-/** Whether a row is found by the relation's key without reading the whole table. */
-export function isKeyIndexed(table: TargetTable, relation: Relation): boolean {
+/** The unique index that finds a row by the relation's key; undefined: the whole table would have to be read. */
+export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
   const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
-  return table.uniqueKeys.some((columns) => columns.every((column) => key.includes(column)));
+  return table.uniqueKeys.find((index) => index.every(({ column }) => key.includes(column)));
 }

@@ -19,7 +19,7 @@ export type ToDelivery =
   | { readonly type: "open"; readonly id: number }
   | { readonly type: "begin"; readonly id: number; readonly checkpoint: Checkpoint }
   | { readonly type: "forget"; readonly id: number }
-  /** All tables that the stream will bring: `schema.table` and the table's OID at the source. */
+  /** All tables that the stream will bring. */
   | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableIdentity[] }
   | { readonly type: "relation"; readonly handle: number; readonly relation: Relation }
   /** `bytes`: what `credit` gives back when the batch has been cut into requests. */
@@ -55,8 +55,10 @@ export type FromDelivery =
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 
 export interface TableIdentity {
+  /** `qualifiedName` at the source. */
   readonly name: string;
-  readonly id: number;
+  /** `copyIdentity` of its relation. */
+  readonly identity: string;
 }
 
 /** Where the sink stands; answers `open` and `prepare`. */

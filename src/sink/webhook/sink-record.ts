@@ -25,8 +25,8 @@ export interface SinkRecord {
 export type CopiedTables = ReadonlyMap<string, CopiedTable>;
 
 export interface CopiedTable {
-  /** OID of the table at the source: another table may take the same name. */
-  readonly id: number;
+  /** `copyIdentity` of the relation that was copied. */
+  readonly identity: string;
   /** The consistent point of the copy. Zero: changes were missed since, and it is to be made again. */
   readonly lsn: Lsn;
 }
@@ -51,8 +51,8 @@ interface StoredRecord {
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
   readonly reached: StoredPosition | null;
-  /** OID and LSN. */
-  readonly copied: Readonly<Record<string, readonly [number, string]>>;
+  /** Identity and LSN. */
+  readonly copied: Readonly<Record<string, readonly [string, string]>>;
 }
 
 const storePosition = (position: Position): StoredPosition => ({
@@ -77,7 +77,9 @@ export function formatRecord(record: SinkRecord): string {
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
     reached: record.reached ? storePosition(record.reached) : null,
-    copied: Object.fromEntries([...record.copied].map(([name, { id, lsn }]) => [name, [id, formatLsn(lsn)]])),
+    copied: Object.fromEntries(
+      [...record.copied].map(([name, { identity, lsn }]) => [name, [identity, formatLsn(lsn)]]),
+    ),
   };
   return JSON.stringify(stored);
 }
@@ -118,7 +120,7 @@ function readRecord(stored: StoredRecord): SinkRecord {
     windowEnds: stored.window_ends.map(readPosition),
     reached: stored.reached ? readPosition(stored.reached) : null,
     copied: new Map(
-      Object.entries(stored.copied).map(([name, [id, at]]) => [name, { id, lsn: parseLsn(at) }]),
+      Object.entries(stored.copied).map(([name, [identity, at]]) => [name, { identity, lsn: parseLsn(at) }]),
     ),
   };
 }
@@ -128,10 +130,12 @@ function readRecord(stored: StoredRecord): SinkRecord {
  * nothing is.
  */
 export function withoutMissed(copied: CopiedTables, tables: readonly TableIdentity[]): CopiedTables {
-  const ids = new Map(tables.map(({ name, id }) => [name, id]));
-  const missed = [...copied].filter(([name, { id, lsn }]) => lsn > 0n && ids.get(name) !== id);
+  const identities = new Map(tables.map(({ name, identity }) => [name, identity]));
+  const missed = [...copied].filter(
+    ([name, copy]) => copy.lsn > 0n && identities.get(name) !== copy.identity,
+  );
   if (missed.length === 0) return copied;
-  return new Map([...copied, ...missed.map(([name, { id }]) => [name, { id, lsn: zeroLsn }] as const)]);
+  return new Map([...copied, ...missed.map(([name, copy]) => [name, { ...copy, lsn: zeroLsn }] as const)]);
 }
 
 export function holdsCopy(copied: CopiedTables, name: string): boolean {

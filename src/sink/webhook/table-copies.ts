@@ -1,6 +1,7 @@
 // The copies of tables that are on their way, several at once: with which version each is sent, and when it
 // is recorded.
 
+import { copyIdentity } from "../../change/relation.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
@@ -51,7 +52,9 @@ export class TableCopies {
     await copy.finish();
     this.#copies.delete(number);
     const { name, relation } = copy.table;
-    keeper.change({ copied: new Map(keeper.record.copied).set(name, { id: relation.id, lsn: copy.lsn }) });
+    keeper.change({
+      copied: new Map(keeper.record.copied).set(name, { identity: copyIdentity(relation), lsn: copy.lsn }),
+    });
     await keeper.save();
   }
 }

@@ -4,7 +4,7 @@
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { copyIdentity, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
@@ -43,7 +43,10 @@ class WebhookSink implements Sink {
   }
 
   async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
-    const identities = tables.map(({ relation }) => ({ name: qualifiedName(relation), id: relation.id }));
+    const identities = tables.map(({ relation }) => ({
+      name: qualifiedName(relation),
+      identity: copyIdentity(relation),
+    }));
     const state = await this.client.ask({ type: "prepare", tables: identities });
     const missing = new Set(state?.missing);
     return {

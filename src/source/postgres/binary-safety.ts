@@ -2,9 +2,7 @@
 // OIDs of their element types, and the reg* types carry OIDs of objects: those differ between databases.
 
 import type { Client } from "pg";
-
-/** OIDs from here on are handed out by each database for itself. */
-const firstUserOid = 16_384;
+import { firstUnpinnedOid } from "../../change/relation.ts";
 
 /** aclitem, regproc, regprocedure, regoper, regoperator, regclass, regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, and arrays of them. */
 const objectReferences = new Set([
@@ -37,18 +35,18 @@ export class BinarySafety {
   /** Reads what is to be known of the types, and of those that they are made of. */
   static async read(client: Client, oids: readonly number[]): Promise<BinarySafety> {
     const types = new Map<number, TypeRow>();
-    let wanted = [...new Set(oids)].filter((oid) => oid >= firstUserOid);
+    let wanted = [...new Set(oids)].filter((oid) => oid >= firstUnpinnedOid);
     while (wanted.length > 0) {
       const { rows } = await client.query<TypeRow>(typesQuery, [wanted]);
       for (const row of rows) types.set(row.oid, row);
       const parts = rows.flatMap((row) => [row.base, row.element, row.subtype]);
-      wanted = [...new Set(parts)].filter((oid) => oid >= firstUserOid && !types.has(oid));
+      wanted = [...new Set(parts)].filter((oid) => oid >= firstUnpinnedOid && !types.has(oid));
     }
     return new BinarySafety(types);
   }
 
   isSafe(oid: number): boolean {
-    if (oid < firstUserOid) return !objectReferences.has(oid);
+    if (oid < firstUnpinnedOid) return !objectReferences.has(oid);
     const type = this.types.get(oid);
     if (!type) return false;
     switch (type.kind) {
@@ -62,7 +60,7 @@ export class BinarySafety {
       case "b":
         return type.element === 0
           ? type.has_binary
-          : type.element < firstUserOid && this.isSafe(type.element);
+          : type.element < firstUnpinnedOid && this.isSafe(type.element);
       default:
         return false;
     }

@@ -22,7 +22,7 @@ import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
 import { reconcilePublications, requirePublication } from "./publication.ts";
 import { describeRelation } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
-import { checkSlot, dropSlot } from "./slot.ts";
+import { checkSlot, dropSlot, logEndSql } from "./slot.ts";
 import { watchSlotCreation } from "./slot-creation-watch.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks } from "./table-copy.ts";
@@ -32,6 +32,7 @@ import { readTableShapes, readTablesFingerprint } from "./table-shapes.ts";
 const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
+const temporarySlotMs = 20_000;
 
 /** logical decoding requires wal_level >= logical */
 const notInPrerequisiteState = "55000";
@@ -118,8 +119,7 @@ export class PostgresSource implements Source {
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient("control", async (client) => {
       const { rows } = await client.query<{ ms: number; end: string }>(
-        "select setting::int4 as ms, pg_current_wal_flush_lsn()::text as end " +
-          "from pg_settings where name = 'wal_sender_timeout'",
+        `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
       );
       return {
         encrypted: isEncrypted(client),
@@ -158,11 +158,23 @@ export class PostgresSource implements Source {
     const { signal } = this.context;
     const replication = await connectPostgres(this.config.connection, "replication", signal, "source");
     const watch = watchSlotCreation(control, (reason) => this.context.events.warning(reason));
+    // The stream stands still while a temporary slot is waited for; a new connector has nothing better to do.
+    const bound =
+      kind === "temporary" ? setTimeout(() => destroyClient(replication), temporarySlotMs) : undefined;
+    const begunAt = performance.now();
     try {
       return await abortable(replication, signal, () =>
         ExportedSnapshot.create(replication, slot, kind, control),
       );
     } catch (error) {
+      if (kind === "temporary" && performance.now() - begunAt >= temporarySlotMs) {
+        throw new MillraceError(
+          "slot_creation_blocked",
+          "A consistent point could not be had in time: a transaction has been writing at the source for long. " +
+            "Find it: SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start;",
+          { cause: error },
+        );
+      }
       if (sqlStateOf(error) === notInPrerequisiteState) {
         throw new MillraceError(
           "wal_level_not_logical",
@@ -172,6 +184,7 @@ export class PostgresSource implements Source {
       }
       throw error;
     } finally {
+      clearTimeout(bound);
       await watch.stop();
     }
   }

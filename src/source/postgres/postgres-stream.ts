@@ -169,8 +169,13 @@ export class PostgresStream implements ChangeStream {
   }
 
   #isDeliverable(): boolean {
-    const builder = this.#decoder.builder;
-    return builder.wholeCount > 0 || builder.bytes >= this.options.bounds.pieceBytes;
+    return this.#decoder.builder.wholeCount > 0 || this.#isPiece();
+  }
+
+  /** So much of one transaction has come that it is handed out before its end. */
+  #isPiece(): boolean {
+    const { count, bytes } = this.#decoder.builder;
+    return count > 0 && (bytes >= this.options.bounds.pieceBytes || this.#isFull());
   }
 
   #isIdleAdvance(): boolean {
@@ -190,9 +195,7 @@ export class PostgresStream implements ChangeStream {
   #take(): ChangeBatch | null {
     const builder = this.#decoder.builder;
     if (builder.wholeCount > 0) return this.#continueWith(builder.takeWhole());
-    if (builder.count > 0 && builder.bytes >= this.options.bounds.pieceBytes) {
-      return this.#continueWith(builder.takeAll());
-    }
+    if (this.#isPiece()) return this.#continueWith(builder.takeAll());
     if (this.#isIdleAdvance()) return emptyBatch(this.options.request.form, builder.resumeLsn);
     return null;
   }

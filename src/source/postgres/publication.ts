@@ -4,19 +4,12 @@
 // https://www.postgresql.org/docs/current/logical-replication-publication.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import type { TableShape } from "../../change/relation.ts";
+import { isIdentified, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
   return { identified: base, appendOnly: `${base}$append` };
-}
-
-/** Whether an UPDATE or DELETE of the table can be published. */
-export function hasReplicaIdentity(table: TableShape): boolean {
-  const { replicaIdentity, key } = table.relation;
-  if (replicaIdentity === "full") return true;
-  return replicaIdentity !== "nothing" && key.length > 0;
 }
 
 /** Makes the connector's own publications hold exactly `tables`. Returns their names. */
@@ -27,10 +20,13 @@ export async function reconcilePublications(
   viaRoot: boolean,
 ): Promise<readonly string[]> {
   const names = ownPublications(base);
-  const identified = tables.filter(hasReplicaIdentity);
-  const appendOnly = tables.filter((table) => !hasReplicaIdentity(table));
+  const identified = tables.filter(({ relation }) => isIdentified(relation));
+  const appendOnly = tables.filter(({ relation }) => !isIdentified(relation));
+  // In one transaction: a table that moves from one to the other is in both or neither for no change at all.
+  await client.query("begin");
   await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
   await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
+  await client.query("commit");
   return [names.identified, names.appendOnly];
 }
 

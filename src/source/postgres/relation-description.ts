@@ -14,7 +14,7 @@ order by c.place`;
 const primaryKeyQuery = `
 select a.attname as name
 from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
-where i.indrelid = $1 and i.indisprimary`;
+where i.indrelid = $1 and i.indisprimary and i.indisvalid and i.indimmediate`;
 
 /** The client's search_path must be empty, so that type names are qualified. */
 export async function describeRelation(client: Client, relation: Relation): Promise<Relation> {

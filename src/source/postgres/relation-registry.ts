@@ -33,9 +33,11 @@ export class RelationRegistry {
   /** Takes an announcement. The same shape again keeps the Relation object that batches already refer to. */
   announce(message: RelationMessage): void {
     const keep = this.#keep(message);
-    const relation = relationOf(message, keep, this.#shapes.get(message.oid));
     const known = this.#byOid.get(message.oid);
-    if (known && isSameShape(known.relation, relation)) return;
+    // Under identity full the message does not tell the key: one that is announced again may have another by now.
+    const isKeyUnknown = known !== undefined && message.identity === "f";
+    const relation = relationOf(message, keep, isKeyUnknown ? undefined : this.#shapes.get(message.oid));
+    if (known && !isKeyUnknown && isSameShape(known.relation, relation)) return;
     this.#byOid.set(message.oid, {
       relation,
       keep,
@@ -86,9 +88,9 @@ function relationOf(
 ): Relation {
   const sent = message.columns.filter((_, i) => keep === null || keep[i] === 1);
   const replicaIdentity = identities[message.identity] ?? "default";
-  const primaryKey = shape?.primaryKey ?? [];
+  const catalogKey = shape?.relation.key.map((i) => shape.relation.columns[i]?.name) ?? [];
   const isKey = (column: { name: string; inIdentity: boolean }) =>
-    replicaIdentity === "full" ? primaryKey.includes(column.name) : column.inIdentity;
+    replicaIdentity === "full" ? catalogKey.includes(column.name) : column.inIdentity;
   return {
     id: message.oid,
     schema: message.schema,
@@ -130,6 +132,6 @@ function isSameShape(a: Relation, b: Relation): boolean {
       const other = b.columns[i]!;
       return column.name === other.name && column.typeOid === other.typeOid && column.typmod === other.typmod;
     }) &&
-    (a.replicaIdentity === "full" || a.key.join() === b.key.join())
+    a.key.join() === b.key.join()
   );
 }

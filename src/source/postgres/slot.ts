@@ -21,11 +21,16 @@ interface SlotRow {
   active_pid: number | null;
   confirmed_flush_lsn: string | null;
   wal_status: string | null;
+  log_end: string;
 }
+
+/** Where the server's log ends: what it has flushed, or on a standby replayed. */
+export const logEndSql =
+  "case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end";
 
 const slotQuery = `
 select plugin, database, database = current_database() as is_current_database, active_pid,
-  confirmed_flush_lsn::text, wal_status
+  confirmed_flush_lsn::text, wal_status, (${logEndSql})::text as log_end
 from pg_replication_slots where slot_name = $1`;
 
 /**
@@ -68,6 +73,13 @@ export async function checkSlot(client: Client, name: string, checkpoint: Checkp
       "slot_invalidated",
       `Replication slot ${name} is invalidated: the server removed the log it needs. Raise max_slot_wal_keep_size, ` +
         "then send the command ReIntialize to copy the tables again.",
+    );
+  }
+  if (parseLsn(slot.log_end) < checkpoint.resumeLsn) {
+    throw new MillraceError(
+      "source_behind",
+      `The source's log ends at ${slot.log_end}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}: it was restored ` +
+        "from a backup, or is another server. Send the command ReIntialize to copy the tables again.",
     );
   }
   const confirmed = parseLsn(slot.confirmed_flush_lsn);

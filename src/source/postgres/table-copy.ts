@@ -4,9 +4,11 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { TableShape } from "../../change/relation.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { destroyClient } from "../../connection/postgres-client.ts";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { readStorage } from "./table-shapes.ts";
 
 /** The chunks of the copy. Connects at the first; leaving early breaks the connection. */
 export async function* copyTableChunks(
@@ -23,12 +25,14 @@ export async function* copyTableChunks(
   try {
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
+    await client.query(`lock table ${sqlName(table)} in access share mode`);
+    await requireSameStorage(client, table);
     yield* client.query(copyTo(copySql(table, form))) as AsyncIterable<Uint8Array>;
     await client.query("commit");
     finished = true;
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw describePostgresError(error, "source", "table_unavailable");
+    throw describeCopyError(error, table);
   } finally {
     signal.removeEventListener("abort", abort);
     if (finished) await client.end();
@@ -36,11 +40,47 @@ export async function* copyTableChunks(
   }
 }
 
+/**
+ * A rewrite (ALTER TABLE … TYPE, VACUUM FULL, TRUNCATE) after the snapshot was taken may have left nothing that the
+ * snapshot sees. With the lock held, none can come any more.
+ */
+async function requireSameStorage(client: Client, table: TableShape): Promise<void> {
+  if ((await readStorage(client, table.relation.id)) === table.storage) return;
+  throw new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(table.relation)} was rewritten before its copy began: the copy begins again.`,
+  );
+}
+
+/** What went wrong with the table by now, and what the snapshot's end means. */
+const tableChanged = new Set(["42P01", "42703"]);
+const snapshotGone = new Set(["22023", "42704"]);
+
+function describeCopyError(error: unknown, table: TableShape): MillraceError {
+  const described = describePostgresError(error, "source", "source_connection_lost");
+  const state = sqlStateOf(error) ?? "";
+  const name = qualifiedName(table.relation);
+  if (tableChanged.has(state)) {
+    return new MillraceError("table_changed", `Table ${name} was altered or dropped before its copy began.`, {
+      cause: error,
+    });
+  }
+  if (snapshotGone.has(state)) {
+    const text = `The snapshot that table ${name} was to be copied from is gone.`;
+    return new MillraceError("source_connection_lost", text, { cause: error });
+  }
+  return described;
+}
+
+function sqlName({ relation: { schema, name } }: TableShape): string {
+  return `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`;
+}
+
 /** A query rather than the table's name, because COPY refuses partitioned tables; ONLY leaves out inheritance children. */
 function copySql(table: TableShape, form: TupleForm): string {
-  const { schema, name, columns } = table.relation;
+  const { columns } = table.relation;
   const list = columns.map((column) => escapeIdentifier(column.name)).join(", ");
-  const target = `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`;
+  const target = sqlName(table);
   const only = table.isPartitioned ? "" : "only ";
   const source =
     table.isPartitioned || columns.length === 0

@@ -15,10 +15,13 @@ interface TableRow {
   identity: string;
   is_partitioned: boolean;
   estimated_rows: string;
+  storage: string | null;
   estimated_bytes: string;
   columns: ColumnRow[];
   identity_columns: string[] | null;
   primary_key: string[] | null;
+  /** A deferrable key identifies no row within a transaction, and is no replica identity. */
+  is_key_immediate: boolean;
 }
 
 interface ColumnRow {
@@ -34,10 +37,11 @@ interface ColumnRow {
  * the sink's own table computes them. `$1` says whether roots are wanted, `$2` limits to those OIDs unless null.
  */
 const tablesQuery = `
-select c.oid, n.nspname as schema, c.relname as name, c.relreplident as identity,
+select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
   c.relkind = 'p' as is_partitioned,
   greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
-  columns.list as columns, identity.names as identity_columns, primary_key.names as primary_key
+  columns.list as columns, identity.names as identity_columns, primary_key.names as primary_key,
+  coalesce(primary_key.is_immediate, false) as is_key_immediate
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 cross join lateral (
@@ -46,6 +50,12 @@ cross join lateral (
   where leaf.oid = c.oid
     or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
 ) sizes
+cross join lateral (
+  select string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid) as files
+  from pg_class leaf
+  where leaf.oid = c.oid
+    or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
+) storage
 cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
@@ -58,14 +68,14 @@ left join lateral (
   from pg_index i
   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisreplident and k.place <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate and k.place <= i.indnkeyatts
 ) identity on c.relreplident = 'i'
 left join lateral (
-  select json_agg(a.attname order by k.place) as names
+  select json_agg(a.attname order by k.place) as names, bool_and(i.indimmediate) as is_immediate
   from pg_index i
   cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisprimary and k.place <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.place <= i.indnkeyatts
 ) primary_key on true
 where c.relpersistence = 'p'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
@@ -92,6 +102,18 @@ export async function readTableShapes(
     selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
   );
   return selected.map((row) => shapeOf(row, selection, safety));
+}
+
+const storageQuery = `
+select string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid) as files
+from pg_class c join pg_class leaf on leaf.oid = c.oid
+  or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
+where c.oid = $1`;
+
+/** The files that hold the table's rows now; null when it is gone. */
+export async function readStorage(client: Client, tableId: number): Promise<string | null> {
+  const { rows } = await client.query<{ files: string | null }>(storageQuery, [tableId]);
+  return rows[0]?.files ?? null;
 }
 
 const fingerprintQuery = `
@@ -126,7 +148,7 @@ function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety)
       `The catalog excludes column ${missing}, which is part of the primary key of ${row.schema}.${row.name}: include it.`,
     );
   }
-  const key = row.identity === "i" && row.identity_columns ? row.identity_columns : primaryKey;
+  const key = keyColumns(row);
   return {
     relation: {
       id: row.oid,
@@ -147,5 +169,18 @@ function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety)
     isPartitioned: row.is_partitioned,
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
+    storage: row.storage ?? "",
   };
+}
+
+/** Names of the columns that find a row: as Postgres chooses them for UPDATE and DELETE; under identity full the primary key. */
+function keyColumns(row: TableRow): readonly string[] {
+  switch (row.identity) {
+    case "i":
+      return row.identity_columns ?? [];
+    case "n":
+      return [];
+    default:
+      return row.is_key_immediate ? (row.primary_key ?? []) : [];
+  }
 }

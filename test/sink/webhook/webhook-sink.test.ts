@@ -173,6 +173,7 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     estimatedRows: 3,
     estimatedBytes: 0,
     isPartitioned: false,
+    storage: "",
   };
   const chunks = async function* () {
     yield Buffer.from("1\ta\\tb\n2\t\\");

@@ -1,0 +1,184 @@
+// Collects tuples as the body of a COPY FROM STDIN: as bytes that lie ready for the binary form, or escaped for the text form.
+// https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
+
+import type { TupleForm } from "../../change/change-batch.ts";
+import { binaryHeader, binaryTrailer } from "./copy-in.ts";
+import { readInt32 } from "./key-index.ts";
+import type { TupleRef } from "./net-changes.ts";
+
+export interface CopyBody {
+  /** Tuples so far. */
+  readonly rows: number;
+  /** A tuple as it lies. */
+  add(tuple: TupleRef): void;
+  /** A tuple behind a column of its own: an int4. */
+  addGrouped(group: number, tuple: TupleRef): void;
+  /** Tuples that lie one behind the other. */
+  addRun(run: TupleRef, rows: number): void;
+  chunks(): readonly Uint8Array[];
+}
+
+export function copyBody(form: TupleForm): CopyBody {
+  return form === "binary" ? new BinaryBody() : new TextBody();
+}
+
+const chunkBytes = 256 * 1024;
+/** Most batches are small. */
+const firstChunkBytes = 8 * 1024;
+
+/** Bytes in chunks, which are handed out and not used again. */
+class Chunks {
+  chunk = new Uint8Array(firstChunkBytes);
+  end = 0;
+  readonly #full: Uint8Array[] = [];
+
+  reserve(length: number): void {
+    if (this.end + length <= this.chunk.length) return;
+    this.flush();
+    this.chunk = new Uint8Array(Math.max(length, chunkBytes));
+  }
+
+  append(bytes: Uint8Array, start: number, end: number): void {
+    const length = end - start;
+    this.reserve(length);
+    const chunk = this.chunk;
+    let at = this.end;
+    if (length <= 64) for (let read = start; read < end; ) chunk[at++] = bytes[read++]!;
+    else chunk.set(bytes.subarray(start, end), at);
+    this.end += length;
+  }
+
+  /** Takes the bytes over as they are. */
+  pass(bytes: Uint8Array): void {
+    this.flush();
+    this.#full.push(bytes);
+  }
+
+  flush(): void {
+    if (this.end === 0) return;
+    this.#full.push(this.chunk.subarray(0, this.end));
+    this.chunk = this.chunk.subarray(this.end);
+    this.end = 0;
+  }
+
+  taken(): readonly Uint8Array[] {
+    this.flush();
+    return this.#full;
+  }
+}
+
+class BinaryBody implements CopyBody {
+  rows = 0;
+  readonly #chunks = new Chunks();
+
+  add(tuple: TupleRef): void {
+    this.rows++;
+    this.#chunks.append(tuple.bytes, tuple.start, tuple.end);
+  }
+
+  addGrouped(group: number, { bytes, start, end }: TupleRef): void {
+    this.rows++;
+    const chunks = this.#chunks;
+    chunks.reserve(10);
+    const columns = ((bytes[start]! << 8) | bytes[start + 1]!) + 1;
+    const chunk = chunks.chunk;
+    let at = chunks.end;
+    chunk[at++] = columns >> 8;
+    chunk[at++] = columns & 0xff;
+    chunk[at++] = 0;
+    chunk[at++] = 0;
+    chunk[at++] = 0;
+    chunk[at++] = 4;
+    chunk[at++] = group >>> 24;
+    chunk[at++] = (group >>> 16) & 0xff;
+    chunk[at++] = (group >>> 8) & 0xff;
+    chunk[at++] = group & 0xff;
+    chunks.end = at;
+    chunks.append(bytes, start + 2, end);
+  }
+
+  addRun(run: TupleRef, rows: number): void {
+    this.rows += rows;
+    if (run.end - run.start < chunkBytes / 4) this.#chunks.append(run.bytes, run.start, run.end);
+    else this.#chunks.pass(run.bytes.subarray(run.start, run.end));
+  }
+
+  chunks(): readonly Uint8Array[] {
+    return [binaryHeader, ...this.#chunks.taken(), binaryTrailer];
+  }
+}
+
+const tab = 0x09;
+const newline = 0x0a;
+const backslash = 0x5c;
+const letterN = 0x4e;
+
+/** What COPY's text form writes behind a backslash for a byte that it cannot hold as it is; 0 for the others. */
+const escapes = new Uint8Array(256);
+for (const [byte, letter] of [
+  [0x08, "b"],
+  [tab, "t"],
+  [newline, "n"],
+  [0x0b, "v"],
+  [0x0c, "f"],
+  [0x0d, "r"],
+  [backslash, "\\"],
+] as const) {
+  escapes[byte] = letter.charCodeAt(0);
+}
+
+class TextBody implements CopyBody {
+  rows = 0;
+  readonly #chunks = new Chunks();
+
+  add(tuple: TupleRef): void {
+    this.#row(tuple, null);
+  }
+
+  addGrouped(group: number, tuple: TupleRef): void {
+    this.#row(tuple, group);
+  }
+
+  addRun({ bytes, start, end }: TupleRef): void {
+    for (let at = start; at < end; ) {
+      const columns = (bytes[at]! << 8) | bytes[at + 1]!;
+      let next = at + 2;
+      for (let i = 0; i < columns; i++) next += 4 + Math.max(0, readInt32(bytes, next));
+      this.#row({ bytes, start: at, end: next }, null);
+      at = next;
+    }
+  }
+
+  chunks(): readonly Uint8Array[] {
+    return this.#chunks.taken();
+  }
+
+  #row({ bytes, start, end }: TupleRef, group: number | null): void {
+    this.rows++;
+    const chunks = this.#chunks;
+    // Every byte may need a backslash; a null is shorter than its length was.
+    chunks.reserve((end - start) * 2 + 16);
+    const chunk = chunks.chunk;
+    let write = chunks.end;
+    if (group !== null) for (const digit of String(group)) chunk[write++] = digit.charCodeAt(0);
+    const columns = (bytes[start]! << 8) | bytes[start + 1]!;
+    let read = start + 2;
+    for (let i = 0; i < columns; i++) {
+      if (i > 0 || group !== null) chunk[write++] = tab;
+      const length = readInt32(bytes, read);
+      read += 4;
+      if (length < 0) {
+        chunk[write++] = backslash;
+        chunk[write++] = letterN;
+      }
+      for (const valueEnd = read + Math.max(0, length); read < valueEnd; read++) {
+        const byte = bytes[read]!;
+        const letter = escapes[byte]!;
+        if (letter !== 0) chunk[write++] = backslash;
+        chunk[write++] = letter === 0 ? byte : letter;
+      }
+    }
+    chunk[write++] = newline;
+    chunks.end = write;
+  }
+}

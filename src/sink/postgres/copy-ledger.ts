@@ -1,0 +1,69 @@
+// Which tables' copies the sink holds, and what each means for the table's changes. The records are in bookkeeping.ts's
+// tables; this is what a run knows of them.
+
+import type { Client } from "pg";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import { copyIdentity, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
+import type { CopyState } from "./prepared-table.ts";
+
+export class CopyLedger {
+  readonly #records = new Map<string, TableCopyRecord>();
+
+  constructor(private readonly connectorId: string) {}
+
+  load(records: Iterable<TableCopyRecord>): void {
+    this.#records.clear();
+    for (const record of records) this.add(record);
+  }
+
+  add(record: TableCopyRecord): void {
+    this.#records.set(qualifiedName(record), record);
+  }
+
+  holds(relation: Relation): boolean {
+    return (this.#records.get(qualifiedName(relation))?.point ?? zeroLsn) > zeroLsn;
+  }
+
+  /** There are rows of a copy since which changes were missed: the source may have deleted some of them. */
+  isVoid(relation: Relation): boolean {
+    return this.#records.get(qualifiedName(relation))?.point === zeroLsn;
+  }
+
+  stateOf(relation: Relation): CopyState {
+    const record = this.#records.get(qualifiedName(relation));
+    if (!record || record.point === zeroLsn || record.identity !== copyIdentity(relation)) {
+      return { kind: "none" };
+    }
+    return { kind: record.isMerged ? "merged" : "exact", point: record.point };
+  }
+
+  /** Copies that no longer count: their tables are not among `tables`, are others by now, or are gone at the sink. */
+  outdated(tables: readonly TableShape[], isThere: (relation: Relation) => boolean): TableCopyRecord[] {
+    const relations = new Map(tables.map(({ relation }) => [qualifiedName(relation), relation]));
+    return [...this.#records.values()].filter((record) => {
+      const relation = relations.get(qualifiedName(record));
+      return (
+        record.point > zeroLsn &&
+        !(relation && copyIdentity(relation) === record.identity && isThere(relation))
+      );
+    });
+  }
+
+  /** Durable on return, unless a transaction is open. */
+  async void(client: Client, records: readonly TableCopyRecord[]): Promise<void> {
+    if (records.length === 0) return;
+    await voidCopies(client, this.connectorId, records);
+    this.voidKnown(records);
+  }
+
+  voidKnown(records: Iterable<TableCopyRecord> = [...this.#records.values()]): void {
+    for (const record of records) this.add({ ...record, point: zeroLsn });
+  }
+}
+
+/** What is recorded of a copy of `relation`. */
+export function copyRecord(relation: Relation, point: Lsn, isMerged: boolean): TableCopyRecord {
+  const { schema, name } = relation;
+  return { schema, name, identity: copyIdentity(relation), point, isMerged };
+}
