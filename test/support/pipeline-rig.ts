@@ -25,11 +25,14 @@ export interface RigOptions {
   source?: Partial<PostgresSourceConfig>;
   readonly sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
+  readonly skipSnapshots?: boolean;
 }
 
 export class PipelineRig implements AsyncDisposable {
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   initialized = false;
+  /** Runs when the slot and its snapshot are made, before the first copy. */
+  beforeCopies: () => Promise<void> = async () => {};
   #stop = new AbortController();
   #abort = new AbortController();
   #running: Promise<unknown> | null = null;
@@ -79,7 +82,7 @@ export class PipelineRig implements AsyncDisposable {
     const { signal } = abort;
     const run = runPipeline({
       initialized: this.initialized,
-      skipSnapshots: false,
+      skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
@@ -95,6 +98,7 @@ export class PipelineRig implements AsyncDisposable {
         phase: (phase, health) => this.phases.push({ phase, health }),
         initialized: async () => {
           this.initialized = true;
+          await this.beforeCopies();
         },
         progress: () => {},
       },
@@ -174,13 +178,13 @@ export class PipelineRig implements AsyncDisposable {
 
   async #difference(): Promise<object> {
     const tables = await this.source<{ name: string; columns: string }>(
-      `select c.relname as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
+      `select c.oid::regclass::text as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
        from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-       where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p' group by 1 order by 1`,
+       where c.relnamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) and c.relkind = 'r' and c.relpersistence = 'p' group by 1 order by 1`,
     );
     const entries: [string, { source: string[]; sink: string[] }][] = [];
     for (const { name, columns } of tables) {
-      const sql = `select row(${columns ?? ""})::text as row from "${name}" order by 1`;
+      const sql = `select row(${columns ?? ""})::text as row from ${name} order by 1`;
       const texts = (rows: { row: string }[]) => rows.map(({ row }) => row);
       const source = texts(await this.source<{ row: string }>(sql));
       const sink = await this.sink<{ row: string }>(sql).then(texts, (error) => [String(error)]);
