@@ -69,6 +69,8 @@ export const errorKinds = {
   /** The connector ran before, and the sink does not hold its checkpoint any more. */
   checkpoint_missing: kind(502, "Checkpoint is missing"),
   publication_missing: kind(502, "Publication is missing"),
+  /** The publication that the connector names carries less than the connector selects. */
+  publication_mismatch: kind(502, "Publication does not fit"),
   /** A table that is selected is not in the publication, or no longer exists. */
   table_unavailable: kind(502, "Table unavailable"),
   /** A table was altered, rewritten or dropped while it was about to be copied: the copy begins again. */

@@ -1,7 +1,10 @@
 // Set-ups in which something was once lost, doubled, cut or stuck.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Catalog } from "../../src/connector/catalog.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -301,4 +304,68 @@ test("staging tables do not pile up", async () => {
   );
   expect(staged[0]?.n).toBeLessThanOrEqual(41);
   await pair.stop();
+});
+
+describe("a publication that the user owns", () => {
+  const named = (pairName: string, catalog?: Catalog): RigOptions => ({
+    source: {
+      replication_type: { logical_replication: logicalReplication(pairName) },
+      ...(catalog ? { catalog } : {}),
+    },
+  });
+  const onlyT: Catalog = {
+    name: "x",
+    default_action: "Exclude",
+    schemas: [
+      {
+        name: "public",
+        action: "Include",
+        tables: [{ name: "t", action: "Include", columns: [], history_enabled: false }],
+      },
+    ],
+  };
+
+  test("is used as it is; what it lacks is not copied", async () => {
+    await using pair = await rig(named("own"));
+    await pair.source(
+      "create table t (id int primary key); create table other (id int primary key); insert into other values (1); create publication own for table t",
+    );
+    pair.start();
+    await pair.untilRealtime();
+    await pair.source("insert into t values (1)");
+    await waitFor("the row", async () => (await pair.sink("select from t")).length === 1);
+    await pair.stop();
+    expect(await pair.sink<object>("select to_regclass('other') as other")).toEqual([{ other: null }]);
+    expect(await pair.source("select from pg_publication where pubname = 'own'")).toHaveLength(1);
+  });
+
+  test.each([
+    ["is not there", "select 1", "publication_missing", "CREATE PUBLICATION"],
+    [
+      "lacks a table that the catalog names",
+      "create publication own",
+      "publication_mismatch",
+      'ADD TABLE "public"."t"',
+    ],
+    [
+      "filters rows",
+      "create publication own for table t where (id > 5)",
+      "publication_mismatch",
+      "filters the rows",
+    ],
+    ["leaves out columns", "create publication own for table t (id)", "publication_mismatch", "exclude them"],
+    [
+      "publishes partitions by their root",
+      "create publication own for table t with (publish_via_partition_root)",
+      "publication_mismatch",
+      "partitions_as_root",
+    ],
+  ])("stops the run when it %s", async (_, sql, code, hint) => {
+    await using pair = await rig(named("own", onlyT));
+    await pair.source(`create table t (id int primary key, v text); ${sql}`);
+    pair.start();
+    const error = (await pair.ended()) as MillraceError;
+    expect(error.code).toBe(code as MillraceError["code"]);
+    expect(error.message).toContain(hint);
+  });
 });

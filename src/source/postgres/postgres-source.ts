@@ -18,8 +18,9 @@ import { isHashedColumn } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
-import { reconcilePublications, requirePublication } from "./publication.ts";
+import { reconcilePublications } from "./publication.ts";
 import { describeRelation } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { checkSlot, dropSlot, logEndSql } from "./slot.ts";
@@ -62,21 +63,24 @@ export class PostgresSource implements Source {
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#refuseHashing(shapes);
-      const named = this.config.replication_type.logical_replication?.publication_name ?? null;
-      if (named === null) {
-        this.#publications = await reconcilePublications(
-          client,
-          this.slot,
-          shapes,
-          this.config.partitions_as_root,
-        );
-      } else {
-        await requirePublication(client, named);
-        this.#publications = [named];
-      }
-      this.#tables = shapes;
-      return shapes;
+      this.#tables = await this.#publish(client, shapes);
+      return this.#tables;
     });
+  }
+
+  async #publish(client: Client, shapes: readonly TableShape[]): Promise<readonly TableShape[]> {
+    const { partitions_as_root: viaRoot, replication_type, catalog } = this.config;
+    const named = replication_type.logical_replication?.publication_name ?? null;
+    if (named === null) {
+      this.#publications = await reconcilePublications(client, this.slot, shapes, viaRoot);
+      return shapes;
+    }
+    this.#publications = [named];
+    const wanted = namedTables(catalog);
+    const isNamed = ({ relation }: TableShape) =>
+      wanted.some(({ schema, name }) => schema === relation.schema && name === relation.name);
+    const warn = (reason: string) => this.context.events.warning(reason);
+    return await publishedTables(client, named, shapes, viaRoot, isNamed, warn);
   }
 
   async tablesChanged(): Promise<void> {

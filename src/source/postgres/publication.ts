@@ -5,7 +5,6 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified, type TableShape } from "../../change/relation.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
@@ -28,16 +27,6 @@ export async function reconcilePublications(
   await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
   await client.query("commit");
   return [names.identified, names.appendOnly];
-}
-
-/** Throws `publication_missing` with the SQL that makes it. */
-export async function requirePublication(client: Client, name: string): Promise<void> {
-  const { rowCount } = await client.query("select from pg_publication where pubname = $1", [name]);
-  if (rowCount) return;
-  throw new MillraceError(
-    "publication_missing",
-    `Publication ${name} does not exist. Make it: CREATE PUBLICATION ${escapeIdentifier(name)} FOR TABLE …;`,
-  );
 }
 
 export async function dropOwnPublications(client: Client, base: string): Promise<void> {

@@ -1,0 +1,113 @@
+// A publication that the user owns: used as it is, and held against what the connector selects, since what it leaves out
+// would be copied once and never change again.
+// https://www.postgresql.org/docs/current/view-pg-publication-tables.html
+
+import { type Client, escapeIdentifier } from "pg";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+interface PublicationRow {
+  via_root: boolean;
+  publishes_all: boolean;
+}
+
+interface MemberRow {
+  schema: string;
+  name: string;
+  /** Null before PostgreSQL 15: all columns. */
+  columns: string[] | null;
+  has_row_filter: boolean;
+}
+
+const publicationQuery = `
+select pubviaroot as via_root, pubinsert and pubupdate and pubdelete and pubtruncate as publishes_all
+from pg_publication where pubname = $1`;
+
+/** The view has had columns and row filters since PostgreSQL 15. */
+const membersQuery = `
+select schemaname as schema, tablename as name, to_jsonb(p) -> 'attnames' as columns,
+  to_jsonb(p) ->> 'rowfilter' is not null as has_row_filter
+from pg_publication_tables p where pubname = $1`;
+
+/**
+ * The selected tables that the publication has. `isNamed` says whether the catalog includes a table by name: such a one must
+ * be in it. The others are left out, and `warn` is told.
+ *
+ * Throws `publication_missing`, or `publication_mismatch` with the SQL or the setting that mends it.
+ */
+export async function publishedTables(
+  client: Client,
+  publication: string,
+  tables: readonly TableShape[],
+  partitionsAsRoot: boolean,
+  isNamed: (table: TableShape) => boolean,
+  warn: (reason: string) => void,
+): Promise<readonly TableShape[]> {
+  const own = await client.query<PublicationRow>(publicationQuery, [publication]);
+  const facts = own.rows[0];
+  const sqlName = escapeIdentifier(publication);
+  if (!facts) {
+    throw new MillraceError(
+      "publication_missing",
+      `Publication ${publication} does not exist. Make it: CREATE PUBLICATION ${sqlName} FOR TABLE …;`,
+    );
+  }
+  if (facts.via_root !== partitionsAsRoot) {
+    throw mismatch(
+      `Publication ${publication} has publish_via_partition_root = ${facts.via_root}, and the connector has ` +
+        `partitions_as_root ${partitionsAsRoot}: make them the same.`,
+    );
+  }
+  if (!facts.publishes_all) {
+    warn(
+      `Publication ${publication} does not publish every operation: those that it leaves out are not carried.`,
+    );
+  }
+  const { rows } = await client.query<MemberRow>(membersQuery, [publication]);
+  const members = new Map(rows.map((row) => [qualifiedName(row), row]));
+  const absent = tables.filter(({ relation }) => !members.has(qualifiedName(relation)));
+  requireNamed(publication, absent.filter(isNamed));
+  if (absent.length > 0) {
+    warn(`Not in publication ${publication}, and so not carried: ${names(absent)}.`);
+  }
+  const published = tables.filter((table) => !absent.includes(table));
+  for (const table of published) requireWhole(publication, table, members);
+  return published;
+}
+
+function requireNamed(publication: string, absent: readonly TableShape[]): void {
+  if (absent.length === 0) return;
+  const list = absent
+    .map(({ relation }) => `${escapeIdentifier(relation.schema)}.${escapeIdentifier(relation.name)}`)
+    .join(", ");
+  throw mismatch(
+    `The catalog includes tables that publication ${publication} does not have: ` +
+      `ALTER PUBLICATION ${escapeIdentifier(publication)} ADD TABLE ${list};`,
+  );
+}
+
+/** A row filter or a column list would hold for changes, and not for the copy. */
+function requireWhole(publication: string, table: TableShape, members: ReadonlyMap<string, MemberRow>): void {
+  const name = qualifiedName(table.relation);
+  const member = members.get(name);
+  if (member?.has_row_filter) {
+    throw mismatch(`Publication ${publication} filters the rows of ${name}: row filters are not supported.`);
+  }
+  const columns = member?.columns;
+  const unpublished = table.relation.columns.filter((column) => columns && !columns.includes(column.name));
+  if (unpublished.length === 0) return;
+  throw mismatch(
+    `Publication ${publication} leaves out columns of ${name}: exclude them in the connector's catalog as well ` +
+      `(${unpublished.map((column) => column.name).join(", ")}).`,
+  );
+}
+
+function names(tables: readonly TableShape[]): string {
+  const shown = tables.slice(0, 10).map(({ relation }) => qualifiedName(relation));
+  const more = tables.length > shown.length ? ` and ${tables.length - shown.length} more` : "";
+  return shown.join(", ") + more;
+}
+
+function mismatch(text: string): MillraceError {
+  return new MillraceError("publication_mismatch", text);
+}
