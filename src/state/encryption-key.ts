@@ -1,9 +1,10 @@
 // Where the encryption key comes from: the setting, or a file in the data directory that is made once.
 
-import { randomBytes } from "node:crypto";
-import { link, open, readFile, stat, unlink } from "node:fs/promises";
-import { join } from "node:path";
+import { randomBytes, randomUUID } from "node:crypto";
+import { link, open, readFile, rm, stat } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { syncEntries } from "./sync-tree.ts";
 
 export const keyFileName = "encryption.key";
 
@@ -42,21 +43,32 @@ async function readKeyFile(path: string): Promise<string | null> {
   }
 }
 
-/** Whole or not at all, also when the machine dies meanwhile; a file that is there already stays. */
+/**
+ * Whole or not at all, also when the machine dies meanwhile; a file that is there already stays. The draft's name is
+ * used once: in a container every process has the same id, and what a killed one left behind would be in the way.
+ */
 async function writeKeyFile(path: string, text: string): Promise<void> {
-  const draft = `${path}.${process.pid}`;
-  const file = await open(draft, "wx", 0o600);
+  const draft = `${path}.${randomUUID()}`;
   try {
-    await file.writeFile(`${text}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  try {
+    await writeSynced(draft, `${text}\n`);
     await link(draft, path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
-    await unlink(draft);
+    await rm(draft, { force: true });
+  }
+  // What is sealed with the key may outlive this machine in another database: so must the file's name, and that of
+  // a directory that was just made for it.
+  await syncEntries(dirname(path));
+  await syncEntries(dirname(dirname(path)));
+}
+
+async function writeSynced(path: string, text: string): Promise<void> {
+  const file = await open(path, "wx", 0o600);
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
   }
 }

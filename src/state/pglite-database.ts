@@ -1,7 +1,7 @@
 // The state in the data directory: Postgres as a library, in this process.
 
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
 import { MillraceError } from "../errors/millrace-error.ts";
@@ -12,7 +12,7 @@ import { loadPgliteFiles } from "./pglite-files.ts";
 import { keepUp, type UpkeepReport } from "./pglite-upkeep.ts";
 import { unpackPrepared } from "./prepared-archive.ts";
 import * as schema from "./schema.ts";
-import { syncTree } from "./sync-tree.ts";
+import { syncEntries, syncTree } from "./sync-tree.ts";
 
 /** Opens the database in `dataDirectory`, made when there is none. The caller holds the directory's lock. */
 export async function openPgliteDatabase(
@@ -33,7 +33,7 @@ export async function openPgliteDatabase(
     const lost = new AbortController().signal;
     const upkeep = keepUp(client, reportUpkeep);
     // A thousand files take a slow disk a while: the service need not wait, its end does.
-    const synced = isNew ? syncTree(dataDirectory).catch(reportUpkeep) : Promise.resolve();
+    const synced = isNew ? syncNew(directory).catch(reportUpkeep) : Promise.resolve();
     const dispose = async () => {
       await synced;
       await upkeep[Symbol.asyncDispose]();
@@ -44,6 +44,12 @@ export async function openPgliteDatabase(
     await client.close();
     throw error;
   }
+}
+
+/** Only what is the database's own: the lock file beside it must not be opened a second time. */
+async function syncNew(directory: string): Promise<void> {
+  await syncTree(directory);
+  await syncEntries(dirname(directory));
 }
 
 async function start(directory: string, files: Awaited<ReturnType<typeof loadPgliteFiles>>): Promise<PGlite> {

@@ -80,6 +80,24 @@ test("a second service on the same data directory is refused, and may come when 
   await using _second = await openState(options());
 });
 
+test("the lock on a new data directory holds when the new files have been brought to the disk", async () => {
+  const script = join(import.meta.dir, "..", "support", "hold-new-directory.ts");
+  const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
+  try {
+    for await (const chunk of child.stdout) {
+      expect(new TextDecoder().decode(chunk)).toBe("locked\n");
+      break;
+    }
+    const error = await refusal(openState(options()));
+    expect(error).toMatchObject({ code: "invalid_setting" });
+    expect(String(error)).toContain(`process ${child.pid}`);
+  } finally {
+    child.kill("SIGKILL");
+    await child.exited;
+  }
+  await using _next = await openState(options());
+});
+
 test("another key than the state was written with is refused", async () => {
   {
     await using _state = await openState(options());
