@@ -1,9 +1,12 @@
 // The lock on a state database: one holder, kept over a cut connection, lost to whoever was faster.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { holdServiceLock } from "../../src/state/service-lock.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
 
 const bounds = { acquireMs: 300, watchMs: 50, reacquireMs: 300 };
 let server: PostgresServer;
@@ -12,7 +15,7 @@ let url: string;
 beforeAll(async () => {
   server = await PostgresServer.start();
   url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
-}, 60_000);
+});
 
 afterAll(async () => {
   await server[Symbol.asyncDispose]();
@@ -40,7 +43,7 @@ test("a second holder is refused with the first one's session, and may come when
     expect(String(error)).toContain(`pid ${holder?.pid}`);
   }
   await using _second = await holdServiceLock(url, bounds);
-}, 30_000);
+});
 
 test("a holder whose connection was cut takes the lock again", async () => {
   await using lock = await holdServiceLock(url, bounds);
@@ -51,11 +54,11 @@ test("a holder whose connection was cut takes the lock again", async () => {
     return now !== undefined && now.pid !== before?.pid;
   });
   expect(lock.lost.aborted).toBe(false);
-}, 30_000);
+});
 
 test("a holder that comes too late knows that it has lost it", async () => {
   await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1_000 });
   await using _client = await cut(true);
   await waitFor("lost", () => lock.lost.aborted);
   expect(lock.lost.reason).toMatchObject({ code: "invalid_setting" });
-}, 30_000);
+});
