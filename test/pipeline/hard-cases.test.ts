@@ -369,3 +369,26 @@ describe("a publication that the user owns", () => {
     expect(error.message).toContain(hint);
   });
 });
+
+describe("a sink whose shape falls behind", () => {
+  test("takes null where the source has come to take it", async () => {
+    await using pair = await streaming(
+      "create table t (id int primary key, a int not null, b int not null); insert into t values (1, 1, 1)",
+    );
+    await pair.source(
+      "alter table t alter column a drop not null, alter column b drop not null; insert into t values (2, null, null), (3, 3, null)",
+    );
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
+  test("names the SQL where it may not be changed", async () => {
+    await using pair = await streaming("create table t (id int primary key, a int not null)", {
+      sink: { migration_strategy: { allowed: ["Add"], disable_all: false } },
+    });
+    await pair.source("alter table t alter column a drop not null; insert into t values (2, null)");
+    const error = (await pair.ended()) as MillraceError;
+    expect(error.code).toBe("sink_schema_mismatch");
+    expect(error.message).toContain('alter table "public"."t" alter column "a" drop not null;');
+  });
+});

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { CopyRequest } from "../sink.ts";
+import { processIdOf } from "./session-watch.ts";
 
 const lookEveryMs = 500;
 
@@ -43,9 +44,4 @@ export function watchCopy(observer: Client, copying: Client, request: CopyReques
     },
     stop: () => clearInterval(timer),
   };
-}
-
-// library edge: pg keeps the backend's process id and does not type it.
-function processIdOf(client: Client): number {
-  return (client as unknown as { processID: number }).processID;
 }

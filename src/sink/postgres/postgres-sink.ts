@@ -5,8 +5,8 @@ import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
-import { destroyClient } from "../../connection/postgres-client.ts";
-import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
@@ -21,12 +21,15 @@ import {
 } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
+import { remedyFor } from "./remedy.ts";
+import { whileWatched } from "./session-watch.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import type { MergeSession } from "./table-merge.ts";
 import { TableRegistry } from "./table-registry.ts";
 
-const uniqueViolation = "23505";
+/** Changes of tables that one batch may bring about. */
+const maxRemedies = 100;
 /** Each COMMIT empties every temporary table of the session, used or not. */
 const maxStagingTables = 40;
 
@@ -45,7 +48,7 @@ export class PostgresSink implements Sink {
     private readonly context: SinkContext,
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
-    this.#tables = new TableRegistry(config, this.#ledger);
+    this.#tables = new TableRegistry(config, this.#ledger, (reason) => context.events.warning(reason));
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -101,18 +104,17 @@ export class PostgresSink implements Sink {
       const watch = watchCopy(this.#connected, client, request);
       try {
         const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
-        const { rows, record } = await copyIntoTarget(client, this.config, connectorId, {
-          ...request,
-          mode,
-          chunks: watch.counted,
-        });
+        const counted = { ...request, mode, chunks: watch.counted };
+        const { rows, record } = await whileWatched(this.config.connection, client, signal, () =>
+          copyIntoTarget(client, this.config, connectorId, counted),
+        );
         await watch.finish(rows);
         this.#ledger.add(record);
       } finally {
         watch.stop();
       }
       this.#tables.forgetShapes();
-      await client.end();
+      await closeClient(client);
     } catch (error) {
       destroyClient(client);
       throw this.#described(error);
@@ -139,7 +141,7 @@ export class PostgresSink implements Sink {
     this.#client = null;
     if (!client) return;
     if (this.#isInTransaction || this.context.signal.aborted) destroyClient(client);
-    else await client.end().catch(() => destroyClient(client));
+    else await closeClient(client);
   }
 
   readonly #onAbort = () => {
@@ -151,20 +153,28 @@ export class PostgresSink implements Sink {
     return this.#client;
   }
 
-  /** A unique violation is met once more with care: values may have swapped, or rows be there that should not. */
+  /** Applies the batch; what the server refuses is undone, remedied where it can be, and applied once more. */
   async #applySafely(client: Client, batch: ChangeBatch): Promise<void> {
     const wasInTransaction = this.#isInTransaction;
     if (!wasInTransaction) await client.query("begin");
     this.#isInTransaction = true;
     if (batch.count === 0) return;
     if (wasInTransaction) await client.query("savepoint piece");
-    try {
-      await this.#apply(client, batch, false);
-    } catch (error) {
-      if (sqlStateOf(error) !== uniqueViolation) throw error;
-      await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
-      this.#forgetUncommitted();
-      await this.#apply(client, batch, true);
+    let isCareful = false;
+    const changes: string[] = [];
+    while (true) {
+      try {
+        await this.#apply(client, batch, isCareful);
+        break;
+      } catch (error) {
+        const remedy = remedyFor(error, isCareful, this.config.migration_strategy);
+        if (remedy === null || changes.length >= maxRemedies) throw error;
+        if (remedy.kind === "care") isCareful = true;
+        else changes.push(remedy.sql);
+        await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
+        this.#forgetUncommitted();
+        for (const sql of changes) await client.query(sql);
+      }
     }
     if (wasInTransaction) await client.query("release savepoint piece");
   }
@@ -212,8 +222,10 @@ export class PostgresSink implements Sink {
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    const client = this.#connected;
+    const { connection } = this.config;
     try {
-      return await action(this.#connected);
+      return await whileWatched(connection, client, this.context.signal, () => action(client));
     } catch (error) {
       throw this.#described(error);
     }

@@ -12,6 +12,7 @@ import {
   connectPostgres,
   destroyClient,
   isEncrypted,
+  withPostgres,
 } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { isHashedColumn } from "../../connector/catalog.ts";
@@ -219,17 +220,8 @@ export class PostgresSource implements Source {
     }
   }
 
-  async #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {
-    const { signal } = this.context;
-    const client = await connectPostgres(this.config.connection, purpose, signal, "source");
-    try {
-      return await abortable(client, signal, async () => {
-        await client.query("set search_path = ''");
-        return await action(client);
-      });
-    } finally {
-      await client.end().catch(() => destroyClient(client));
-    }
+  #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {
+    return withPostgres(this.config.connection, purpose, this.context.signal, "source", action);
   }
 }
 

@@ -4,7 +4,7 @@
 
 import type { Client } from "pg";
 import type { Lsn } from "../../change/lsn.ts";
-import { destroyClient } from "../../connection/postgres-client.ts";
+import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import type { SnapshotPoint } from "../source.ts";
 import { createSlot } from "./slot.ts";
 
@@ -36,6 +36,6 @@ export class ExportedSnapshot implements SnapshotPoint {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.holder.end().catch(() => destroyClient(this.holder));
+    await closeClient(this.holder);
   }
 }

@@ -1,7 +1,6 @@
 // Removes what a connector made at its source.
 
-import { connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { withPostgres } from "../../connection/postgres-client.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { dropOwnPublications } from "./publication.ts";
 import { dropSlot } from "./slot.ts";
@@ -12,18 +11,9 @@ export async function dropPostgresObjects(
   slot: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const client = await connectPostgres(config.connection, "control", signal, "source");
-  const abort = () => destroyClient(client);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
+  await withPostgres(config.connection, "control", signal, "source", async (client) => {
     await dropSlot(client, slot);
     const named = config.replication_type.logical_replication?.publication_name ?? null;
     if (named === null) await dropOwnPublications(client, slot);
-  } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    throw describePostgresError(error, "source");
-  } finally {
-    signal.removeEventListener("abort", abort);
-    await client.end().catch(() => destroyClient(client));
-  }
+  });
 }

@@ -5,7 +5,7 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { destroyClient } from "../../connection/postgres-client.ts";
+import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { readStorage } from "./table-shapes.ts";
@@ -35,7 +35,7 @@ export async function* copyTableChunks(
     throw describeCopyError(error, table);
   } finally {
     signal.removeEventListener("abort", abort);
-    if (finished) await client.end();
+    if (finished) await closeClient(client);
     else destroyClient(client);
   }
 }

@@ -1,0 +1,40 @@
+// What can be done at once about rows that the sink's server refused: once more with care, or after a change of the table
+// that the source's own change stands for. Pure.
+
+import { DatabaseError, escapeIdentifier } from "pg";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { sqlName } from "./target-name.ts";
+
+export type Remedy =
+  /** Replace what has the same keys: values may have swapped, or rows be there that should not. */
+  { readonly kind: "care" } | { readonly kind: "change table"; readonly sql: string };
+
+const uniqueViolation = "23505";
+const notNullViolation = "23502";
+
+/** Null: there is none. Throws `sink_schema_mismatch` with the SQL when the strategy does not allow the change. */
+export function remedyFor(
+  error: unknown,
+  isCareful: boolean,
+  strategy: PostgresSinkConfig["migration_strategy"],
+): Remedy | null {
+  const refusal = databaseError(error);
+  if (refusal?.code === uniqueViolation) return isCareful ? null : { kind: "care" };
+  const { schema, table, column } = refusal ?? {};
+  if (refusal?.code !== notNullViolation || !schema || !table || !column) return null;
+  const sql = `alter table ${sqlName({ schema, name: table })} alter column ${escapeIdentifier(column)} drop not null`;
+  if (!strategy.disable_all && strategy.allowed.includes("Nullability")) return { kind: "change table", sql };
+  throw new MillraceError(
+    "sink_schema_mismatch",
+    `Column ${column} of table ${schema}.${table} at the sink does not take null, and the source's does by now. ` +
+      `migration_strategy does not allow millrace to change it. Run: ${sql};`,
+    { cause: error },
+  );
+}
+
+/** What the server said, however often it was described since. */
+function databaseError(error: unknown): DatabaseError | null {
+  if (error instanceof DatabaseError) return error;
+  return error instanceof Error && error.cause !== undefined ? databaseError(error.cause) : null;
+}
