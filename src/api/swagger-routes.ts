@@ -51,7 +51,16 @@ const hidden = { detail: { hide: true } };
  *   it
  */
 export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOptions) {
-  let document: string | null = null;
+  let made: Promise<string> | null = null;
+
+  /** Made at the first request: mounting every route once more would slow each start down. */
+  function document(): Promise<string> {
+    made ??= makeDocument().catch((error: unknown) => {
+      made = null;
+      throw error;
+    });
+    return made;
+  }
 
   async function makeDocument(): Promise<string> {
     // The plugin's own page loads its script from a CDN: it is asked for the document only, and never served.
@@ -59,13 +68,12 @@ export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOpti
       .use(swagger({ path: "/page", specPath: "/document" }))
       .use(documented());
     const response = await generator.handle(new Request("http://localhost/document"));
-    document = JSON.stringify(finishDocument(await response.json(), schemas, options));
-    return document;
+    return JSON.stringify(finishDocument(await response.json(), schemas, options));
   }
 
   return new Elysia({ name: "swagger-routes", normalize: false })
     .get("/swagger", () => content(page, "text/html; charset=utf-8"), hidden)
-    .get("/swagger/json", async () => content(document ?? (await makeDocument()), "application/json"), hidden)
+    .get("/swagger/json", async () => content(await document(), "application/json"), hidden)
     .get("/swagger/start.js", () => content(startScript, "text/javascript; charset=utf-8"), hidden)
     .get("/swagger/swagger-ui-bundle.js", () => file(scriptPath, "text/javascript; charset=utf-8"), hidden)
     .get("/swagger/swagger-ui.css", () => file(stylePath, "text/css; charset=utf-8"), hidden)
