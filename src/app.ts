@@ -7,6 +7,7 @@ import { commandRoutes } from "./api/command-routes.ts";
 import { connectorCreationRoutes } from "./api/connector-creation-routes.ts";
 import { connectorRoutes } from "./api/connector-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
+import { type AcceptsHost, hostGuard } from "./api/host-guard.ts";
 import { inspectionRoutes } from "./api/inspection-routes.ts";
 import { queryGuard } from "./api/query-guard.ts";
 import { serviceRoutes } from "./api/service-routes.ts";
@@ -18,6 +19,8 @@ import { taskRoutes } from "./api/task-routes.ts";
 export interface AppDependencies {
   readonly services: Services;
   readonly authentication: Authentication;
+  /** The hosts that requests may name; null: any. */
+  readonly acceptsHost: AcceptsHost | null;
   /** Shown in the OpenAPI document. */
   readonly version: string;
   /** Writes a fault to the log; the id that it returns is all that the client is told. */
@@ -28,7 +31,7 @@ export interface AppDependencies {
 export type App = ReturnType<typeof createApp>;
 
 export function createApp(dependencies: AppDependencies) {
-  const { services, authentication, version, reportFault } = dependencies;
+  const { services, authentication, acceptsHost, version, reportFault } = dependencies;
   const routes = apiRoutes(services);
   const documentation = swaggerRoutes(() => apiRoutes(services), {
     version,
@@ -37,6 +40,7 @@ export function createApp(dependencies: AppDependencies) {
   // Without standardHostname, the router finds no path behind a host of fewer than four characters.
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
     .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes]))
+    .use(hostGuard(acceptsHost))
     .use(authenticationGuard(authentication))
     .use(queryGuard)
     .use(documentation)

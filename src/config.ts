@@ -26,6 +26,8 @@ export interface Settings {
   readonly databaseUrl: string | null;
   readonly encryptionKey: string | null;
   readonly authentication: Authentication;
+  /** MILLRACE_ALLOW_ANONYMOUS: whoever reaches the service may use it, by whatever name they reach it. */
+  readonly allowAnonymous: boolean;
   readonly logLevel: LogLevel;
 }
 
@@ -41,7 +43,10 @@ export const environmentHelp: readonly SettingHelp[] = [
   { variable: "DATABASE_URL", meaning: "keep the state in this Postgres; unset: in the data directory" },
   { variable: "MILLRACE_USERNAME, MILLRACE_PASSWORD", meaning: "ask clients for HTTP Basic authentication" },
   { variable: "MILLRACE_API_TOKEN", meaning: "accept this Bearer token" },
-  { variable: "MILLRACE_ALLOW_ANONYMOUS", meaning: "1: listen on an open address without authentication" },
+  {
+    variable: "MILLRACE_ALLOW_ANONYMOUS",
+    meaning: "1: ask nobody for credentials, on any address and under any name",
+  },
   {
     variable: "MILLRACE_ENCRYPTION_KEY",
     meaning: "32 bytes in base64 that secrets are stored under; unset: a key file in the data directory",
@@ -62,11 +67,10 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     databaseUrl: parseDatabaseUrl(variable("DATABASE_URL")),
     encryptionKey: variable("MILLRACE_ENCRYPTION_KEY"),
     authentication: readAuthentication(variable),
+    allowAnonymous: isTrue(variable("MILLRACE_ALLOW_ANONYMOUS")),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
-  if (!isLoopbackHost(settings.host) && !isAuthenticated(settings)) {
-    if (!isTrue(variable("MILLRACE_ALLOW_ANONYMOUS"))) throw openWithoutAuthentication(settings.host);
-  }
+  if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
   return settings;
 }
 
@@ -84,8 +88,9 @@ function readAuthentication(variable: (name: string) => string | null): Authenti
   };
 }
 
-function isAuthenticated({ authentication }: Settings): boolean {
-  return authentication.basic !== null || authentication.bearer !== null;
+/** Whether only those on this machine may use the service, because nothing else tells callers apart. */
+export function checksHost({ authentication, allowAnonymous }: Settings): boolean {
+  return authentication.basic === null && authentication.bearer === null && !allowAnonymous;
 }
 
 function openWithoutAuthentication(host: string): MillraceError {

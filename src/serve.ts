@@ -4,9 +4,10 @@ import { randomBytes } from "node:crypto";
 import type { Fault } from "./api/error-handling.ts";
 import type { Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
-import type { Settings } from "./config.ts";
+import { checksHost, type Settings } from "./config.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
+import { isLoopbackHost } from "./loopback.ts";
 import { ConnectorRun } from "./runtime/connector-run.ts";
 import { StoredConnectorService } from "./runtime/connector-service.ts";
 import { LiveHealthService } from "./runtime/health-service.ts";
@@ -55,6 +56,7 @@ export async function startService(settings: Settings, log: Log, version: string
   const services = createServices({ state, board, supervisor, now, version, stopping: stopping.signal });
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
+    acceptsHost: checksHost(settings) ? isLoopbackHost : null,
     reportFault: (fault) => reportFault(log, fault),
   });
   const server = listen(app, settings);

@@ -22,6 +22,7 @@ test("defaults listen on this machine only and keep the state in ./data", () => 
     databaseUrl: null,
     encryptionKey: null,
     authentication: { basic: null, bearer: null },
+    allowAnonymous: false,
     logLevel: "info",
   });
 });

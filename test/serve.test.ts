@@ -93,11 +93,25 @@ test("it stops in order on SIGTERM, and a second one on its state or port is ref
   for (const line of service.log.split("\n")) expect(() => JSON.parse(line)).not.toThrow();
 });
 
+test("without authentication, only those who call it by a loopback name get in", async () => {
+  const statusAs = async (service: ServiceProcess, host: string) =>
+    (await fetch(`${service.url}/api/v1/connectors`, { headers: { host } })).status;
+  {
+    await using service = await ServiceProcess.start(options());
+    expect(await statusAs(service, `attacker.example:${service.port}`)).toBe(401);
+    expect(await statusAs(service, `localhost:${service.port}`)).toBe(200);
+  }
+  await using open = await ServiceProcess.start(options({ MILLRACE_ALLOW_ANONYMOUS: "1" }));
+  expect(await statusAs(open, "millrace.example")).toBe(200);
+});
+
 test("with a token set, only those who have it get in", async () => {
   await using service = await ServiceProcess.start(options({ MILLRACE_API_TOKEN: plantedSecret }));
   const path = `${service.url}/api/v1/connectors`;
   expect((await fetch(path)).status).toBe(401);
-  expect((await fetch(path, { headers: { authorization: `Bearer ${plantedSecret}` } })).status).toBe(200);
+  const authorization = `Bearer ${plantedSecret}`;
+  expect((await fetch(path, { headers: { authorization } })).status).toBe(200);
+  expect((await fetch(path, { headers: { authorization, host: "millrace.example" } })).status).toBe(200);
   expect((await fetch(`${service.url}/healthz`)).status).toBe(200);
   expect(service.log).not.toContain(plantedSecret);
 });

@@ -4,6 +4,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { isOpenUrl } from "./open-url.ts";
 import { problemResponse } from "./problem.ts";
 
 /** Null: the method is off. Both null: everyone may call. */
@@ -12,12 +13,6 @@ export interface Authentication {
   readonly bearer: { readonly token: string } | null;
 }
 
-/**
- * Open always: what watches over the service has no credentials. The whole URL is matched, and nothing in it
- * can be read as another path by the router: an URL like `http://x/healthz?/api/v1/connectors` is not open.
- */
-const openUrl = /^(?:https?:\/\/[^/?#\\]*)?\/(?:healthz|readyz)$/;
-
 /** Answers 401 with `WWW-Authenticate` before anything else is looked at. */
 export function authenticationGuard(authentication: Authentication) {
   const guard = new Elysia({ name: "authentication" });
@@ -25,7 +20,7 @@ export function authenticationGuard(authentication: Authentication) {
   if (credentials.length === 0) return guard;
   const challenge = challengeOf(authentication);
   return guard.onRequest(({ request }) => {
-    if (openUrl.test(request.url)) return;
+    if (isOpenUrl(request.url)) return;
     if (isAccepted(request.headers.get("authorization"), credentials)) return;
     return problemResponse(
       new MillraceError(

@@ -131,7 +131,7 @@ function convertOperation(
   const extra = extraProblems({
     hasBody: requestBody !== undefined,
     hasQuery: String(operation.operationId) !== "getMetrics" && !isOpen,
-    isGuarded: !isOpen && security(options).length > 0,
+    isGuarded: !isOpen,
   });
   return {
     ...rest,
@@ -209,7 +209,8 @@ const statusTexts: Readonly<Record<string, string>> = {
   "202": "Accepted; it goes on after the answer.",
   "204": "Done. No content.",
   "400": "The body is no JSON, or a query parameter is unknown.",
-  "401": "Credentials are missing or wrong.",
+  "401":
+    "Credentials are missing or wrong; or none are asked for, and the Host header names another machine.",
   "404": "There is no such connector or task.",
   "409": "The state of the record forbids it.",
   "413": "The body is larger than 1 MiB.",

@@ -4,6 +4,7 @@
 import { expect } from "bun:test";
 import type { Authentication } from "../../src/api/authentication.ts";
 import type { Fault } from "../../src/api/error-handling.ts";
+import type { AcceptsHost } from "../../src/api/host-guard.ts";
 import { createApp } from "../../src/app.ts";
 import { type MemoryServices, memoryServices } from "./memory-services.ts";
 
@@ -32,12 +33,16 @@ export interface ApiClient {
 
 export const noAuthentication: Authentication = { basic: null, bearer: null };
 
-export function apiClient(authentication: Authentication = noAuthentication): ApiClient {
+export function apiClient(
+  authentication: Authentication = noAuthentication,
+  acceptsHost: AcceptsHost | null = null,
+): ApiClient {
   const services = memoryServices();
   const faults: Fault[] = [];
   const app = createApp({
     services,
     authentication,
+    acceptsHost,
     version: "0.0.0-test",
     reportFault: (fault) => `fault-${faults.push(fault)}`,
   });

@@ -9,6 +9,7 @@ const faults: unknown[] = [];
 
 function startServer(authentication: Parameters<typeof createApp>[0]["authentication"]) {
   const app = createApp({
+    acceptsHost: null,
     services: memoryServices(),
     authentication,
     version: "0.0.0-test",
