@@ -39,7 +39,7 @@ export function finishDocument(
     info: information(options),
     tags: tagList(),
     servers: [{ url: "/", description: "This service" }],
-    paths: convertPaths(asObject(paths), names, options),
+    paths: convertPaths(asObject(paths), names),
     components: {
       schemas: mapValues(definitions, (schema) => convertMembers(asObject(schema), names)),
       securitySchemes: securitySchemes(),
@@ -103,28 +103,20 @@ function security({ authentication }: DocumentOptions): Json[] {
 
 // --- operations ------------------------------------------------------------------------------
 
-function convertPaths(
-  paths: JsonObject,
-  names: ReadonlyMap<string, string>,
-  options: DocumentOptions,
-): JsonObject {
+function convertPaths(paths: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).map(([path, item]) => {
       const operations = Object.entries(asObject(item)).filter(([method]) => methods.includes(method));
       const converted = operations.map(([method, operation]) => [
         method,
-        convertOperation(asObject(operation), names, options),
+        convertOperation(asObject(operation), names),
       ]);
       return [path, Object.fromEntries(converted)];
     }),
   );
 }
 
-function convertOperation(
-  operation: JsonObject,
-  names: ReadonlyMap<string, string>,
-  options: DocumentOptions,
-): JsonObject {
+function convertOperation(operation: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
   const id = String(operation.operationId);
   const { parameters, requestBody, responses, ...rest } = operation;
   const isOpen = Array.isArray(operation.security);

@@ -1,7 +1,7 @@
 // The tasks of one connector and the run that carries them out: offers what is due, answers claims, keeps results.
 // Which move is allowed is decided by src/connector/task-state.ts, inside the store's transaction.
 
-import type { TaskProgress } from "../connector/task.ts";
+import type { Task, TaskProgress } from "../connector/task.ts";
 import {
   claimTask,
   failTask,
@@ -23,18 +23,25 @@ export interface TaskDeskContext {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** Progress is stored at most this often; the last word always is. */
+/** A task's progress is stored at most this often; what it came to is stored with its end. */
 const progressIntervalMs = 1_000;
 const storeAgainMs = 1_000;
+
+interface RunningTask {
+  progress: TaskProgress | null;
+  storedMs: number;
+  /** While one is being stored, the next one waits for its turn. */
+  isStoring: boolean;
+}
 
 export class TaskDesk {
   #run: RunAttempt | null = null;
   /** Offered to the attempt under way, and not answered yet. */
   readonly #offered = new Set<string>();
-  readonly #running = new Set<string>();
+  /** Claimed by the attempt under way, with how far it said to be. */
+  readonly #running = new Map<string, RunningTask>();
   readonly #closed = new AbortController();
   #timer: Timer | undefined;
-  #lastProgressMs = 0;
   #work: Promise<void> = Promise.resolve();
 
   constructor(
@@ -61,8 +68,8 @@ export class TaskDesk {
     clearTimeout(this.#timer);
     const cut = [...this.#running];
     this.#running.clear();
-    for (const taskId of cut) {
-      this.#enqueue(() => (error ? this.#fail(taskId, error) : this.#recover(taskId)));
+    for (const [taskId, { progress }] of cut) {
+      this.#enqueue(() => (error ? this.#fail(taskId, error, progress) : this.#recover(taskId)));
     }
   }
 
@@ -71,29 +78,54 @@ export class TaskDesk {
     this.#enqueue(() => this.#offerDue());
   }
 
+  /**
+   * Whether the task is the run's from now on. It is not, and is offered again later, when the store does not answer,
+   * whatever became of the move there; nor when the run has gone meanwhile.
+   */
   async claim(taskId: string): Promise<boolean> {
+    const run = this.#run;
+    try {
+      if (!(await this.#moveToRunning(taskId))) {
+        this.#offered.delete(taskId);
+        return false;
+      }
+    } catch (error) {
+      if (toMillraceError(error).code !== "state_unavailable") throw error;
+      this.#giveBack(taskId);
+      return false;
+    }
+    if (run === null || run !== this.#run) {
+      this.#giveBack(taskId);
+      return false;
+    }
     this.#offered.delete(taskId);
-    let isOurs = false;
-    await this.context.store.change(this.connectorId, taskId, (task) => {
-      isOurs = isEligible(task, this.context.nowMs());
-      return isOurs ? claimTask(task) : null;
-    });
-    if (isOurs) this.#running.add(taskId);
-    return isOurs;
+    this.#running.set(taskId, { progress: null, storedMs: 0, isStoring: false });
+    return true;
   }
 
   progress(taskId: string, progress: TaskProgress): void {
+    const task = this.#running.get(taskId);
+    if (!task) return;
+    task.progress = progress;
     const nowMs = this.context.nowMs();
-    if (!this.#running.has(taskId) || nowMs - this.#lastProgressMs < progressIntervalMs) return;
-    this.#lastProgressMs = nowMs;
-    this.#enqueue(() => this.context.store.saveProgress(taskId, progress));
+    if (task.isStoring || nowMs - task.storedMs < progressIntervalMs) return;
+    task.isStoring = true;
+    task.storedMs = nowMs;
+    this.#enqueue(async () => {
+      // One that ended meanwhile has been stored with its end, or will be.
+      if (this.#running.get(taskId) === task)
+        await this.context.store.saveProgress(taskId, task.progress ?? progress);
+      task.isStoring = false;
+    });
   }
 
   ended(taskId: string, error: MillraceError | null): void {
-    if (!this.#running.delete(taskId)) return;
+    const task = this.#running.get(taskId);
+    if (!task) return;
+    this.#running.delete(taskId);
     this.#enqueue(async () => {
-      if (error) await this.#fail(taskId, error);
-      else await this.#finish(taskId);
+      if (error) await this.#fail(taskId, error, task.progress);
+      else await this.#finish(taskId, task.progress);
       await this.#offerDue();
     });
   }
@@ -124,12 +156,34 @@ export class TaskDesk {
     }
   }
 
-  async #finish(taskId: string): Promise<void> {
-    await this.context.store.change(this.connectorId, taskId, finishTask);
+  async #moveToRunning(taskId: string): Promise<boolean> {
+    let isOurs = false;
+    await this.context.store.change(this.connectorId, taskId, (task) => {
+      isOurs = isEligible(task, this.context.nowMs());
+      return isOurs ? claimTask(task) : null;
+    });
+    return isOurs;
+  }
+
+  /** Until it is pending again for certain, it counts as offered: nobody else is to take it up. */
+  #giveBack(taskId: string): void {
+    this.#enqueue(async () => {
+      if (!this.#running.has(taskId)) await this.#recover(taskId);
+      this.#offered.delete(taskId);
+      await this.#offerDue();
+    });
+  }
+
+  // Each of these may come a second time, when the store made the move and its answer was lost.
+
+  async #finish(taskId: string, progress: TaskProgress | null): Promise<void> {
+    await this.context.store.change(this.connectorId, taskId, (task) =>
+      task.state === "Running" ? finishTask(withProgress(task, progress)) : null,
+    );
     this.context.log.info({ task: taskId }, "task done");
   }
 
-  async #fail(taskId: string, error: MillraceError): Promise<void> {
+  async #fail(taskId: string, error: MillraceError, progress: TaskProgress | null): Promise<void> {
     const { nowMs, random, log } = this.context;
     const failure = {
       reason: error.message,
@@ -138,7 +192,7 @@ export class TaskDesk {
       random: random(),
     };
     const task = await this.context.store.change(this.connectorId, taskId, (current) =>
-      current.state === "Running" ? failTask(current, failure) : null,
+      current.state === "Running" ? failTask(withProgress(current, progress), failure) : null,
     );
     log.warn({ task: taskId, state: task?.state, code: error.code, reason: error.message }, "task failed");
   }
@@ -166,4 +220,8 @@ export class TaskDesk {
       }
     }
   }
+}
+
+function withProgress(task: Task, progress: TaskProgress | null): Task {
+  return progress === null ? task : { ...task, progress };
 }

@@ -1,0 +1,171 @@
+// One connector's tasks when the run or the store goes away at the wrong moment: no task stays Running that nobody runs.
+
+import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import type { Task } from "../../src/connector/task.ts";
+import { newTask } from "../../src/connector/task-state.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+import type { RunAttempt } from "../../src/runtime/connector-run.ts";
+import { TaskDesk } from "../../src/runtime/task-desk.ts";
+import type { TaskStore } from "../../src/state/task-store.ts";
+import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { sampleRequest } from "../support/sample-connector.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Real databases and threads, on machines that do other things too.
+setDefaultTimeout(60_000);
+
+let runtime: RuntimeFixture;
+let store: TaskStore;
+let taskId: string;
+let count = 0;
+
+beforeAll(async () => {
+  runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", { ...sampleRequest(), disabled: true }, null);
+  store = runtime.state.tasks;
+});
+
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+beforeEach(async () => {
+  for (const { id } of await store.pending("orders")) {
+    await store.change("orders", id, (task) => ({ ...task, state: "Cancelled" }));
+  }
+  count += 1;
+  const Snapshot = {
+    database: "shop",
+    schema: "public",
+    name: `t${count}`,
+    truncate: false,
+    force_parallel: false,
+  };
+  taskId = (await store.create("orders", newTask(Bun.randomUUIDv7(), { Snapshot }, Date.now()))).id;
+});
+
+/** A desk over a store whose methods `change` replaces. */
+function deskOver(change: Partial<TaskStore>): TaskDesk {
+  const methods: TaskStore = Object.assign(Object.create(store) as TaskStore, {
+    pending: store.pending.bind(store),
+    change: store.change.bind(store),
+    saveProgress: store.saveProgress.bind(store),
+    ...change,
+  });
+  const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
+  return new TaskDesk("orders", {
+    store: methods,
+    log: runtime.log,
+    nowMs: Date.now,
+    random: () => 0,
+    sleep,
+  });
+}
+
+function attempt(): RunAttempt & { readonly offers: string[] } {
+  const offers: string[] = [];
+  return { offers, ended: new Promise(() => {}), stop: () => {}, offerTask: (id) => void offers.push(id) };
+}
+
+const stored = async () => (await store.find("orders", taskId)) as Task;
+
+test("a run that goes while its claim is being stored leaves the task pending", async () => {
+  const reached = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const desk = deskOver({
+    change: async (...args) => {
+      const task = await store.change(...args);
+      reached.resolve();
+      await goOn.promise;
+      return task;
+    },
+  });
+  desk.attach(attempt());
+  const claimed = desk.claim(taskId);
+  await reached.promise;
+  desk.detach(null);
+  const next = attempt();
+  desk.attach(next);
+  goOn.resolve();
+  expect(await claimed).toBe(false);
+  await waitFor("it is offered to the next run", () => next.offers.includes(taskId));
+  expect((await stored()).state).toBe("Pending");
+  expect(await desk.claim(taskId)).toBe(true);
+  await desk.close();
+});
+
+test.each([true, false])(
+  "a claim that the store did not answer (made there: %p) is made again",
+  async (isMade) => {
+    let isAway = true;
+    const desk = deskOver({
+      change: async (...args) => {
+        const task = isAway && !isMade ? null : await store.change(...args);
+        if (isAway) throw new MillraceError("state_unavailable", "The state store failed.");
+        return task;
+      },
+    });
+    const run = attempt();
+    desk.attach(run);
+    await waitFor("the first offer", () => run.offers.length === 1);
+    XX.catch(() => {});
+    expect((await stored()).state).toBe(isMade ? "Running" : "Pending");
+    isAway = false;
+    expect(await claim).toBe(false);
+    await waitFor("the second offer", () => run.offers.length === 2);
+    expect(await desk.claim(taskId)).toBe(true);
+    desk.ended(taskId, null);
+    await desk.close();
+    expect((await stored()).state).toBe("Done");
+  },
+);
+
+test("an end that is stored twice, because the first answer was lost, is no fault", async () => {
+  let changes = 0;
+  const desk = deskOver({
+    change: async (...args) => {
+      const task = await store.change(...args);
+      changes += 1;
+      if (changes === 2) throw new MillraceError("state_unavailable", "The state store failed.");
+      return task;
+    },
+  });
+  desk.attach(attempt());
+  await desk.claim(taskId);
+  desk.ended(taskId, null);
+  await waitFor("the second try", () => changes === 3);
+  await desk.close();
+  expect((await stored()).state).toBe("Done");
+  expect(runtime.lines.join("")).not.toContain("could not be kept");
+});
+
+test("a task's end holds the last of its progress, also when that came at once", async () => {
+  const desk = deskOver({});
+  desk.attach(attempt());
+  await desk.claim(taskId);
+  desk.progress(taskId, { rows: 1, bytes: 10, estimated_rows: 5 });
+  desk.progress(taskId, { rows: 5, bytes: 50, estimated_rows: 5 });
+  desk.ended(taskId, null);
+  await desk.close();
+  expect(await stored()).toMatchObject({
+    state: "Done",
+    progress: { rows: 5, bytes: 50, estimated_rows: 5 },
+  });
+});
+
+test("while the store is away, progress does not pile up", async () => {
+  let saves = 0;
+  const desk = deskOver({
+    saveProgress: async () => {
+      saves += 1;
+    },
+  });
+  desk.attach(attempt());
+  await desk.claim(taskId);
+  for (let rows = 1; rows <= 1_000; rows++)
+    desk.progress(taskId, { rows, bytes: rows, estimated_rows: rows });
+  desk.ended(taskId, null);
+  await desk.close();
+  expect(saves).toBeLessThanOrEqual(1);
+  expect((await stored()).progress?.rows).toBe(1_000);
+});
