@@ -36,6 +36,7 @@ export interface PostgresStreamOptions {
   readonly signal: AbortSignal;
 }
 
+const soonMs = 200;
 /** How often a source without changes for us still moves its checkpoint, so that the server can drop its log. */
 const idleAdvanceMs = 10_000;
 
@@ -47,6 +48,7 @@ export class PostgresStream implements ChangeStream {
   #timer: ReturnType<typeof setInterval> | null = null;
   #failure: unknown = null;
   #wake: (() => void) | null = null;
+  #soon: ReturnType<typeof setTimeout> | null = null;
   #isPaused = false;
   #acknowledged: Lsn;
   /** What the last batch that was handed out said. */
@@ -102,7 +104,10 @@ export class PostgresStream implements ChangeStream {
   }
 
   acknowledge(resumeLsn: Lsn): void {
-    if (resumeLsn > this.#acknowledged) this.#acknowledged = resumeLsn;
+    if (resumeLsn <= this.#acknowledged) return;
+    this.#acknowledged = resumeLsn;
+    // Soon, so that a restart has little to read again; not at once, so that many share a message.
+    this.#soon ??= setTimeout(() => this.#sendFeedback(), soonMs);
   }
 
   /** How far the server's log has come, as it said last. */
@@ -121,7 +126,7 @@ export class PostgresStream implements ChangeStream {
   async [Symbol.asyncDispose](): Promise<void> {
     this.options.signal.removeEventListener("abort", this.#onAbort);
     if (this.#timer) clearInterval(this.#timer);
-    this.#client?.sendFeedback(this.#acknowledged, false);
+    this.#sendFeedback();
     await this.#client?.[Symbol.asyncDispose]();
   }
 
@@ -140,8 +145,14 @@ export class PostgresStream implements ChangeStream {
     const builder = this.#decoder.builder;
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
-    if (replyRequested) this.#client?.sendFeedback(this.#acknowledged, false);
+    if (replyRequested) this.#sendFeedback();
     this.#noteCatchUp();
+  }
+
+  #sendFeedback(ping = false): void {
+    if (this.#soon) clearTimeout(this.#soon);
+    this.#soon = null;
+    this.#client?.sendFeedback(this.#acknowledged, ping);
   }
 
   #noteCatchUp(): void {
@@ -164,7 +175,7 @@ export class PostgresStream implements ChangeStream {
       );
       return;
     }
-    this.#client?.sendFeedback(this.#acknowledged, verdict === "ask");
+    this.#sendFeedback(verdict === "ask");
     if (this.#isIdleAdvance()) this.#notify();
   }
 
