@@ -69,6 +69,7 @@ export class ConnectorRun implements RunAttempt {
   #requests = 0;
   #started = false;
   #stopping = false;
+  #isOver = false;
   #stopTimer: Timer | undefined;
 
   constructor(
@@ -98,7 +99,8 @@ export class ConnectorRun implements RunAttempt {
   }
 
   stop(): void {
-    if (this.#stopping) return;
+    // One that has said its last word is ending as it is.
+    if (this.#stopping || this.#isOver) return;
     this.#stopping = true;
     if (this.#started) this.#replication.post({ type: "stop" });
     this.#stopTimer = setTimeout(() => {
@@ -118,6 +120,7 @@ export class ConnectorRun implements RunAttempt {
       this.#lastWord.resolve(toMillraceError(error));
     }
     const error = await this.#lastWord.promise;
+    this.#isOver = true;
     clearTimeout(this.#stopTimer);
     // The sender goes last: the replication worker's last word may still have needed it.
     await this.#replication.close(lingerMs);

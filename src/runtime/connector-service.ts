@@ -134,23 +134,30 @@ export class StoredConnectorService implements ConnectorService {
       ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
-    await this.context.state.connectors.insert(stored);
+    await this.#inEffect(config.id, this.context.state.connectors.insert(stored));
     this.context.board.begin(stored.id, stored.runId);
-    this.context.supervisor.poke(config.id);
     return this.#show(stored);
   }
 
   /** A connector that stays as it is goes on undisturbed: applying the same thing twice is no event. */
   async #replace(stored: StoredConnector, config: ConnectorConfig): Promise<void> {
     if (Bun.deepEquals(stored.config, config)) return;
-    const cleanup = stored.cleanup ?? (needsFreshStart(stored.config, config) ? stored.config : null);
-    await this.#store(stored.id, { config, cleanup, runId: this.context.newRunId() });
+    const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
+    await this.#store(stored.id, { config, ...cleanup, runId: this.context.newRunId() });
   }
 
   async #store(id: string, change: ConnectorChange): Promise<void> {
-    await this.context.state.connectors.update(id, change);
+    await this.#inEffect(id, this.context.state.connectors.update(id, change));
     if (change.runId !== undefined) this.context.board.begin(id, change.runId);
-    this.context.supervisor.poke(id);
+  }
+
+  /** A change may be stored although its answer was lost: the supervisor looks in any case. */
+  async #inEffect(id: string, stored: Promise<void>): Promise<void> {
+    try {
+      await stored;
+    } finally {
+      this.context.supervisor.poke(id);
+    }
   }
 
   async #findChangeable(id: string): Promise<StoredConnector> {

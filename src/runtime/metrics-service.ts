@@ -123,6 +123,8 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   }
 
   async text(): Promise<string> {
+    // What a run measured is not what the next one does.
+    for (const gauge of this.#gauges.keys()) gauge.reset();
     for (const [connector, metrics] of this.context.board.metrics()) {
       for (const [gauge, [, read]] of this.#gauges) gauge.set({ connector }, read(metrics));
     }

@@ -2,7 +2,7 @@
 // for good.
 
 import type { Status } from "../connector/status.ts";
-import type { MillraceError } from "../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
 import type { RunMetrics } from "./messages.ts";
@@ -67,7 +67,11 @@ export class RunLoop {
   async #loop(): Promise<void> {
     let streak: FailureStreak | null = null;
     while (!this.isStopping) {
-      const { error, progressed } = await this.#attempt();
+      // One that cannot even begin, for want of a thread or of memory, is an attempt that failed.
+      const { error, progressed } = await this.#attempt().catch((fault: unknown) => ({
+        error: toMillraceError(fault),
+        progressed: false,
+      }));
       if (error === null || this.isStopping) return;
       const nowMs = this.context.nowMs();
       streak = addFailure(progressed ? null : streak, nowMs);

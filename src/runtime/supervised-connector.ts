@@ -3,6 +3,7 @@
 
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
+import type { Status } from "../connector/status.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
@@ -40,6 +41,8 @@ export class SupervisedConnector {
   #interrupt = new AbortController();
   #retryTimer: Timer | undefined;
   #closed = false;
+  /** Why the last try to clean up at a source failed; null: none did. */
+  #leftBehind: string | null = null;
 
   constructor(
     private readonly id: string,
@@ -140,7 +143,7 @@ export class SupervisedConnector {
     const log = this.#log.child({ run: runId });
     return {
       status: (component, status) => board.report(this.id, runId, component, status),
-      initialized: () => state.connectors.update(this.id, { initialized: true }),
+      initialized: () => state.connectors.markInitialized(this.id, runId),
       metrics: (metrics) => board.measured(this.id, runId, metrics),
       claimTask: (taskId) => this.desk.claim(taskId),
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
@@ -158,16 +161,32 @@ export class SupervisedConnector {
     if (!isDropped && this.#interrupt.signal.aborted) return;
     await this.context.state.sinkRecords.remove(stored.id);
     await this.context.state.connectors.update(stored.id, { initialized: false, cleanup: null });
+    this.#leftBehind = null;
     this.#isStale = true;
   }
 
   async #delete(stored: StoredConnector, deletion: "wait" | "force"): Promise<void> {
-    this.#rest(stored, { shutdown: {} });
-    const isDropped = await this.#drop(stored.config, deletion === "force" ? forcedDropMs : dropMs);
-    if (!isDropped && deletion === "wait") return this.#pokeLater();
+    if (this.#leftBehind === null) this.#rest(stored, { shutdown: {} });
+    const boundMs = deletion === "force" ? forcedDropMs : dropMs;
+    // What was left at another source, too: nobody would look after it any more.
+    const configs = [stored.config, ...(stored.cleanup ? [stored.cleanup] : [])];
+    const dropped = await Promise.all(configs.map((config) => this.#drop(config, boundMs)));
+    if (dropped.includes(false)) {
+      // Asked for something meanwhile, or at the end of the service: the next round, or the next start, does it.
+      if (this.#interrupt.signal.aborted) return;
+      if (deletion === "wait") return this.#deleteLater(stored);
+    }
     await this.context.state.connectors.remove(stored.id);
     this.#log.info("connector deleted");
     this.#forget();
+  }
+
+  /** Stopped, and not gone yet: the status says what that waits for. */
+  #deleteLater({ runId }: StoredConnector): void {
+    const reason = `The deletion waits for the source: ${this.#leftBehind} ForceDelete does not wait.`;
+    const status: Status = { state: { shutdown: {} }, status: { warning: { reason } } };
+    this.context.board.report(this.id, runId, "Connector", status);
+    this.#pokeLater();
   }
 
   /** One try. Whether it worked; if not, the log says what is left behind and how to drop it. */
@@ -179,6 +198,9 @@ export class SupervisedConnector {
     } catch (error) {
       if (this.#interrupt.signal.aborted) return false;
       const { code, message } = toMillraceError(error);
+      // Tried every few seconds: the same thing is told once.
+      if (this.#leftBehind === message) return false;
+      this.#leftBehind = message;
       const slot = slotName(config.id);
       const commands = [`SELECT pg_drop_replication_slot('${slot}')`, `DROP PUBLICATION IF EXISTS "${slot}"`];
       this.#log.warn(

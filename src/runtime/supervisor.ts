@@ -9,9 +9,8 @@ export class Supervisor implements AsyncDisposable {
 
   constructor(private readonly context: SupervisionContext) {}
 
-  /** Goes on with everything that is stored. Tasks that were running when the service ended are pending again. */
+  /** Goes on with everything that is stored. */
   async start(): Promise<void> {
-    await this.context.state.tasks.releaseRunning();
     for (const { id } of await this.context.state.connectors.list()) this.poke(id);
   }
 

@@ -39,7 +39,7 @@ export function openWorkerLine<To, From extends { readonly type: string }>(
     lastError = event.message;
   };
   worker.addEventListener("close", () => {
-    const error = workerError(name, lastError === null ? "ended unasked" : `failed: ${lastError}`);
+    const error = lastError === null ? workerError(name, "ended unasked") : failure(name, lastError);
     died.resolve(error);
     ready.reject(error);
     closed.resolve();
@@ -69,6 +69,14 @@ async function within(promise: Promise<unknown>, boundMs: number): Promise<boole
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Bun tells an error as for a terminal, source lines included: clients get its sentence, the log all of it. */
+function failure(name: string, told: string): MillraceError {
+  const lines = Bun.stripANSI(told).split("\n");
+  const sentence = lines.find((line) => /^(?:\w*error|uncaught exception)\b.*: /i.test(line)) ?? lines[0];
+  const cause = Object.assign(new Error(sentence), { stack: told });
+  return new MillraceError("internal", `The worker thread ${name} failed: ${sentence}`, { cause });
 }
 
 function workerError(name: string, what: string): MillraceError {

@@ -1,6 +1,6 @@
 // The stored connectors. What is sealed here is opened here: the rest of the service sees full configurations.
 
-import { eq } from "drizzle-orm";
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { type Database, sqlState, stored, uniqueViolation } from "./database.ts";
@@ -82,20 +82,41 @@ export class ConnectorStore {
     return rows.map((row) => this.#read(row));
   }
 
-  /** Changes what is named and leaves the rest. A connector that is gone is left gone. */
+  /**
+   * Changes what is named and leaves the rest. A connector that is gone is left gone. A cleanup that is due already
+   * stays the one to do: nothing has been made at a source since.
+   */
   async update(id: string, change: ConnectorChange): Promise<void> {
     const { config, cleanup, ...rest } = change;
     const values = {
       ...rest,
       ...(config === undefined ? {} : { sealedConfig: this.#seal(id, config) }),
-      ...(cleanup === undefined ? {} : { sealedCleanup: cleanup && this.#seal(id, cleanup) }),
+      ...(cleanup === undefined ? {} : { sealedCleanup: cleanup && this.#firstCleanup(id, cleanup) }),
     };
     await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
+  }
+
+  /** The run has made slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run. */
+  async markInitialized(id: string, runId: string): Promise<void> {
+    const where = and(eq(connectors.id, id), eq(connectors.runId, runId));
+    const marked = await stored(
+      this.#database
+        .update(connectors)
+        .set({ initialized: true })
+        .where(where)
+        .returning({ id: connectors.id })
+        .execute(),
+    );
+    if (marked.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
   }
 
   /** Removes the connector with its history, tasks and sink record. */
   async remove(id: string): Promise<void> {
     await stored(this.#database.delete(connectors).where(eq(connectors.id, id)).execute());
+  }
+
+  #firstCleanup(id: string, cleanup: ConnectorConfig): SQL {
+    return sql`coalesce(${connectors.sealedCleanup}, ${this.#seal(id, cleanup)})`;
   }
 
   #seal(id: string, config: ConnectorConfig): string {

@@ -47,11 +47,14 @@ export async function openState(options: StateOptions): Promise<State> {
   const open = owned.use(await openDatabase(options, owned));
   const { database } = open;
   await checkKey(database, cipher);
+  const tasks = new TaskStore(database);
+  // Before anybody can have asked for one: whoever ran them is gone.
+  await tasks.releaseRunning();
   const dispose = owned.move();
   return {
     connectors: new ConnectorStore(database, cipher),
     history: new HistoryStore(database),
-    tasks: new TaskStore(database),
+    tasks,
     sinkRecords: new SinkRecordStore(database),
     lost: open.lost,
     ping: async () => {

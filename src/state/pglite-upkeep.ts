@@ -36,10 +36,10 @@ export function keepUp(
     const [now] = rows;
     if (!now) return;
     if (upkept !== "0/0" && Number(now.bytes) < options.walBytes) return;
-    upkept = now.lsn;
     if (now.age > freezeAge) await client.exec("vacuum (freeze)");
     for (const table of await ownTables(client)) await client.exec(`vacuum ${table}`);
     await client.exec("checkpoint");
+    upkept = now.lsn;
   };
   const timer = setInterval(() => {
     round ??= look()

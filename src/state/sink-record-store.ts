@@ -14,12 +14,16 @@ export class SinkRecordStore {
   readonly #database: Database;
   #waiting = new Map<string, Waiting>();
   #writing: Promise<void> | null = null;
+  /** The last save of each connector that is not over yet. */
+  readonly #latest = new Map<string, Promise<void>>();
 
   constructor(database: Database) {
     this.#database = database;
   }
 
+  /** What was saved last, also when its saving is under way: by a run that was cut off, say. */
   async load(connectorId: string): Promise<string | null> {
+    await this.#saved(connectorId);
     const where = eq(sinkRecords.connectorId, connectorId);
     const rows = await stored(this.#database.select().from(sinkRecords).where(where).execute());
     return rows[0]?.record ?? null;
@@ -29,14 +33,21 @@ export class SinkRecordStore {
   save(connectorId: string, record: string): Promise<void> {
     const done = this.#waiting.get(connectorId)?.done ?? Promise.withResolvers<void>();
     this.#waiting.set(connectorId, { record, done });
+    this.#latest.set(connectorId, done.promise);
     this.#writing ??= this.#drain();
     return done.promise;
   }
 
+  /** A record whose saving was under way is gone as well. */
   async remove(connectorId: string): Promise<void> {
+    await this.#saved(connectorId);
     await stored(
       this.#database.delete(sinkRecords).where(eq(sinkRecords.connectorId, connectorId)).execute(),
     );
+  }
+
+  async #saved(connectorId: string): Promise<void> {
+    await this.#latest.get(connectorId)?.catch(() => {});
   }
 
   async #drain(): Promise<void> {
@@ -46,6 +57,9 @@ export class SinkRecordStore {
       const group = this.#waiting;
       this.#waiting = new Map();
       await this.#write(group);
+      for (const [connectorId, { done }] of group) {
+        if (this.#latest.get(connectorId) === done.promise) this.#latest.delete(connectorId);
+      }
     }
     this.#writing = null;
   }

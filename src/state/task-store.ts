@@ -3,7 +3,8 @@
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../connector/task.ts";
 import { specKey } from "../connector/task-state.ts";
-import { type Database, stored } from "./database.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
 import { tasks } from "./schema.ts";
 
 /** Most tasks that a listing returns. */
@@ -18,7 +19,10 @@ export class TaskStore {
     this.#database = database;
   }
 
-  /** Stores a new task, or returns the one with the same spec that is pending or running. Safe against races. */
+  /**
+   * Stores a new task, or returns the one with the same spec that is pending or running. Safe against races. Throws
+   * `connector_not_found` when the connector has just been removed.
+   */
   async create(connectorId: string, task: Task): Promise<Task> {
     const key = specKey(task.spec);
     const createdAt = new Date(task.created_at);
@@ -26,10 +30,8 @@ export class TaskStore {
     const values = { ...fixed, ...toRow(task) };
     // The open one may end between the two statements: then there is room for a new one.
     while (true) {
-      const inserted = await stored(
-        this.#database.insert(tasks).values(values).onConflictDoNothing().returning().execute(),
-      );
-      if (inserted[0]) return read(inserted[0]);
+      const inserted = await this.#insert(values);
+      if (inserted) return read(inserted);
       const open = and(
         eq(tasks.connectorId, connectorId),
         eq(tasks.specKey, key),
@@ -37,6 +39,17 @@ export class TaskStore {
       );
       const found = await stored(this.#database.select().from(tasks).where(open).execute());
       if (found[0]) return read(found[0]);
+    }
+  }
+
+  /** Null when an open task with the same spec is in the way. */
+  async #insert(values: typeof tasks.$inferInsert): Promise<Row | null> {
+    try {
+      const rows = await this.#database.insert(tasks).values(values).onConflictDoNothing().returning();
+      return rows[0] ?? null;
+    } catch (error) {
+      if (sqlState(error) !== foreignKeyViolation) return stored(Promise.reject(error));
+      throw new MillraceError("connector_not_found", `There is no connector ${values.connectorId}.`);
     }
   }
 

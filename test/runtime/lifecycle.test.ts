@@ -138,7 +138,9 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   runtime.isSourceAway = true;
   await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
   await runtime.connectors.command("orders", "Delete");
-  await statusWhere(runtime, "orders", ({ state }) => state.shutdown !== undefined);
+  const waiting = await statusWhere(runtime, "orders", ({ status }) => status.warning !== undefined);
+  expect(waiting).toMatchObject({ state: { shutdown: {} } });
+  expect(waiting.status.warning?.reason).toContain("nothing answers");
   expect(await codeOf(runtime.connectors.command("orders", "Start"))).toBe("conflict");
   await runtime.restart();
   expect(runtime.runs).toBe(1);
@@ -154,12 +156,33 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
 });
 
+test("what a connector left at its former source goes with it, too", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
+  await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
+  const moved = structuredClone(scripted("stay"));
+  if (moved.source.postgres) moved.source.postgres.connection.host = "elsewhere";
+  const former = (await runtime.connectors.get("orders")).connector.source.postgres?.connection.host ?? "";
+  // Before the supervisor can look.
+  await Promise.all([
+    runtime.connectors.createOrReplace("orders", moved, null),
+    runtime.connectors.command("orders", "ReIntialize"),
+    runtime.connectors.command("orders", "Delete"),
+  ]);
+  expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
+  expect(runtime.droppedAt).toContain(former);
+  expect(runtime.droppedAt).toContain("elsewhere");
+});
+
 test("a worker that dies takes nothing with it, and its connector is tried again", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("steady", scripted("stay"), null);
   await runtime.connectors.createOrReplace("broken", scripted("crash"), null);
   const status = await statusWhere(runtime, "broken", (seen) => (seen.status.retry?.attempt ?? 0) >= 2);
   expect(status.last_error?.code).toBe("internal");
+  expect(status.last_error?.reason).toMatch(
+    /^The worker thread replication broken failed: .*the script says so$/,
+  );
   expect(status.state.realtime).toBeDefined();
   expect(isRealtime((await runtime.connectors.get("steady")).status)).toBe(true);
 });

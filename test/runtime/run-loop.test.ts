@@ -16,7 +16,8 @@ const initialize: Status = {
 const realtime: Status = { state: { realtime: { name: "slot" } }, status: { start: {} } };
 
 interface Step {
-  readonly code: ErrorCode | null;
+  /** `no thread`: the attempt cannot even begin. */
+  readonly code: ErrorCode | "no thread" | null;
   readonly lastsMs: number;
   readonly reports?: readonly Status[];
 }
@@ -44,11 +45,13 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
       initialized.push(request.initialized);
       const step = steps[Math.min(attempts, steps.length - 1)] ?? { code: null, lastsMs: 0 };
       attempts += 1;
+      const { code } = step;
+      if (code === "no thread") throw new Error("There is no thread left.");
       const ended = (async () => {
         await told.initialized();
         for (const status of step.reports ?? []) told.status("Source", status);
         nowMs += step.lastsMs;
-        return step.code && new MillraceError(step.code, "It broke.");
+        return code && new MillraceError(code, "It broke.");
       })();
       return { ended, offerTask: () => {}, stop: () => {} };
     },
@@ -68,6 +71,15 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
 test("an attempt that ends without an error ends the run", async () => {
   const { attempts, failures, loop } = await play([{ code: null, lastsMs: 5 }]);
   expect([attempts, failures.length, loop.isOver]).toEqual([1, 0, true]);
+});
+
+test("an attempt that cannot begin is tried again like one that failed", async () => {
+  const { attempts, failures, loop } = await play([
+    { code: "no thread", lastsMs: 0 },
+    { code: null, lastsMs: 5 },
+  ]);
+  expect([attempts, loop.isOver]).toEqual([2, true]);
+  expect(failures).toEqual([{ retry: { attempt: 1, reason: "There is no thread left." } }]);
 });
 
 test("a source that stays away is tried until the window is over, then the run fails", async () => {

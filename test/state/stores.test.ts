@@ -81,6 +81,30 @@ for (const kind of ["pglite", "postgres"] as const) {
       }
     });
 
+    test("keeps the first of two cleanups that are due, whoever knew of it", async () => {
+      const connector = storedConnector("moved");
+      const at = (name: string) => ({ ...connector.config, name });
+      await state.connectors.insert(connector);
+      await state.connectors.update("moved", { cleanup: at("first") });
+      await state.connectors.update("moved", { cleanup: at("second") });
+      expect((await state.connectors.find("moved"))?.cleanup?.name).toBe("first");
+      await state.connectors.update("moved", { cleanup: null });
+      await state.connectors.update("moved", { cleanup: at("third") });
+      expect((await state.connectors.find("moved"))?.cleanup?.name).toBe("third");
+    });
+
+    test("lets no run but the current one say that it has begun", async () => {
+      const connector = storedConnector("begun");
+      await state.connectors.insert(connector);
+      await state.connectors.update("begun", { runId: Bun.randomUUIDv7() });
+      const late = state.connectors.markInitialized("begun", connector.runId);
+      await expect(late).rejects.toMatchObject({ code: "state_unavailable" });
+      expect((await state.connectors.find("begun"))?.initialized).toBe(false);
+      const { runId } = await state.connectors.get("begun");
+      await state.connectors.markInitialized("begun", runId);
+      expect((await state.connectors.find("begun"))?.initialized).toBe(true);
+    });
+
     test("lists connectors oldest first", async () => {
       const early = { ...storedConnector("early"), createdAt: new Date("2020-01-01T00:00:00Z") };
       await state.connectors.insert(early);
@@ -118,6 +142,11 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.tasks.create("racing", task("orders"))).id).toBe(id);
       await state.tasks.change("racing", id, finishTask);
       expect((await state.tasks.create("racing", task("orders"))).id).not.toBe(id);
+    });
+
+    test("knows no task of a connector that is gone", async () => {
+      const created = state.tasks.create("nobody", task("t"));
+      await expect(created).rejects.toMatchObject({ code: "connector_not_found" });
     });
 
     test("lets one of many claims of a task win", async () => {
@@ -163,6 +192,18 @@ for (const kind of ["pglite", "postgres"] as const) {
       await Promise.all(saves);
       expect(await state.sinkRecords.load("sunk-a")).toBe("record 198");
       expect(await state.sinkRecords.load("sunk-b")).toBe("record 199");
+    });
+
+    test("finds the record whose saving is under way, and removes it for good", async () => {
+      await state.connectors.insert(storedConnector("cut-off"));
+      for (let round = 0; round < 20; round++) {
+        const saving = state.sinkRecords.save("cut-off", `record ${round}`);
+        expect(await state.sinkRecords.load("cut-off")).toBe(`record ${round}`);
+        const late = state.sinkRecords.save("cut-off", "late");
+        await state.sinkRecords.remove("cut-off");
+        await Promise.all([saving, late]);
+        expect(await state.sinkRecords.load("cut-off")).toBeNull();
+      }
     });
 
     test("fails the save of a connector that is gone, and no other", async () => {

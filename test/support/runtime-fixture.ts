@@ -20,6 +20,8 @@ export class RuntimeFixture implements AsyncDisposable {
   readonly lines: string[] = [];
   /** The connectors whose objects were dropped, in order; a source that is away fails instead. */
   readonly dropped: string[] = [];
+  /** The hosts where they were dropped. */
+  readonly droppedAt: string[] = [];
   isSourceAway = false;
   runs = 0;
 
@@ -97,8 +99,9 @@ export class RuntimeFixture implements AsyncDisposable {
     this.board.listener = this.metrics;
   }
 
-  async #drop({ id }: ConnectorConfig): Promise<void> {
+  async #drop({ id, source }: ConnectorConfig): Promise<void> {
     if (this.isSourceAway) throw new Error("nothing answers");
     this.dropped.push(id);
+    this.droppedAt.push(source.postgres?.connection.host ?? "");
   }
 }

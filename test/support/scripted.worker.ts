@@ -24,6 +24,7 @@ function begin({ connector, initialized, runId }: Extract<ToReplicationWorker, {
         type: "ended",
         error: { code: "source_authentication_failed", message: "The password is wrong." },
       });
+      tell({ type: "log", level: "debug", message: "said", fields: {} });
       break;
     case "unreachable":
       tell({ type: "ended", error: { code: "source_unreachable", message: "Nothing answers." } });
