@@ -6,6 +6,8 @@ import { startService } from "./serve.ts";
 
 /** The bound on a stop in order. What is still in flight then comes again after the next start. */
 const stopMs = 9_500;
+/** The same when it comes while the service is starting: nothing that matters is in flight. */
+const startingStopMs = 3_000;
 
 /** Resolves with the exit code when the service has stopped. Throws when it cannot start. */
 export async function serveUntilStopped(settings: Settings, log: Log, version: string): Promise<number> {
@@ -23,11 +25,16 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
     end.resolve(1);
   });
 
+  let isStarting = true;
+  void end.promise.then(() => setTimeout(cutShort, isStarting ? startingStopMs : stopMs, log));
   const service = await startService(settings, log, version);
-  service.lost.addEventListener("abort", () => {
-    log.error({ error: service.lost.reason }, "stopping: the state may be another service's now");
+  isStarting = false;
+  const stopLost = () => {
+    log.error({ error: service.lost.reason }, "stopping: the state is lost to this service");
     end.resolve(1);
-  });
+  };
+  if (service.lost.aborted) stopLost();
+  else service.lost.addEventListener("abort", stopLost);
   const state = settings.databaseUrl === null ? settings.dataDirectory : "DATABASE_URL";
   log.info({ version, url: service.url, docs: `${service.url}/swagger`, state }, "millrace is ready");
 
@@ -39,12 +46,12 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
   }
 
   const code = await end.promise;
-  const timer = setTimeout(() => {
-    log.warn("the stop took too long and is cut short; nothing is lost by it");
-    process.exit(1);
-  }, stopMs);
   await service[Symbol.asyncDispose]();
-  clearTimeout(timer);
   log.info("stopped");
   return code;
+}
+
+function cutShort(log: Log): void {
+  log.warn("the stop took too long and is cut short; nothing is lost by it");
+  process.exit(1);
 }

@@ -24,7 +24,7 @@ import { openState, type State } from "./state/open-state.ts";
 export interface RunningService extends AsyncDisposable {
   /** Where it listens, as a client would write it. */
   readonly url: string;
-  /** Aborted with the reason when the service may not go on: another one works on its state. */
+  /** Aborted with the reason when the service may not go on: its state is another one's, or has died. */
   readonly lost: AbortSignal;
 }
 

@@ -93,6 +93,28 @@ test("it stops in order on SIGTERM, and a second one on its state or port is ref
   for (const line of service.log.split("\n")) expect(() => JSON.parse(line)).not.toThrow();
 });
 
+test("it stops on SIGTERM also while its start waits for its database", async () => {
+  await using server = await PostgresServer.start();
+  await using blocker = await server.connect();
+  await blocker.query("begin");
+  await blocker.query("create schema millrace");
+  const url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  const env = { PATH: process.env.PATH ?? "", HOME: directory, DATABASE_URL: url };
+  const args = ["serve", "--port", "0", "--data-dir", join(directory, "data")];
+  const child = Bun.spawn([...command, ...args], { env, cwd: directory, stdout: "ignore", stderr: "ignore" });
+  try {
+    await waitFor("the start waits", async () => {
+      const waiting = await server.query("select from pg_stat_activity where wait_event_type = 'Lock'");
+      return waiting.length > 0;
+    });
+    child.kill("SIGTERM");
+    expect(await Promise.race([child.exited, Bun.sleep(10_000)])).toBe(1);
+  } finally {
+    child.kill("SIGKILL");
+    await child.exited;
+  }
+});
+
 test("without authentication, only those who call it by a loopback name get in", async () => {
   const statusAs = async (service: ServiceProcess, host: string) =>
     (await fetch(`${service.url}/api/v1/connectors`, { headers: { host } })).status;

@@ -9,7 +9,7 @@ export type Database = PgDatabase<PgQueryResultHKT, typeof schema>;
 /** A database, the knowledge whether this process still owns it, and the way to let go of it. */
 export interface OpenDatabase extends AsyncDisposable {
   readonly database: Database;
-  /** Aborted when another service may have taken the state over: this one must stop. */
+  /** Aborted when another service may have taken the state over, or its database has died: this one must stop. */
   readonly lost: AbortSignal;
 }
 

@@ -10,7 +10,17 @@ interface EmscriptenModule {
   readonly NODEFS?: { stream_ops?: { fsync?: (stream: { nfd: number }) => number } };
 }
 
+/** EIO, as the errors of WASI are numbered. Postgres stops at it: after a failed fsync only its log can be trusted. */
+const inputOutputError = 29;
+
 export class DurableNodeFs extends NodeFS {
+  readonly #fsync: (descriptor: number) => void;
+
+  constructor(directory: string, fsync: (descriptor: number) => void = fsyncSync) {
+    super(directory);
+    this.#fsync = fsync;
+  }
+
   override async init(...args: Parameters<NodeFS["init"]>): ReturnType<NodeFS["init"]> {
     const { emscriptenOpts } = await super.init(...args);
     const addFsync = (module: EmscriptenModule) => {
@@ -18,8 +28,13 @@ export class DurableNodeFs extends NodeFS {
       if (!operations)
         throw new Error("PGlite's file system is not the one this version of millrace was built for");
       operations.fsync = (stream) => {
-        fsyncSync(stream.nfd);
-        return 0;
+        try {
+          this.#fsync(stream.nfd);
+          return 0;
+        } catch {
+          // An exception would pass through Postgres unseen, and it would call committed what is not.
+          return inputOutputError;
+        }
       };
     };
     return { emscriptenOpts: { ...emscriptenOpts, preRun: [addFsync, ...(emscriptenOpts.preRun ?? [])] } };

@@ -28,7 +28,7 @@ export interface State extends AsyncDisposable {
   readonly history: HistoryStore;
   readonly tasks: TaskStore;
   readonly sinkRecords: SinkRecordStore;
-  /** Aborted when another service may work on this state: this one must stop. */
+  /** Aborted when another service may work on this state, or its database has died: this one must stop. */
   readonly lost: AbortSignal;
   /** Throws `state_unavailable` when the store does not answer. */
   ping(): Promise<void>;

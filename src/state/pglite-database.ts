@@ -7,6 +7,7 @@ import { drizzle } from "drizzle-orm/pglite";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { OpenDatabase } from "./database.ts";
 import { DurableNodeFs, durableStartParameters } from "./durable-node-fs.ts";
+import { guardPglite } from "./guarded-pglite.ts";
 import { migrate } from "./migrations.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
 import { keepUp, type UpkeepReport } from "./pglite-upkeep.ts";
@@ -26,22 +27,22 @@ export async function openPgliteDatabase(
     isNew ? unpackPrepared(directory) : Promise.resolve(),
   ]);
   const client = await start(directory, files);
+  // Nobody can take the state from under us, for the directory is locked by the kernel; but it can die.
+  const { died } = guardPglite(client);
   try {
     const database = drizzle(client, { schema });
     await migrate(database);
-    // Nobody can take the state from under us: the directory is locked by the kernel.
-    const lost = new AbortController().signal;
     const upkeep = keepUp(client, reportUpkeep);
     // A thousand files take a slow disk a while: the service need not wait, its end does.
     const synced = isNew ? syncNew(directory).catch(reportUpkeep) : Promise.resolve();
     const dispose = async () => {
       await synced;
       await upkeep[Symbol.asyncDispose]();
-      await client.close();
+      if (!died.aborted) await client.close();
     };
-    return { database, lost, [Symbol.asyncDispose]: dispose };
+    return { database, lost: died, [Symbol.asyncDispose]: dispose };
   } catch (error) {
-    await client.close();
+    if (!died.aborted) await client.close();
     throw error;
   }
 }
