@@ -24,6 +24,8 @@ const child = Bun.spawn(
     ...["--bytecode", "--format=esm"],
     // Renamed identifiers break Elysia's analysis of its handlers, so they stay.
     ...["--minify-whitespace", "--minify-syntax", "--keep-names"],
+    // Or else each package that asks for its directory is told where it stood on this machine.
+    ...["--define", '__dirname="/"', "--define", '__filename="/"'],
     // What lies beside the binary must not change what it does.
     ...["--no-compile-autoload-dotenv", "--no-compile-autoload-bunfig"],
     ...["--asset", "drizzle", "--asset", preparedArchive],
@@ -36,6 +38,11 @@ const child = Bun.spawn(
 );
 const code = await child.exited;
 if (code !== 0) process.exit(code);
+
+if (Buffer.from(await Bun.file(outfile).arrayBuffer()).includes(join(root, "node_modules"))) {
+  console.error("dist/millrace holds paths of the machine that it was built on");
+  process.exit(1);
+}
 
 const { size } = await stat(outfile);
 console.log(`dist/millrace: ${(size / 1_000_000).toFixed(0)} MB`);

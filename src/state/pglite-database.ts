@@ -59,6 +59,9 @@ async function start(directory: string, files: Awaited<ReturnType<typeof loadPgl
     return await PGlite.create({ ...parameters, ...files });
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
-    throw new MillraceError("state_unavailable", `The state in ${directory} cannot be opened: ${text}`);
+    throw new MillraceError(
+      "state_unavailable",
+      `The state in ${directory} cannot be opened: ${text} The disk may be full or failing, or the files another user's.`,
+    );
   }
 }
