@@ -21,6 +21,7 @@ const defaultParallelCopies = 4;
 
 const main = new MainThread<FromReplicationWorker>((message) => self.postMessage(message));
 const tasks = new TaskQueue();
+const notes = new Map<string, string>();
 const stop = new AbortController();
 const abort = new AbortController();
 
@@ -66,7 +67,7 @@ async function attempt(
     forms,
     skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
     parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
-    makeSource: (warning) => createSource(connector, { signal: abort.signal, events: { warning } }),
+    makeSource: (warning) => createSource(connector, { signal: abort.signal, notes, events: { warning } }),
     makeSink: (events) =>
       createSink(
         connector,

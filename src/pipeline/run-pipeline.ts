@@ -37,6 +37,7 @@ export async function runPipeline(request: PipelineRequest): Promise<void> {
 }
 
 class PipelineRun {
+  #warning: string | null = null;
   #stream: ChangeStream | null = null;
   #events: StreamEvents | null = null;
   #health: (health: PhaseHealth) => void = () => {};
@@ -146,12 +147,12 @@ class PipelineRun {
         case "task": {
           const listTables = () => this.#adoptTables(source, sink, meter, form);
           await runSnapshotTask(source, sink, event.task, listTables);
-          this.#health({ kind: "heartbeat" });
+          this.#goOn();
           break;
         }
         case "tables":
           await this.#adoptTables(source, sink, meter, form);
-          this.#health({ kind: "heartbeat" });
+          this.#goOn();
           break;
         case "stop":
           break;
@@ -188,11 +189,18 @@ class PipelineRun {
       warning: (reason) => this.#warn(reason),
       failed: (error) => this.#events?.fail(error),
       retrying: (attempt, reason) =>
-        this.#health(attempt === null ? { kind: "heartbeat" } : { kind: "retry", attempt, reason }),
+        attempt === null ? this.#goOn() : this.#health({ kind: "retry", attempt, reason }),
     };
   }
 
   #warn(reason: string | null): void {
+    this.#warning = reason;
+    this.#goOn();
+  }
+
+  /** Shows the run as it goes on: with the last warning, unless that is over. */
+  #goOn(): void {
+    const reason = this.#warning;
     this.#health(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
   }
 }

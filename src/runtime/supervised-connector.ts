@@ -202,7 +202,10 @@ export class SupervisedConnector {
       if (this.#leftBehind === message) return false;
       this.#leftBehind = message;
       const slot = slotName(config.id);
-      const commands = [`SELECT pg_drop_replication_slot('${slot}')`, `DROP PUBLICATION IF EXISTS "${slot}"`];
+      const commands = [
+        `SELECT pg_drop_replication_slot('${slot}')`,
+        `DROP PUBLICATION IF EXISTS "${slot}", "${slot}$append"`,
+      ];
       this.#log.warn(
         { code, reason: message, slot, commands },
         "slot and publication are left behind at the source",

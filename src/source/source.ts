@@ -82,6 +82,8 @@ export interface ChangeStream extends AsyncDisposable {
 /** What a source is made with, beside its configuration. */
 export interface SourceContext {
   readonly signal: AbortSignal;
+  /** What a source wants to find again when it is made anew in the same thread, by keys of its own. */
+  readonly notes: Map<string, string>;
   readonly events: SourceEvents;
 }
 

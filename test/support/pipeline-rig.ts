@@ -38,6 +38,7 @@ export class PipelineRig implements AsyncDisposable {
   #running: Promise<unknown> | null = null;
   #tasks = new TaskQueue();
   #taskCount = 0;
+  readonly #notes = new Map<string, string>();
 
   private constructor(
     private readonly server: PostgresServer,
@@ -86,7 +87,13 @@ export class PipelineRig implements AsyncDisposable {
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
-        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, events: { warning } }, 100),
+        new PostgresSource(
+          this.#sourceConfig,
+          this.slot,
+          0,
+          { signal, notes: this.#notes, events: { warning } },
+          100,
+        ),
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
           connectorId: this.name,

@@ -48,7 +48,7 @@ export class PostgresSink implements Sink {
     private readonly context: SinkContext,
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
-    this.#tables = new TableRegistry(config, this.#ledger, (reason) => context.events.warning(reason));
+    this.#tables = new TableRegistry(config, this.#ledger);
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 

@@ -15,7 +15,7 @@ import {
   requireAllowed,
   schemaChanges,
 } from "./table-schema.ts";
-import { sqlName, type TargetName, targetName } from "./target-name.ts";
+import { type TargetName, targetName } from "./target-name.ts";
 import { readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
 
 export class TableRegistry {
@@ -29,7 +29,6 @@ export class TableRegistry {
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly ledger: CopyLedger,
-    private readonly warn: (reason: string) => void,
   ) {}
 
   /**
@@ -102,13 +101,6 @@ export class TableRegistry {
     if (changes.length === 0) return table;
     requireAllowed(this.config.migration_strategy, target, changes);
     for (const sql of changes) await client.query(sql);
-    const { rowCount } = await client.query(`select from ${sqlName(target)} limit 1`);
-    if (rowCount) {
-      this.warn(
-        `Table ${qualifiedName(target)} has new columns. In the rows that were there they are null, also where the source ` +
-          "has a default, or where a column was renamed: create a Snapshot task for this table to fill them.",
-      );
-    }
     return (await readTargetTable(client, target)) ?? table;
   }
 }

@@ -19,6 +19,7 @@ import { isHashedColumn } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import { silentChange, silentChangeWarning, type TableFacts } from "./column-changes.ts";
 import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
 import { reconcilePublications } from "./publication.ts";
@@ -29,7 +30,7 @@ import { watchSlotCreation } from "./slot-creation-watch.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
-import { readTableShapes, readTablesFingerprint } from "./table-shapes.ts";
+import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
 
 const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
@@ -64,9 +65,21 @@ export class PostgresSource implements Source {
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#refuseHashing(shapes);
+      this.#warnOfSilentChanges(shapes);
       this.#tables = await this.#publish(client, shapes);
       return this.#tables;
     });
+  }
+
+  #warnOfSilentChanges(tables: readonly SourceTable[]): void {
+    for (const table of tables) {
+      const after: TableFacts = { columns: table.facts, storage: table.storage };
+      const note = `columns of ${table.relation.id}`;
+      const before = this.context.notes.get(note);
+      this.context.notes.set(note, JSON.stringify(after));
+      const change = before ? silentChange(JSON.parse(before) as TableFacts, after) : null;
+      if (change !== null) this.context.events.warning(silentChangeWarning(table, change));
+    }
   }
 
   async #publish(client: Client, shapes: readonly TableShape[]): Promise<readonly TableShape[]> {

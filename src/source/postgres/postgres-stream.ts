@@ -6,7 +6,7 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import { feedbackIntervalMs, liveness, silenceLimitMs } from "./feedback.ts";
@@ -49,6 +49,7 @@ export class PostgresStream implements ChangeStream {
   #failure: unknown = null;
   #wake: (() => void) | null = null;
   #soon: ReturnType<typeof setTimeout> | null = null;
+  #advanceNow = false;
   #isPaused = false;
   #acknowledged: Lsn;
   /** What the last batch that was handed out said. */
@@ -75,11 +76,11 @@ export class PostgresStream implements ChangeStream {
       stream.#client = await ReplicationClient.start(options.client, options.request, {
         onMessage: (message) => stream.#receive(message),
         onKeepalive: (walEnd, replyRequested) => stream.#keepalive(walEnd, replyRequested),
-        onFailure: (error) => stream.#fail(describePostgresError(error, "source")),
+        onFailure: (error) => stream.#fail(describeStreamError(error)),
       });
     } catch (error) {
       options.signal.removeEventListener("abort", stream.#onAbort);
-      throw describePostgresError(error, "source");
+      throw describeStreamError(error);
     }
     stream.#timer = setInterval(() => stream.#tick(), feedbackIntervalMs(options.walSenderTimeoutMs));
     return stream;
@@ -91,6 +92,7 @@ export class PostgresStream implements ChangeStream {
       const batch = this.#take();
       if (batch) {
         this.#handedOut = batch.resumeLsn;
+        this.#advanceNow = false;
         this.#handedOutAt = performance.now();
         this.#noteCatchUp();
         this.#regulate();
@@ -145,7 +147,12 @@ export class PostgresStream implements ChangeStream {
     const builder = this.#decoder.builder;
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
-    if (replyRequested) this.#sendFeedback();
+    if (replyRequested) {
+      this.#sendFeedback();
+      // A server that is being stopped waits until its whole log is acknowledged, also what is not for us.
+      this.#advanceNow = true;
+      if (this.#isIdleAdvance()) this.#notify();
+    }
     this.#noteCatchUp();
   }
 
@@ -194,7 +201,7 @@ export class PostgresStream implements ChangeStream {
     return (
       builder.count === 0 &&
       builder.resumeLsn > this.#handedOut &&
-      performance.now() - this.#handedOutAt >= idleAdvanceMs
+      (this.#advanceNow || performance.now() - this.#handedOutAt >= idleAdvanceMs)
     );
   }
 
@@ -246,4 +253,17 @@ export class PostgresStream implements ChangeStream {
     this.#wake = null;
     wake?.();
   }
+}
+
+const undefinedObject = "42704";
+
+/** pgoutput looks publications up as they were when a change was logged: one that is made anew does not help. */
+function describeStreamError(error: unknown): MillraceError {
+  if (sqlStateOf(error) !== undefinedObject) return describePostgresError(error, "source");
+  return new MillraceError(
+    "publication_missing",
+    "A publication of this connector was dropped, and changes that were logged without it cannot be decoded any more. " +
+      "Send the command ReIntialize to copy the tables again.",
+    { cause: error },
+  );
 }

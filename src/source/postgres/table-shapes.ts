@@ -6,7 +6,13 @@ import type { Client } from "pg";
 import type { ReplicaIdentity, TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { BinarySafety } from "./binary-safety.ts";
+import type { ColumnFacts } from "./column-changes.ts";
 import type { TableSelection } from "./table-selection.ts";
+
+/** A shape, and what is remembered of the table to notice what changes without an event. */
+export interface SourceTable extends TableShape {
+  readonly facts: readonly ColumnFacts[];
+}
 
 interface TableRow {
   oid: number;
@@ -30,6 +36,8 @@ interface ColumnRow {
   typmod: number;
   type_name: string;
   not_null: boolean;
+  number: number;
+  has_default: boolean;
 }
 
 /**
@@ -59,7 +67,8 @@ cross join lateral (
 cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
-    'type_name', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull) order by a.attnum), '[]') as list
+    'type_name', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
+    'number', a.attnum, 'has_default', a.atthasdef or a.atthasmissing) order by a.attnum), '[]') as list
   from pg_attribute a
   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 ) columns
@@ -94,7 +103,7 @@ export async function readTableShapes(
   selection: TableSelection,
   partitionsAsRoot: boolean,
   oids: readonly number[] | null = null,
-): Promise<readonly TableShape[]> {
+): Promise<readonly SourceTable[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, oids]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
   const safety = await BinarySafety.read(
@@ -118,14 +127,18 @@ export async function readStorage(client: Client, tableId: number): Promise<stri
 
 const fingerprintQuery = `
 select md5(coalesce(string_agg(
-  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.indexrelid), ',' order by c.oid), ''))
+  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.indexrelid, a.columns), ',' order by c.oid), ''))
   as print
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 left join pg_index i on i.indrelid = c.oid and i.indisprimary
+left join lateral (
+  select string_agg(concat_ws(' ', attnum, attname, atttypid), ',' order by attnum) as columns
+  from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
+) a on true
 where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'`;
 
-/** Changes when a table comes, goes, is renamed, or is identified by something else. */
+/** Changes when a table comes, goes, is renamed, gets other columns, or is identified by something else. */
 export async function readTablesFingerprint(client: Client): Promise<string> {
   const { rows } = await client.query<{ print: string }>(fingerprintQuery);
   return rows[0]?.print ?? "";
@@ -138,7 +151,7 @@ const identities: Readonly<Record<string, ReplicaIdentity>> = {
   i: "index",
 };
 
-function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety): TableShape {
+function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
   const primaryKey = row.primary_key ?? [];
   const missing = primaryKey.find((name) => !columns.some((column) => column.name === name));
@@ -170,6 +183,12 @@ function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety)
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
     storage: row.storage ?? "",
+    facts: columns.map((column) => ({
+      number: column.number,
+      name: column.name,
+      typeOid: column.type_oid,
+      hasDefault: column.has_default,
+    })),
   };
 }
 

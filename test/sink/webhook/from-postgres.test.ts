@@ -45,7 +45,11 @@ class Life {
       parallelCopies: 2,
       forms: ["binary", "text"],
       makeSource: (warning) =>
-        new PostgresSource(config, `millrace_${database}`, 0, { signal, events: { warning } }),
+        new PostgresSource(config, `millrace_${database}`, 0, {
+          signal,
+          notes: new Map(),
+          events: { warning },
+        }),
       makeSink: (events) => life.rig.sink(events),
       reporter: {
         phase: (phase) => {

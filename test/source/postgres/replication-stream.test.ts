@@ -33,6 +33,7 @@ async function place(port = server.port) {
   const config = postgresSource({ ...server.connection(database), port });
   const source = new PostgresSource(config, slot, 0, {
     signal: controller.signal,
+    notes: new Map(),
     events: { warning: () => {} },
   });
   await source.tables();
