@@ -61,30 +61,30 @@ export class PgoutputDecoder {
     this.builder = builder;
   }
 
-  /** Takes one message. It is a view of memory that is used again: what is kept is copied here. */
-  decode(message: Buffer): void {
-    switch (message[0]) {
+  /** Takes the message `bytes[at, end)`. The bytes are used again: what is kept is copied here. */
+  decode(bytes: Buffer, at: number, end: number): void {
+    switch (bytes[at]) {
       case I:
-        this.#insert(message);
+        this.#insert(bytes, at, end);
         break;
       case U:
-        this.#update(message);
+        this.#update(bytes, at, end);
         break;
       case D:
-        this.#delete(message);
+        this.#delete(bytes, at, end);
         break;
       case B:
-        this.#begin(message);
+        this.#begin(bytes, at);
         break;
       case C:
-        this.builder.commit(lsn(message.readBigUInt64BE(10)));
+        this.builder.commit(lsn(bytes.readBigUInt64BE(at + 10)));
         break;
       case R:
         this.#lastOid = -1;
-        this.registry.announce(readRelationMessage(message));
+        this.registry.announce(readRelationMessage(bytes.subarray(at, end)));
         break;
       case T:
-        this.#truncate(message);
+        this.#truncate(bytes.subarray(at, end));
         break;
       // Types, origins and logical messages carry no rows.
     }
@@ -97,13 +97,13 @@ export class PgoutputDecoder {
     this.registry.beginBatch(builder.relations);
   }
 
-  #begin(message: Buffer): void {
-    const commitLsn = message.readBigUInt64BE(1) as Lsn;
-    const commitTimeUs = message.readBigInt64BE(9) + postgresEpochUs;
+  #begin(bytes: Buffer, at: number): void {
+    const commitLsn = bytes.readBigUInt64BE(at + 1) as Lsn;
+    const commitTimeUs = bytes.readBigInt64BE(at + 9) + postgresEpochUs;
     this.#ordinal = 0;
     this.#skipThrough = skipThrough(this.checkpoint, commitLsn);
     this.lastCommitTimeUs = commitTimeUs;
-    this.builder.begin(commitLsn, commitTimeUs, message.readUInt32BE(17));
+    this.builder.begin(commitLsn, commitTimeUs, bytes.readUInt32BE(at + 17));
   }
 
   /** The slot of a change's relation, or null when the change is not for us. Counts its ordinal. */
@@ -119,30 +119,30 @@ export class PgoutputDecoder {
     return this.#lastSlot;
   }
 
-  #insert(message: Buffer): void {
-    const slot = this.#slotOf(message.readUInt32BE(1));
+  #insert(bytes: Buffer, at: number, end: number): void {
+    const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
     const builder = this.builder;
     const start = builder.arenaEnd;
-    this.#tuple(message, 6, slot);
+    this.#tuple(bytes, at + 6, end, slot);
     builder.add(ChangeKind.insert, 0, slot.indexInBatch, this.#ordinal - 1, 0, 0, start, builder.arenaEnd);
   }
 
-  #update(message: Buffer): void {
-    const slot = this.#slotOf(message.readUInt32BE(1));
+  #update(bytes: Buffer, at: number, end: number): void {
+    const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
     const builder = this.builder;
-    const tag = message[5]!;
+    const tag = bytes[at + 5]!;
     const oldStart = builder.arenaEnd;
     let flags = 0;
-    let at = 6;
+    let tupleAt = at + 6;
     if (tag !== N) {
-      this.#tuple(message, at, slot);
+      this.#tuple(bytes, tupleAt, end, slot);
       if (tag === K) flags |= ChangeFlag.oldIsKey;
-      at = this.#readEnd + 1;
+      tupleAt = this.#readEnd + 1;
     }
     const newStart = builder.arenaEnd;
-    this.#tuple(message, at, slot);
+    this.#tuple(bytes, tupleAt, end, slot);
     if (this.#sawUnchanged) flags |= ChangeFlag.hasUnchanged;
     builder.add(
       ChangeKind.update,
@@ -156,13 +156,13 @@ export class PgoutputDecoder {
     );
   }
 
-  #delete(message: Buffer): void {
-    const slot = this.#slotOf(message.readUInt32BE(1));
+  #delete(bytes: Buffer, at: number, end: number): void {
+    const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
     const builder = this.builder;
     const start = builder.arenaEnd;
-    this.#tuple(message, 6, slot);
-    const flags = message[5] === O ? 0 : ChangeFlag.oldIsKey;
+    this.#tuple(bytes, at + 6, end, slot);
+    const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     builder.add(
       ChangeKind.delete,
       flags,
@@ -188,12 +188,12 @@ export class PgoutputDecoder {
     }
   }
 
-  /** Copies the tuple at `message[at]` to the arena. Leaves in `#readEnd` where it ends in the message. */
-  #tuple(message: Buffer, at: number, slot: RelationSlot): void {
+  /** Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` to the arena. Leaves in `#readEnd` where it ends. */
+  #tuple(bytes: Buffer, at: number, messageEnd: number, slot: RelationSlot): void {
     const builder = this.builder;
-    const count = (message[at]! << 8) | message[at + 1]!;
+    const count = (bytes[at]! << 8) | bytes[at + 1]!;
     // A null takes one byte in the message and four in the arena.
-    builder.reserve(message.length - at + 3 * count + 2);
+    builder.reserve(messageEnd - at + 3 * count + 2);
     const arena = builder.arena;
     const keep = slot.keep;
     const headerAt = builder.arenaEnd;
@@ -202,17 +202,17 @@ export class PgoutputDecoder {
     let read = at + 2;
     this.#sawUnchanged = false;
     for (let i = 0; i < count; i++) {
-      const kind = message[read++]!;
+      const kind = bytes[read++]!;
       const isKept = keep === null || keep[i] === 1;
       if (isKept) kept++;
       if (kind === columnBinary || kind === columnText) {
-        const length = this.#valueLength(message, read, kind);
+        const length = this.#valueLength(bytes, read, messageEnd, kind);
         const end = read + 4 + length;
         if (isKept) {
           // The length travels with its value.
-          if (length <= inlineCopyBytes) while (read < end) arena[write++] = message[read++]!;
+          if (length <= inlineCopyBytes) while (read < end) arena[write++] = bytes[read++]!;
           else {
-            message.copy(arena, write, read, end);
+            bytes.copy(arena, write, read, end);
             write += end - read;
           }
         }
@@ -231,13 +231,12 @@ export class PgoutputDecoder {
     this.#readEnd = read;
   }
 
-  #valueLength(message: Buffer, at: number, kind: number): number {
+  #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {
     if (kind === columnText && this.form === "binary") {
       throw new MillraceError("stream_form_changed", "a column's type has no binary form: text from here on");
     }
-    const length =
-      (message[at]! << 24) | (message[at + 1]! << 16) | (message[at + 2]! << 8) | message[at + 3]!;
-    if (length < 0 || at + 4 + length > message.length) {
+    const length = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
+    if (length < 0 || at + 4 + length > messageEnd) {
       throw new MillraceError("protocol_violation", "pgoutput: a value is longer than its message");
     }
     return length;

@@ -74,7 +74,7 @@ export class PostgresStream implements ChangeStream {
     options.signal.addEventListener("abort", stream.#onAbort, { once: true });
     try {
       stream.#client = await ReplicationClient.start(options.client, options.request, {
-        onMessage: (message) => stream.#receive(message),
+        onMessage: (bytes, at, end) => stream.#receive(bytes, at, end),
         onKeepalive: (walEnd, replyRequested) => stream.#keepalive(walEnd, replyRequested),
         onFailure: (error) => stream.#fail(describeStreamError(error)),
       });
@@ -134,9 +134,9 @@ export class PostgresStream implements ChangeStream {
 
   readonly #onAbort = () => this.#notify();
 
-  #receive(message: Buffer): void {
+  #receive(bytes: Buffer, at: number, end: number): void {
     this.#heard = true;
-    this.#decoder.decode(message);
+    this.#decoder.decode(bytes, at, end);
     if (this.#wake !== null && this.#isDeliverable()) this.#notify();
     if (!this.#isPaused && this.#isFull()) this.#regulate();
   }

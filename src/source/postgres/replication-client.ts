@@ -1,6 +1,6 @@
-// The one place that touches pg-logical-replication. It starts the stream, hands each raw pgoutput message on, sends
-// feedback when asked, and pauses the socket. Everything that the library does by itself and must not do is switched
-// off here:
+// The one place that touches pg-logical-replication. The library connects, starts the stream and sends feedback when asked;
+// the socket's bytes are read by copy-both-reader.ts, past the library and pg, which would make several objects and a string
+// of each message. Everything that the library does by itself and must not do is switched off here:
 // - Its timer would acknowledge what was received, not what is durable: `timeoutSeconds: 0`.
 // - Its `acknowledge(x)` sends x + 1, and a transaction whose commit record starts at the end of the one before would be
 //   skipped: `sendFeedback` takes one off.
@@ -11,12 +11,13 @@ import { type Client, type ClientConfig, type Connection, escapeIdentifier, esca
 import { LogicalReplicationService } from "pg-logical-replication";
 import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstract.plugin.js";
 import type { TupleForm } from "../../change/change-batch.ts";
-import { formatLsn, type Lsn, lsn, parseLsn } from "../../change/lsn.ts";
+import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { CopyBothReader } from "./copy-both-reader.ts";
 
 export interface ReplicationHandlers {
-  /** One pgoutput message: a view of memory that is used again. */
-  onMessage(message: Buffer): void;
+  /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
+  onMessage(bytes: Buffer, at: number, end: number): void;
   /** The server's log ends here, and all before it has been sent. */
   onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
   /** The stream is over. Called once. */
@@ -30,10 +31,20 @@ export interface ReplicationRequest {
   readonly form: TupleForm;
 }
 
+/** The socket below a client. */
+interface Socket {
+  pause(): void;
+  resume(): void;
+  destroy(): void;
+  listeners(event: "data"): ((chunk: Buffer) => void)[];
+  on(event: "data", listener: (chunk: Buffer) => void): void;
+  removeListener(event: "data", listener: (chunk: Buffer) => void): void;
+}
+
 class RawPlugin extends AbstractPlugin<ReplicationRequest> {
   constructor(
     request: ReplicationRequest,
-    private readonly onMessage: (message: Buffer) => void,
+    private readonly onChunk: (chunk: Buffer, passOn: (bytes: Buffer) => void) => void,
   ) {
     super(request);
   }
@@ -42,9 +53,8 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     return "pgoutput";
   }
 
-  override parse(buffer: Buffer): void {
-    this.onMessage(buffer);
-  }
+  /** Never called: no stream data reaches the library. */
+  override parse(): void {}
 
   // library edge: the base class declares `any`.
   override async start(client: Client): Promise<unknown> {
@@ -52,9 +62,20 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     const names = publications.map(escapeIdentifier).join(",");
     const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`];
     if (form === "binary") options.push("binary 'true'");
+    this.#takeOver(client);
     return client.query(
       `START_REPLICATION SLOT ${escapeIdentifier(slot)} LOGICAL ${formatLsn(startLsn)} (${options.join(", ")})`,
     );
+  }
+
+  /** Puts `onChunk` in the place of pg's listener, before the first byte of the answer. */
+  #takeOver(client: Client): void {
+    // library edge: pg does not type the connection below a client.
+    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+    const [own, ...others] = stream.listeners("data");
+    if (!own || others.length > 0) throw new Error("pg listens to its socket in another way than it did");
+    stream.removeListener("data", own);
+    stream.on("data", (chunk) => this.onChunk(chunk, own));
   }
 }
 
@@ -78,10 +99,12 @@ export class ReplicationClient implements AsyncDisposable {
     });
     const client = new ReplicationClient(service, handlers);
     service.on("error", (error: unknown) => client.#fail(error));
-    service.on("heartbeat", (walEnd: string, _timestamp: number, replyRequested: boolean) =>
-      client.#guard(() => handlers.onKeepalive(parseLsn(walEnd), replyRequested)),
-    );
-    const plugin = new RawPlugin(request, (message) => client.#guard(() => handlers.onMessage(message)));
+    let passOn: (bytes: Buffer) => void = () => {};
+    const reader = new CopyBothReader({ ...handlers, onOther: (bytes) => passOn(bytes) });
+    const plugin = new RawPlugin(request, (chunk, pgListener) => {
+      passOn = pgListener;
+      client.#guard(() => reader.push(chunk));
+    });
     const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
     const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(
       () => new MillraceError("source_connection_lost", "The server ended the replication stream."),
@@ -126,10 +149,8 @@ export class ReplicationClient implements AsyncDisposable {
     return (this.service as unknown as { _connection: Connection | null })._connection;
   }
 
-  get #stream(): { pause(): void; resume(): void; destroy(): void } | undefined {
-    return (
-      this.#connection as unknown as { stream: { pause(): void; resume(): void; destroy(): void } } | null
-    )?.stream;
+  get #stream(): Socket | undefined {
+    return (this.#connection as unknown as { stream: Socket } | null)?.stream;
   }
 
   async #stopService(): Promise<void> {
