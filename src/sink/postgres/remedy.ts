@@ -2,9 +2,9 @@
 // that the source's own change stands for. Pure.
 
 import { DatabaseError, escapeIdentifier } from "pg";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { sqlName } from "./target-name.ts";
 
 export type Remedy =
   /** Replace what has the same keys: values may have swapped, or rows be there that should not. */

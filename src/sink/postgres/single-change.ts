@@ -5,12 +5,12 @@ import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
 import { fillUnchanged, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import { copyBody } from "./copy-body.ts";
 import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { stageGroup } from "./staging.ts";
 import { type MergeSession, stage } from "./table-merge.ts";
-import { sqlName } from "./target-name.ts";
 
 /** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {

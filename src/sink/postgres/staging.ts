@@ -3,8 +3,9 @@
 
 import { escapeIdentifier } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { sqlList, sqlName } from "./target-name.ts";
+import { sqlList } from "./target-name.ts";
 
 /** Values of `g`; from 1 on: updates that leave some columns as they are, one number for each set of columns. */
 export const stageGroup = { insert: -2, delete: -1, update: 0 } as const;

@@ -3,13 +3,14 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { Relation } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest } from "../sink.ts";
 import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { addKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
-import { sqlList, sqlName, type TargetName, targetName } from "./target-name.ts";
+import { sqlList, type TargetName, targetName } from "./target-name.ts";
 import { keyIndexOf, readTargetTable } from "./target-table.ts";
 
 const staging = "pg_temp.millrace_copy";

@@ -8,9 +8,10 @@ import {
   type Relation,
   type TableShape,
 } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { sqlList, sqlName, type TargetName } from "./target-name.ts";
+import { sqlList, type TargetName } from "./target-name.ts";
 import type { TargetTable } from "./target-table.ts";
 
 type MigrationStrategy = PostgresSinkConfig["migration_strategy"];

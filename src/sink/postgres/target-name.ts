@@ -15,10 +15,6 @@ export function targetName(
   return { schema: config.target_schema ?? relation.schema, name: relation.name };
 }
 
-export function sqlName({ schema, name }: TargetName): string {
-  return `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`;
-}
-
 export function sqlList(columns: readonly string[], prefix = ""): string {
   return columns.map((column) => `${prefix}${escapeIdentifier(column)}`).join(", ");
 }

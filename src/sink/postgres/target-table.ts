@@ -2,7 +2,8 @@
 
 import type { Client } from "pg";
 import { firstUnpinnedOid, type Relation } from "../../change/relation.ts";
-import { sqlName, type TargetName } from "./target-name.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import type { TargetName } from "./target-name.ts";
 
 export interface TargetColumn {
   readonly name: string;

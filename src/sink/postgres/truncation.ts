@@ -1,8 +1,8 @@
 // TRUNCATE at the sink, of the tables that the source named and of no others.
 
 import { type Client, DatabaseError } from "pg";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { sqlName } from "./target-name.ts";
 
 /** feature_not_supported: a table that was not named refers to one of these. */
 const referenced = "0A000";

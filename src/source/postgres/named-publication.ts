@@ -4,6 +4,7 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 interface PublicationRow {
@@ -77,9 +78,7 @@ export async function publishedTables(
 
 function requireNamed(publication: string, absent: readonly TableShape[]): void {
   if (absent.length === 0) return;
-  const list = absent
-    .map(({ relation }) => `${escapeIdentifier(relation.schema)}.${escapeIdentifier(relation.name)}`)
-    .join(", ");
+  const list = absent.map(({ relation }) => sqlName(relation)).join(", ");
   throw mismatch(
     `The catalog includes tables that publication ${publication} does not have: ` +
       `ALTER PUBLICATION ${escapeIdentifier(publication)} ADD TABLE ${list};`,

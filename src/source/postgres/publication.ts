@@ -5,6 +5,7 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified, type TableShape } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
@@ -72,8 +73,4 @@ async function reconcile(
   const alter = `alter publication ${escapeIdentifier(name)}`;
   if (surplus.length > 0) await client.query(`${alter} drop table ${surplus.join(", ")}`);
   if (lacking.length > 0) await client.query(`${alter} add table ${lacking.join(", ")}`);
-}
-
-function sqlName(table: { schema: string; name: string }): string {
-  return `${escapeIdentifier(table.schema)}.${escapeIdentifier(table.name)}`;
 }

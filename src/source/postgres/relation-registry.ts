@@ -1,8 +1,9 @@
 // Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
 // relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
 
-import type { Column, Relation, ReplicaIdentity, TableShape } from "../../change/relation.ts";
+import type { Column, Relation, TableShape } from "../../change/relation.ts";
 import type { RelationMessage } from "./pgoutput-messages.ts";
+import { replicaIdentityOf } from "./replica-identity.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** What the decoder needs of a relation at each change. */
@@ -74,20 +75,13 @@ export function isUndescribed(relation: Relation): boolean {
   return relation.columns.some((column) => column.typeName === "");
 }
 
-const identities: Readonly<Record<string, ReplicaIdentity>> = {
-  d: "default",
-  n: "nothing",
-  f: "full",
-  i: "index",
-};
-
 function relationOf(
   message: RelationMessage,
   keep: Uint8Array | null,
   shape: TableShape | undefined,
 ): Relation {
   const sent = message.columns.filter((_, i) => keep === null || keep[i] === 1);
-  const replicaIdentity = identities[message.identity] ?? "default";
+  const replicaIdentity = replicaIdentityOf(message.identity);
   const catalogKey = shape?.relation.key.map((i) => shape.relation.columns[i]?.name) ?? [];
   const isKey = (column: { name: string; inIdentity: boolean }) =>
     replicaIdentity === "full" ? catalogKey.includes(column.name) : column.inIdentity;

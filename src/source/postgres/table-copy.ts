@@ -7,6 +7,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { readStorage } from "./table-shapes.ts";
 
@@ -25,7 +26,7 @@ export async function* copyTableChunks(
   try {
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
-    await client.query(`lock table ${sqlName(table)} in access share mode`);
+    await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
     yield* client.query(copyTo(copySql(table, form))) as AsyncIterable<Uint8Array>;
     await client.query("commit");
@@ -72,15 +73,11 @@ function describeCopyError(error: unknown, table: TableShape): MillraceError {
   return described;
 }
 
-function sqlName({ relation: { schema, name } }: TableShape): string {
-  return `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`;
-}
-
 /** A query rather than the table's name, because COPY refuses partitioned tables; ONLY leaves out inheritance children. */
 function copySql(table: TableShape, form: TupleForm): string {
   const { columns } = table.relation;
   const list = columns.map((column) => escapeIdentifier(column.name)).join(", ");
-  const target = sqlName(table);
+  const target = sqlName(table.relation);
   const only = table.isPartitioned ? "" : "only ";
   const source =
     table.isPartitioned || columns.length === 0

@@ -3,10 +3,11 @@
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
-import type { ReplicaIdentity, TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { BinarySafety } from "./binary-safety.ts";
 import type { ColumnFacts } from "./column-changes.ts";
+import { replicaIdentityOf } from "./replica-identity.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** A shape, and what is remembered of the table to notice what changes without an event. */
@@ -42,7 +43,7 @@ interface ColumnRow {
 
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
- * the sink's own table computes them. `$1` says whether roots are wanted, `$2` limits to those OIDs unless null.
+ * the sink's own table computes them. `$1` says whether roots are wanted.
  */
 const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
@@ -89,11 +90,10 @@ left join lateral (
 where c.relpersistence = 'p'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
   and case when $1::bool then c.relkind in ('r', 'p') and not c.relispartition else c.relkind = 'r' end
-  and ($2::oid[] is null or c.oid = any($2::oid[]))
 order by n.nspname, c.relname`;
 
 /**
- * The selected tables, with the selected columns. `oids` limits the answer to those tables.
+ * The selected tables, with the selected columns.
  *
  * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
  * selection leaves out a primary key's column.
@@ -102,9 +102,8 @@ export async function readTableShapes(
   client: Client,
   selection: TableSelection,
   partitionsAsRoot: boolean,
-  oids: readonly number[] | null = null,
 ): Promise<readonly SourceTable[]> {
-  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, oids]);
+  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
   const safety = await BinarySafety.read(
     client,
@@ -144,13 +143,6 @@ export async function readTablesFingerprint(client: Client): Promise<string> {
   return rows[0]?.print ?? "";
 }
 
-const identities: Readonly<Record<string, ReplicaIdentity>> = {
-  d: "default",
-  n: "nothing",
-  f: "full",
-  i: "index",
-};
-
 function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
   const primaryKey = row.primary_key ?? [];
@@ -167,7 +159,7 @@ function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety)
       id: row.oid,
       schema: row.schema,
       name: row.name,
-      replicaIdentity: identities[row.identity] ?? "default",
+      replicaIdentity: replicaIdentityOf(row.identity),
       columns: columns.map((column) => ({
         name: column.name,
         typeOid: column.type_oid,

@@ -1,0 +1,8 @@
+// How a table's name is written in SQL.
+
+import { escapeIdentifier } from "pg";
+
+/** `"schema"."table"`, quoted. */
+export function sqlName({ schema, name }: { readonly schema: string; readonly name: string }): string {
+  return `${escapeIdentifier(schema)}.${escapeIdentifier(name)}`;
+}
