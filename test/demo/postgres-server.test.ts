@@ -1,0 +1,20 @@
+import { expect, test } from "bun:test";
+import { findPostgresBinaries } from "../../src/demo/postgres-binaries.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+
+test.each([14, 15, 16, 17, 18])("a server of version %i is of that version", async (major) => {
+  await using server = await PostgresServer.start({ major, settings: { fsync: "off" } });
+  const rows = await server.query<{ major: number }>(
+    "select current_setting('server_version_num')::int / 10000 as major",
+  );
+  expect(rows).toEqual([{ major }]);
+});
+
+test("a version that is not there is not replaced by another", async () => {
+  expect(findPostgresBinaries(9)).toBeNull();
+  await expect(PostgresServer.start({ major: 9 })).rejects.toThrow("No Postgres 9 was found");
+});
+
+test("without a version, the usual one is taken", () => {
+  expect(findPostgresBinaries()).toBe(findPostgresBinaries(17));
+});
