@@ -6,12 +6,12 @@ import { slotName } from "./connector/connector-id.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
-import { MainThread } from "./runtime/main-thread.ts";
+import { MainThread, recordStore } from "./runtime/main-thread.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/messages.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/worker-reporter.ts";
 import { createSink } from "./sink/registry.ts";
-import type { CheckpointStore } from "./sink/sink.ts";
 import { createSource } from "./source/registry.ts";
+import { SourceNotes } from "./source/source-notes.ts";
 
 declare const self: Worker;
 
@@ -21,24 +21,19 @@ const defaultParallelCopies = 4;
 
 const main = new MainThread<FromReplicationWorker>((message) => self.postMessage(message));
 const tasks = new TaskQueue();
-const notes = new Map<string, string>();
 const stop = new AbortController();
 const abort = new AbortController();
 
-const checkpoints: CheckpointStore = {
-  load: () => main.ask({ type: "store.load" }),
-  save: async (record) => {
-    await main.ask({ type: "store.save", record });
-  },
-};
+const checkpoints = recordStore(main, "sink");
 
 async function run(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
   let forms: readonly TupleForm[] = ["binary", "text"];
   let { initialized } = start;
+  const notes = await SourceNotes.load(recordStore(main, "source"));
   const reporter = workerReporter(main, slotName(start.connector.id));
   while (true) {
     try {
-      await attempt(start, initialized, forms, {
+      await attempt(start, initialized, forms, notes, {
         ...reporter,
         async initialized() {
           await reporter.initialized();
@@ -58,6 +53,7 @@ async function attempt(
   { connector, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
   initialized: boolean,
   forms: readonly TupleForm[],
+  notes: SourceNotes,
   reporter: ReturnType<typeof workerReporter>,
 ): Promise<void> {
   const source = connector.source.postgres;

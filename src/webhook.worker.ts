@@ -2,9 +2,8 @@
 // record and its log; everything else is in sink/webhook.
 
 import { MillraceError } from "./errors/millrace-error.ts";
-import { MainThread } from "./runtime/main-thread.ts";
+import { MainThread, recordStore } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
-import type { CheckpointStore } from "./sink/sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
 import { unheededOptions } from "./sink/webhook/message-encoding.ts";
@@ -21,12 +20,7 @@ let server: LineServer | null = null;
 const post = (message: FromWebhookWorker) => self.postMessage(message);
 const main = new MainThread<FromWebhookWorker>(post);
 
-const store: CheckpointStore = {
-  load: () => main.ask({ type: "store.load" }),
-  save: async (record) => {
-    await main.ask({ type: "store.save", record });
-  },
-};
+const store = recordStore(main, "sink");
 
 function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -10,6 +10,7 @@ import type {
   FromReplicationWorker,
   FromWebhookWorker,
   LogLine,
+  RecordOwner,
   Reply,
   RunMetrics,
   StoreRequest,
@@ -34,8 +35,8 @@ export interface RunEvents {
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
   taskEnded(taskId: string, error: MillraceError | null): void;
-  loadRecord(): Promise<string | null>;
-  saveRecord(record: string): Promise<void>;
+  loadRecord(owner: RecordOwner): Promise<string | null>;
+  saveRecord(owner: RecordOwner, record: string): Promise<void>;
   log(line: LogLine): void;
 }
 
@@ -216,8 +217,8 @@ export class ConnectorRun implements RunAttempt {
   }
 
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {
-    if (message.type === "store.load") answer(message, this.events.loadRecord(), reply);
-    else answer(message, nothing(this.events.saveRecord(message.record)), reply);
+    if (message.type === "store.load") answer(message, this.events.loadRecord(message.owner), reply);
+    else answer(message, nothing(this.events.saveRecord(message.owner, message.record)), reply);
   }
 
   #log(level: LogLine["level"], message: string): void {

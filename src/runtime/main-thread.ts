@@ -1,7 +1,7 @@
 // A worker's side of the line to the main thread: posts messages, and waits for the replies to those that ask.
 
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { Reply } from "./messages.ts";
+import type { RecordOwner, Reply, StoreRequest } from "./messages.ts";
 
 /** What a request has beside its reply's number. */
 type Asking<Message> = Message extends { readonly requestId: number } ? Omit<Message, "requestId"> : never;
@@ -31,4 +31,17 @@ export class MainThread<Message extends { readonly type: string }> {
     if ("error" in reply) answer?.reject(new MillraceError(reply.error.code, reply.error.message));
     else answer?.resolve(reply.value);
   }
+}
+
+/** The record of the worker's source or sink in the state, which the main thread keeps. */
+export function recordStore<Message extends { readonly type: string }>(
+  main: MainThread<Message | StoreRequest>,
+  owner: RecordOwner,
+): { load(): Promise<string | null>; save(record: string): Promise<void> } {
+  return {
+    load: () => main.ask({ type: "store.load", owner } as Asking<Message | StoreRequest>),
+    save: async (record) => {
+      await main.ask({ type: "store.save", owner, record } as Asking<Message | StoreRequest>);
+    },
+  };
 }

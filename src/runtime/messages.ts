@@ -67,10 +67,18 @@ export type FromWebhookWorker =
   | StoreRequest
   | LogLine;
 
-/** A sink's record in the state store. Answered with `reply`: the record or null for a load, null for a save. */
+/** Whose record it is: the source and the sink of a connector keep one each. */
+export type RecordOwner = "source" | "sink";
+
+/** A record in the state store. Answered with `reply`: the record or null for a load, null for a save. */
 export type StoreRequest =
-  | { readonly type: "store.load"; readonly requestId: number }
-  | { readonly type: "store.save"; readonly requestId: number; readonly record: string };
+  | { readonly type: "store.load"; readonly requestId: number; readonly owner: RecordOwner }
+  | {
+      readonly type: "store.save";
+      readonly requestId: number;
+      readonly owner: RecordOwner;
+      readonly record: string;
+    };
 
 export type Reply =
   | { readonly type: "reply"; readonly requestId: number; readonly value: string | null }

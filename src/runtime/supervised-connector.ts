@@ -8,7 +8,9 @@ import { toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
+import type { RecordStore } from "../state/record-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
+import type { RecordOwner } from "./messages.ts";
 import { RunLoop } from "./run-loop.ts";
 import type { StatusBoard } from "./status-board.ts";
 import { TaskDesk } from "./task-desk.ts";
@@ -148,10 +150,15 @@ export class SupervisedConnector {
       claimTask: (taskId) => this.desk.claim(taskId),
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
       taskEnded: (taskId, error) => this.desk.ended(taskId, error),
-      loadRecord: () => state.sinkRecords.load(this.id),
-      saveRecord: (record) => state.sinkRecords.save(this.id, record),
+      loadRecord: (owner) => this.#records(owner).load(this.id),
+      saveRecord: (owner, record) => this.#records(owner).save(this.id, record),
       log: ({ level, message, fields }) => log[level](fields, message),
     };
+  }
+
+  #records(owner: RecordOwner): RecordStore {
+    const { sourceRecords, sinkRecords } = this.context.state;
+    return owner === "source" ? sourceRecords : sinkRecords;
   }
 
   /** Forgets how far the connector got and what it has at the source; the next round starts its run. */
@@ -159,7 +166,7 @@ export class SupervisedConnector {
     // The next run makes slot and publication anew in any case, so a source that is away does not stand in the way.
     const isDropped = await this.#drop(cleanup, dropMs);
     if (!isDropped && this.#interrupt.signal.aborted) return;
-    await this.context.state.sinkRecords.remove(stored.id);
+    for (const owner of ["source", "sink"] as const) await this.#records(owner).remove(stored.id);
     await this.context.state.connectors.update(stored.id, { initialized: false, cleanup: null });
     this.#leftBehind = null;
     this.#isStale = true;

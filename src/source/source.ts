@@ -13,6 +13,7 @@ import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { SourceNotes } from "./source-notes.ts";
 
 export interface Source extends AsyncDisposable {
   /**
@@ -82,8 +83,7 @@ export interface ChangeStream extends AsyncDisposable {
 /** What a source is made with, beside its configuration. */
 export interface SourceContext {
   readonly signal: AbortSignal;
-  /** What a source wants to find again when it is made anew in the same thread, by keys of its own. */
-  readonly notes: Map<string, string>;
+  readonly notes: SourceNotes;
   readonly events: SourceEvents;
 }
 

@@ -8,8 +8,8 @@ import { lockDirectory } from "./directory-lock.ts";
 import { Cipher } from "./encryption.ts";
 import { loadKeyFile, parseEncryptionKey } from "./encryption-key.ts";
 import { HistoryStore } from "./history-store.ts";
-import { settings } from "./schema.ts";
-import { SinkRecordStore } from "./sink-record-store.ts";
+import { RecordStore } from "./record-store.ts";
+import { settings, sinkRecords, sourceRecords } from "./schema.ts";
 import { TaskStore } from "./task-store.ts";
 
 export interface StateOptions {
@@ -27,7 +27,10 @@ export interface State extends AsyncDisposable {
   readonly connectors: ConnectorStore;
   readonly history: HistoryStore;
   readonly tasks: TaskStore;
-  readonly sinkRecords: SinkRecordStore;
+  /** Where sinks stand that cannot keep their checkpoint beside their rows. */
+  readonly sinkRecords: RecordStore;
+  /** What sources remember between runs. */
+  readonly sourceRecords: RecordStore;
   /** Aborted when another service may work on this state, or its database has died: this one must stop. */
   readonly lost: AbortSignal;
   /** Throws `state_unavailable` when the store does not answer. */
@@ -55,7 +58,8 @@ export async function openState(options: StateOptions): Promise<State> {
     connectors: new ConnectorStore(database, cipher),
     history: new HistoryStore(database),
     tasks,
-    sinkRecords: new SinkRecordStore(database),
+    sinkRecords: new RecordStore(database, sinkRecords),
+    sourceRecords: new RecordStore(database, sourceRecords),
     lost: open.lost,
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());

@@ -103,6 +103,14 @@ export const sinkRecords = millrace.table("sink_records", {
   record: text("record").notNull(),
 });
 
+/** What a source remembers between runs. */
+export const sourceRecords = millrace.table("source_records", {
+  connectorId: text("connector_id")
+    .primaryKey()
+    .references(() => connectors.id, { onDelete: "cascade" }),
+  record: text("record").notNull(),
+});
+
 export const settings = millrace.table("settings", {
   name: text("name").primaryKey(),
   value: text("value").notNull(),

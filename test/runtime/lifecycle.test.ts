@@ -113,12 +113,14 @@ test("ReInitialize cleans up at the source and forgets how far it got", async ()
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
   await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
   await runtime.state.sinkRecords.save("orders", "record");
+  await runtime.state.sourceRecords.save("orders", "notes");
   await runtime.connectors.command("orders", "Stop");
   await runtime.connectors.command("orders", "ReIntialize");
   await waitFor("it begins anew", () => runtime.runs === 2);
   expect(runtime.dropped).toEqual(["orders"]);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
+  expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
 });
 
 test("another source begins anew and is cleaned up after, as soon as the old one is let go", async () => {

@@ -13,7 +13,9 @@ import { PostgresSink } from "../../src/sink/postgres/postgres-sink.ts";
 import type { CheckpointStore } from "../../src/sink/sink.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
+import { SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
+import { noteStore } from "./note-store.ts";
 import { waitFor } from "./wait-for.ts";
 
 const noStore: CheckpointStore = {
@@ -38,7 +40,8 @@ export class PipelineRig implements AsyncDisposable {
   #running: Promise<unknown> | null = null;
   #tasks = new TaskQueue();
   #taskCount = 0;
-  readonly #notes = new Map<string, string>();
+  /** The source's notes, as the state keeps them. */
+  readonly #notes = noteStore();
 
   private constructor(
     private readonly server: PostgresServer,
@@ -80,20 +83,21 @@ export class PipelineRig implements AsyncDisposable {
     const abort = new AbortController();
     this.#stop = stop;
     this.#abort = abort;
-    const { signal } = abort;
-    const run = runPipeline({
+    this.#running = this.#run(forms, stop.signal, abort.signal).then(
+      () => null,
+      (error: unknown) => error,
+    );
+  }
+
+  async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
+    const notes = await SourceNotes.load(this.#notes);
+    await runPipeline({
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
-        new PostgresSource(
-          this.#sourceConfig,
-          this.slot,
-          0,
-          { signal, notes: this.#notes, events: { warning } },
-          100,
-        ),
+        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, notes, events: { warning } }, 100),
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
           connectorId: this.name,
@@ -110,13 +114,9 @@ export class PipelineRig implements AsyncDisposable {
         progress: () => {},
       },
       tasks: this.#tasks,
-      stop: stop.signal,
+      stop,
       abort: signal,
     });
-    this.#running = run.then(
-      () => null,
-      (error: unknown) => error,
-    );
   }
 
   /** What ended the run: null when it was stopped. */

@@ -36,8 +36,8 @@ function begin({ connector, initialized, runId }: Extract<ToReplicationWorker, {
       tell({ type: "initialized", requestId: ++requests });
       break;
     case "save":
-      tell({ type: "store.save", requestId: ++requests, record: `record of ${connector.id}` });
-      tell({ type: "store.load", requestId: ++requests });
+      tell({ type: "store.save", owner: "sink", requestId: ++requests, record: `record of ${connector.id}` });
+      tell({ type: "store.load", owner: "sink", requestId: ++requests });
       break;
   }
 }

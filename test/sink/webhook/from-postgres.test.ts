@@ -9,6 +9,7 @@ import { TaskQueue } from "../../../src/pipeline/task-queue.ts";
 import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
 import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
 import { postgresSource } from "../../support/connector-config.ts";
+import { blankNotes } from "../../support/note-store.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
@@ -39,6 +40,7 @@ class Life {
     const life = new Life(await WebhookRig.start(connector, store));
     const { signal } = life.#abort;
     const config = postgresSource(server.connection(database));
+    const notes = await blankNotes();
     life.#running = runPipeline({
       initialized: begun.yes,
       skipSnapshots: false,
@@ -47,7 +49,7 @@ class Life {
       makeSource: (warning) =>
         new PostgresSource(config, `millrace_${database}`, 0, {
           signal,
-          notes: new Map(),
+          notes,
           events: { warning },
         }),
       makeSink: (events) => life.rig.sink(events),

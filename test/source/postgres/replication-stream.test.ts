@@ -10,6 +10,7 @@ import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts"
 import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { fullConnection, postgresSource } from "../../support/connector-config.ts";
+import { blankNotes } from "../../support/note-store.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -33,7 +34,7 @@ async function place(port = server.port) {
   const config = postgresSource({ ...server.connection(database), port });
   const source = new PostgresSource(config, slot, 0, {
     signal: controller.signal,
-    notes: new Map(),
+    notes: await blankNotes(),
     events: { warning: () => {} },
   });
   await source.tables();

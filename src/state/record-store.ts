@@ -1,31 +1,33 @@
-// The sinks' own records: one opaque text per connector. A save is durable when it returns; saves that arrive
-// while another is being written go together in the next statement.
+// Records that sources and sinks keep of themselves: one opaque text per connector and side. A save is durable when it
+// returns; saves that arrive while another is being written go together in the next statement.
 
 import { eq, sql } from "drizzle-orm";
 import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
-import { sinkRecords } from "./schema.ts";
+import type { sinkRecords, sourceRecords } from "./schema.ts";
 
 interface Waiting {
   readonly record: string;
   readonly done: PromiseWithResolvers<void>;
 }
 
-export class SinkRecordStore {
-  readonly #database: Database;
+type RecordTable = typeof sinkRecords | typeof sourceRecords;
+
+export class RecordStore {
   #waiting = new Map<string, Waiting>();
   #writing: Promise<void> | null = null;
   /** The last save of each connector that is not over yet. */
   readonly #latest = new Map<string, Promise<void>>();
 
-  constructor(database: Database) {
-    this.#database = database;
-  }
+  constructor(
+    private readonly database: Database,
+    private readonly table: RecordTable,
+  ) {}
 
   /** What was saved last, also when its saving is under way: by a run that was cut off, say. */
   async load(connectorId: string): Promise<string | null> {
     await this.#saved(connectorId);
-    const where = eq(sinkRecords.connectorId, connectorId);
-    const rows = await stored(this.#database.select().from(sinkRecords).where(where).execute());
+    const where = eq(this.table.connectorId, connectorId);
+    const rows = await stored(this.database.select().from(this.table).where(where).execute());
     return rows[0]?.record ?? null;
   }
 
@@ -41,9 +43,7 @@ export class SinkRecordStore {
   /** A record whose saving was under way is gone as well. */
   async remove(connectorId: string): Promise<void> {
     await this.#saved(connectorId);
-    await stored(
-      this.#database.delete(sinkRecords).where(eq(sinkRecords.connectorId, connectorId)).execute(),
-    );
+    await stored(this.database.delete(this.table).where(eq(this.table.connectorId, connectorId)).execute());
   }
 
   async #saved(connectorId: string): Promise<void> {
@@ -82,9 +82,9 @@ export class SinkRecordStore {
 
   async #upsert(group: ReadonlyMap<string, Waiting>): Promise<void> {
     const values = [...group].map(([connectorId, { record }]) => ({ connectorId, record }));
-    await this.#database
-      .insert(sinkRecords)
+    await this.database
+      .insert(this.table)
       .values(values)
-      .onConflictDoUpdate({ target: sinkRecords.connectorId, set: { record: sql`excluded.record` } });
+      .onConflictDoUpdate({ target: this.table.connectorId, set: { record: sql`excluded.record` } });
   }
 }

@@ -1,0 +1,54 @@
+// What a source remembers from run to run, by keys of its own: facts that tell it later what has changed meanwhile. Nothing
+// that correctness hangs on, as a note that was made last may be lost with the process.
+
+/** Where the notes are kept as one text. A save is durable when it returns. */
+export interface NoteStore {
+  load(): Promise<string | null>;
+  save(record: string): Promise<void>;
+}
+
+export class SourceNotes {
+  #saving: Promise<void> | null = null;
+  #isDirty = false;
+
+  private constructor(
+    private readonly store: NoteStore,
+    private readonly notes: Map<string, string>,
+  ) {}
+
+  static async load(store: NoteStore): Promise<SourceNotes> {
+    const record = await store.load();
+    return new SourceNotes(store, new Map(record === null ? [] : Object.entries(JSON.parse(record))));
+  }
+
+  get(key: string): string | undefined {
+    return this.notes.get(key);
+  }
+
+  keys(): readonly string[] {
+    return [...this.notes.keys()];
+  }
+
+  /** Notes `value`, or forgets what was noted. Saved soon, with what else is noted in the same turn. */
+  set(key: string, value: string | null): void {
+    if ((this.notes.get(key) ?? null) === value) return;
+    if (value === null) this.notes.delete(key);
+    else this.notes.set(key, value);
+    this.#isDirty = true;
+    this.#saving ??= this.#save();
+  }
+
+  /** Resolves when all that was noted is saved, or could not be: then it is noted again by the next run. */
+  async saved(): Promise<void> {
+    await this.#saving;
+  }
+
+  async #save(): Promise<void> {
+    await Promise.resolve();
+    while (this.#isDirty) {
+      this.#isDirty = false;
+      await this.store.save(JSON.stringify(Object.fromEntries(this.notes))).catch(() => {});
+    }
+    this.#saving = null;
+  }
+}
