@@ -3,13 +3,16 @@
 /** One column, in the order of the tuple. */
 export interface Column {
   readonly name: string;
-  /** OID of the type at the source. Below `firstUnpinnedOid` it means the same on every server. */
+  /** OID of the type at the source. That of a built-in type is the same on every server. */
   readonly typeOid: number;
   readonly typmod: number;
   /** Type as `format_type` prints it, schema-qualified when it is not built in: `numeric(10,2)`, `app.mood[]`. */
   readonly typeName: string;
-  /** The value's bytes mean the same on another server: COPY BINARY may carry them. */
-  readonly binarySafe: boolean;
+  /**
+   * How the value lies in COPY BINARY: a column of the same layout on another server reads the bytes as the same value.
+   * Null: the bytes mean something at the source only.
+   */
+  readonly binaryLayout: string | null;
 }
 
 /** What Postgres sends of the old row with an UPDATE or DELETE. */
@@ -43,9 +46,6 @@ export interface TableShape {
   /** Names the files that hold the rows. Changes when the table is rewritten: a snapshot from before sees it empty then. */
   readonly storage: string;
 }
-
-/** OIDs below it are the same on every server of every version; those of initdb's own objects and of users are not. */
-export const firstUnpinnedOid = 12_000;
 
 /**
  * `schema.table`, with quotes around a name that needs them in SQL: for people, and as a key, as no two tables share it.

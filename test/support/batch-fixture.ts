@@ -58,7 +58,7 @@ export function relation(
       typeOid,
       typmod: options.typmod ?? -1,
       typeName,
-      binarySafe: true,
+      binaryLayout: "same",
     })),
     key: options.key ?? [0],
   };

@@ -11,7 +11,7 @@ import {
   addKey,
   createSchemas,
   createTable,
-  hasAllTypes,
+  fitsNewTable,
   requireAllowed,
   schemaChanges,
 } from "./table-schema.ts";
@@ -121,8 +121,8 @@ function shapeOf(relation: Relation): TableShape {
 
 async function formOf(client: Client, shape: TableShape, table: TargetTable | null): Promise<TupleForm> {
   const { columns } = shape.relation;
-  if (!columns.every((column) => column.binarySafe)) return "text";
-  const fits = table ? takesBinary(table, shape.relation) : await hasAllTypes(client, columns);
+  if (columns.some((column) => column.binaryLayout === null)) return "text";
+  const fits = table ? takesBinary(table, shape.relation) : await fitsNewTable(client, columns);
   return fits ? "binary" : "text";
 }
 

@@ -1,13 +1,8 @@
 // Makes the sink's tables fit the source's, and says what is wrong where it may not or cannot.
 
 import { type Client, escapeIdentifier } from "pg";
-import {
-  type Column,
-  firstUnpinnedOid,
-  isIdentified,
-  type Relation,
-  type TableShape,
-} from "../../change/relation.ts";
+import { type Column, isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
+import { BinaryLayouts, firstUnpinnedOid } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -34,7 +29,7 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
   const types = await resolveTypes(client, shape.relation.columns);
   const columns = shape.relation.columns.map((column, i) => {
     const notNull = shape.notNull.includes(column.name) ? " not null" : "";
-    return `${escapeIdentifier(column.name)} ${types[i]}${notNull}`;
+    return `${escapeIdentifier(column.name)} ${types[i]!.name}${notNull}`;
   });
   await client.query(`create table ${sqlName(target)} (${columns.join(", ")})`);
 }
@@ -53,31 +48,48 @@ export async function addKey(client: Client, target: TargetName, shape: TableSha
   else if (key.length > 0) await client.query(`create unique index on ${sqlName(target)} (${sqlList(key)})`);
 }
 
-/** The types' names at the sink, as SQL: the source's where it knows them, else text. */
-async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly string[]> {
-  const { rows } = await client.query<{ name: string }>(
-    `select case when c.oid < $4 then format_type(c.oid, c.typmod)
-       when to_regtype(c.name) is not null then c.name else 'text' end as name
-     from unnest($1::oid[], $2::int4[], $3::text[]) with ordinality as c(oid, typmod, name, place) order by place`,
-    [
-      columns.map((column) => column.typeOid),
-      columns.map((column) => column.typmod),
-      columns.map((column) => column.typeName),
-      firstUnpinnedOid,
-    ],
-  );
-  return columns.map((_, i) => rows[i]?.name ?? "text");
+/** Types that take no input: gtsvector, pg_node_tree, pg_ndistinct, pg_dependencies, pg_mcv_list, pg_brin_*_summary. */
+const withoutInput: readonly number[] = [3642, 3644, 194, 3361, 3402, 5017, 4600, 4601];
+
+interface SinkType {
+  /** As SQL. */
+  readonly name: string;
+  readonly oid: number;
 }
 
-/** Whether the sink knows every type by the source's name for it. */
-export async function hasAllTypes(client: Client, columns: readonly Column[]): Promise<boolean> {
-  const own = columns.filter((column) => column.typeOid >= firstUnpinnedOid);
-  if (own.length === 0) return true;
-  const { rows } = await client.query<{ known: boolean }>(
-    "select bool_and(to_regtype(name) is not null) as known from unnest($1::text[]) as c(name)",
-    [own.map((column) => column.typeName)],
+/**
+ * A modifier is kept where both servers print it alike: numeric(3,-2) is a mistake before version 15, and its values fit
+ * numeric there.
+ */
+const resolveTypesSql = `
+select coalesce(case when t.oid is null then null when c.oid >= $4 or format_type(c.oid, c.typmod) = c.name then c.name
+    else format_type(t.oid, -1) end, 'text') as name, coalesce(t.oid, 'text'::regtype) as oid
+from unnest($1::oid[], $2::int4[], $3::text[]) with ordinality as c(oid, typmod, name, place)
+left join pg_type t on t.oid = case when c.oid < $4 then c.oid else to_regtype(c.name) end and t.oid <> all ($5::oid[])
+order by c.place`;
+
+/** The types at the sink: the source's where it has them and can fill them, else text. */
+async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly SinkType[]> {
+  const { rows } = await client.query<SinkType>(resolveTypesSql, [
+    columns.map((column) => column.typeOid),
+    columns.map((column) => column.typmod),
+    columns.map((column) => column.typeName),
+    firstUnpinnedOid,
+    withoutInput,
+  ]);
+  return rows;
+}
+
+/** Whether a table that is made for these columns takes them in binary form. */
+export async function fitsNewTable(client: Client, columns: readonly Column[]): Promise<boolean> {
+  const types = await resolveTypes(client, columns);
+  const layouts = await BinaryLayouts.read(
+    client,
+    types.map((type) => type.oid),
   );
-  return rows[0]?.known === true;
+  return columns.every(
+    ({ binaryLayout }, i) => binaryLayout !== null && layouts.of(types[i]!.oid) === binaryLayout,
+  );
 }
 
 /** SQL that makes `table` able to take the relation's rows; empty when it is. */
@@ -92,7 +104,7 @@ export async function schemaChanges(
   const types = await resolveTypes(client, missing);
   const added = missing.map(
     (column, i) =>
-      `alter table ${sqlName(table.target)} add column ${escapeIdentifier(column.name)} ${types[i]}`,
+      `alter table ${sqlName(table.target)} add column ${escapeIdentifier(column.name)} ${types[i]!.name}`,
   );
   // A column that the source no longer has stays, with what it holds; it must not refuse new rows.
   const relaxed = table.columns

@@ -1,7 +1,8 @@
 // A table at the sink as its catalog describes it, beside the relation whose rows it takes.
 
 import type { Client } from "pg";
-import { firstUnpinnedOid, type Relation } from "../../change/relation.ts";
+import type { Relation } from "../../change/relation.ts";
+import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { TargetName } from "./target-name.ts";
 
@@ -10,6 +11,8 @@ export interface TargetColumn {
   readonly typeOid: number;
   /** As `format_type` prints it with an empty search_path. */
   readonly typeName: string;
+  /** As at the source: equal layouts, equal bytes. */
+  readonly binaryLayout: string | null;
   /** The type as SQL, without a modifier: of any length, and of any precision. */
   readonly plainType: string;
   readonly notNull: boolean;
@@ -23,6 +26,8 @@ export interface TargetTable {
   /** Unique indexes: for each column the operator, as SQL, that an equality must use for the index to serve it. */
   readonly uniqueKeys: readonly UniqueKey[];
 }
+
+type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
 
 export type UniqueKey = readonly { readonly column: string; readonly operator: string }[];
 
@@ -51,27 +56,25 @@ from pg_class c where c.oid = to_regclass($1) and c.relkind in ('r', 'p')`;
 
 /** Null when there is no such table. The client's search_path must be empty. */
 export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
-  const { rows } = await client.query<{ columns: TargetColumn[]; keys: UniqueKey[] }>(targetQuery, [
+  const { rows } = await client.query<{ columns: CatalogColumn[]; keys: UniqueKey[] }>(targetQuery, [
     sqlName(target),
   ]);
   const row = rows[0];
-  return row ? { target, columns: row.columns, uniqueKeys: row.keys } : null;
+  if (!row) return null;
+  const layouts = await BinaryLayouts.read(
+    client,
+    row.columns.map((column) => column.typeOid),
+  );
+  const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
+  return { target, columns, uniqueKeys: row.keys };
 }
 
-/** Whether COPY BINARY may put the source's bytes into the table: each column has the source's type, and one that travels. */
+/** Whether COPY BINARY may put the source's bytes into the table: what they are called does not matter, only how they lie. */
 export function takesBinary(table: TargetTable, relation: Relation): boolean {
-  return relation.columns.every((column) => {
-    const target = table.columns.find((candidate) => candidate.name === column.name);
-    if (!target || !column.binarySafe) return false;
-    return column.typeOid < firstUnpinnedOid
-      ? target.typeOid === column.typeOid
-      : withoutModifier(target.typeName) === withoutModifier(column.typeName);
-  });
-}
-
-/** `numeric(10,2)` and `numeric` have the same bytes. */
-function withoutModifier(typeName: string): string {
-  return typeName.replace(/\(.*?\)/, "");
+  const layouts = new Map(table.columns.map((column) => [column.name, column.binaryLayout]));
+  return relation.columns.every(
+    ({ name, binaryLayout }) => binaryLayout !== null && layouts.get(name) === binaryLayout,
+  );
 }
 
 /** The unique index that finds a row by the relation's key; undefined: the whole table would have to be read. */

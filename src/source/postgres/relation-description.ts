@@ -4,7 +4,7 @@
 
 import type { Client } from "pg";
 import type { Column, Relation } from "../../change/relation.ts";
-import { BinarySafety } from "./binary-safety.ts";
+import { BinaryLayouts } from "../../connection/binary-layout.ts";
 
 const typeNamesQuery = `
 select format_type(c.type_oid, c.typmod) as name
@@ -34,13 +34,13 @@ async function describeTypes(client: Client, columns: readonly Column[]): Promis
     columns.map((column) => column.typeOid),
     columns.map((column) => column.typmod),
   ]);
-  const safety = await BinarySafety.read(
+  const layouts = await BinaryLayouts.read(
     client,
     columns.map((column) => column.typeOid),
   );
   return columns.map((column, i) => ({
     ...column,
     typeName: rows[i]?.name ?? "text",
-    binarySafe: safety.isSafe(column.typeOid),
+    binaryLayout: layouts.of(column.typeOid),
   }));
 }

@@ -97,7 +97,7 @@ function relationOf(
           typeOid,
           typmod,
           typeName: "",
-          binarySafe: false,
+          binaryLayout: null,
         },
     ),
     key: sent.flatMap((column, i) => (isKey(column) ? [i] : [])),

@@ -4,8 +4,8 @@
 
 import type { Client } from "pg";
 import type { TableShape } from "../../change/relation.ts";
+import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { BinarySafety } from "./binary-safety.ts";
 import type { ColumnFacts } from "./column-changes.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -105,11 +105,11 @@ export async function readTableShapes(
 ): Promise<readonly SourceTable[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
-  const safety = await BinarySafety.read(
+  const layouts = await BinaryLayouts.read(
     client,
     selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
   );
-  return selected.map((row) => shapeOf(row, selection, safety));
+  return selected.map((row) => shapeOf(row, selection, layouts));
 }
 
 const storageQuery = `
@@ -143,7 +143,7 @@ export async function readTablesFingerprint(client: Client): Promise<string> {
   return rows[0]?.print ?? "";
 }
 
-function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety): SourceTable {
+function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayouts): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
   const primaryKey = row.primary_key ?? [];
   const missing = primaryKey.find((name) => !columns.some((column) => column.name === name));
@@ -165,7 +165,7 @@ function shapeOf(row: TableRow, selection: TableSelection, safety: BinarySafety)
         typeOid: column.type_oid,
         typmod: column.typmod,
         typeName: column.type_name,
-        binarySafe: safety.isSafe(column.type_oid),
+        binaryLayout: layouts.of(column.type_oid),
       })),
       key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
     },
