@@ -1,6 +1,6 @@
 // Reads and rewrites single tuples of a batch's arena. For the rare rows: the many pass through as they are.
 
-import { NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
+import { type ChangeBatch, NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
 
 /** Where each column of a tuple lies: its length as it stands there, and where its bytes begin. */
 export interface TupleColumn {
@@ -26,7 +26,21 @@ export function unchangedColumns(arena: Uint8Array, at: number): readonly number
   return tupleColumns(arena, at).flatMap((column, i) => (column.length === UNCHANGED_LENGTH ? [i] : []));
 }
 
-/** The tuple at `at` with each unchanged column taken from the tuple at `baseAt`, in an array of its own. */
+/**
+ * The new tuple of change `i`, in an array of its own, with what the source left out taken from the old tuple, where that
+ * holds it: all of it under identity full, else the key's columns.
+ */
+export function newTuple(batch: ChangeBatch, i: number): Uint8Array<ArrayBuffer> {
+  const start = batch.newStart[i]!;
+  const oldStart = batch.oldStart[i]!;
+  if (batch.oldEnd[i]! === oldStart) return batch.arena.slice(start, batch.newEnd[i]!);
+  return fillUnchanged(batch.arena, start, batch.arena, oldStart);
+}
+
+/**
+ * The tuple at `at` with each unchanged column taken from the tuple at `baseAt`, where that holds it, in an array of its own.
+ * A null there is a value that it does not hold: what is stored out of line is never null.
+ */
 export function fillUnchanged(
   arena: Uint8Array,
   at: number,
@@ -36,7 +50,7 @@ export function fillUnchanged(
   const baseColumns = tupleColumns(base, baseAt);
   const parts = tupleColumns(arena, at).map((column, i) => {
     const fromBase = column.length === UNCHANGED_LENGTH ? baseColumns[i] : undefined;
-    return fromBase ? slice(base, fromBase) : slice(arena, column);
+    return fromBase && fromBase.length >= 0 ? slice(base, fromBase) : slice(arena, column);
   });
   return concatTuple(parts);
 }

@@ -124,8 +124,13 @@ export class PipelineRig implements AsyncDisposable {
     return await this.#running;
   }
 
+  /** Waits until the run streams. Fails with what ended it before. */
   async untilRealtime(): Promise<void> {
-    await waitFor("the stream", () => this.phases.at(-1)?.phase.name === "realtime");
+    const failed = this.#running?.then((error) => {
+      throw error;
+    });
+    const streaming = waitFor("the stream", () => this.phases.at(-1)?.phase.name === "realtime");
+    await Promise.race([streaming, failed]);
   }
 
   async stop(): Promise<void> {

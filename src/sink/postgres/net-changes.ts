@@ -2,7 +2,7 @@
 // deleted, and its last state. Only that is written. Pure, but for the arrays it fills.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
-import { fillUnchanged, tupleColumns, unchangedColumns } from "../../change/tuple.ts";
+import { fillUnchanged, newTuple, tupleColumns, unchangedColumns } from "../../change/tuple.ts";
 import { KeyIndex, readInt32 } from "./key-index.ts";
 
 /** A tuple: bytes and where it lies in them. */
@@ -77,7 +77,7 @@ export class NetChanges {
   add(batch: ChangeBatch, i: number): boolean {
     switch (batch.kind[i]) {
       case ChangeKind.insert: {
-        const entry = this.#entry(batch.newStart[i]!, batch.newEnd[i]!, 0);
+        const entry = this.#entry(this.arena, batch.newStart[i]!, batch.newEnd[i]!, 0);
         if (this.#isPresent(entry)) return false;
         this.#put(entry, batch.newStart[i]!, batch.newEnd[i]!);
         return true;
@@ -118,14 +118,20 @@ export class NetChanges {
     const oldEnd = batch.oldEnd[i]!;
     const hasOld = oldEnd > oldStart;
     const hasUnchanged = (batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0;
-    const to = this.#entry(newStart, newEnd, existed);
     if (!hasOld && !hasUnchanged) {
-      this.#put(to, newStart, newEnd);
+      this.#put(this.#entry(this.arena, newStart, newEnd, existed), newStart, newEnd);
       return true;
     }
-    const isNewEntry = this.#isUntouched(to);
-    const from = hasOld ? this.#entry(oldStart, oldEnd, existed) : to;
+    // Without an old tuple the key is as it was, and in the new one: Postgres sends an old key that was left out of line.
+    const from = hasOld
+      ? this.#entry(this.arena, oldStart, oldEnd, existed)
+      : this.#entry(this.arena, newStart, newEnd, existed);
     const tuple = hasUnchanged ? this.#complete(batch, i, from) : null;
+    const to =
+      tuple === null
+        ? this.#entry(this.arena, newStart, newEnd, existed)
+        : this.#entry(tuple, 0, tuple.length, existed);
+    const isNewEntry = this.#isUntouched(to);
     const moves = from !== to;
     if (moves && (this.#isPresent(to) || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
     // A key that is moved to did not exist unless something before said so.
@@ -141,19 +147,16 @@ export class NetChanges {
 
   /** The new tuple with what the source left out, from the old tuple or from the row's state in this batch. */
   #complete(batch: ChangeBatch, i: number, from: number): Uint8Array {
-    const oldStart = batch.oldStart[i]!;
-    const isOldFull = batch.oldEnd[i]! > oldStart && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
-    const newStart = batch.newStart[i]!;
-    if (isOldFull) return fillUnchanged(batch.arena, newStart, batch.arena, oldStart);
-    if (!this.#isPresent(from)) return batch.arena.slice(newStart, batch.newEnd[i]!);
+    const known = newTuple(batch, i);
+    if (!this.#isPresent(from) || !hasUnchangedColumn(known)) return known;
     const base = this.tupleOf(from);
-    return fillUnchanged(batch.arena, newStart, base.bytes, base.start);
+    return fillUnchanged(known, 0, base.bytes, base.start);
   }
 
   /** The entry of a tuple's key; a new one begins as a row that `initial` says existed, or not. */
-  #entry(start: number, end: number, initial: number): number {
+  #entry(bytes: Uint8Array, start: number, end: number, initial: number): number {
     const before = this.#index.size;
-    const entry = this.#index.entryOf(this.arena, start, end);
+    const entry = this.#index.entryOf(bytes, start, end);
     if (entry < before) return entry;
     if (entry === this.#state.length) this.#grow();
     this.#state[entry] = initial;
@@ -180,7 +183,7 @@ export class NetChanges {
   }
 
   #remove(oldStart: number, oldEnd: number): void {
-    const entry = this.#entry(oldStart, oldEnd, existed);
+    const entry = this.#entry(this.arena, oldStart, oldEnd, existed);
     this.#put(entry, oldStart, oldEnd);
     this.#state[entry] = this.#state[entry]! & ~present;
   }

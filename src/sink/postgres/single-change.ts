@@ -4,7 +4,7 @@
 import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
-import { fillUnchanged, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
+import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { copyBody } from "./copy-body.ts";
 import type { TupleRef } from "./net-changes.ts";
@@ -48,13 +48,6 @@ export async function applySingle(
     `update ${sqlName(table.target)} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
       `where n.g = ${stageGroup.update} and ${found(table, isOldWhole)}`,
   );
-}
-
-function newTuple(batch: ChangeBatch, i: number): Uint8Array {
-  const start = batch.newStart[i]!;
-  const isOldFull = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
-  if (isOldFull) return fillUnchanged(batch.arena, start, batch.arena, batch.oldStart[i]!);
-  return batch.arena.slice(start, batch.newEnd[i]!);
 }
 
 /** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */

@@ -71,6 +71,7 @@ export class ChangeRows {
     const kind = batch.kind[i] as ChangeKind;
     if (kind === ChangeKind.truncate) this.#after.count = 0;
     else this.#after.read(arena, batch.newStart[i]!, batch.newEnd[i]!);
+    if ((batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0) this.#after.completeFrom(this.#before);
     this.#touches.length = 0;
     switch (kind) {
       case ChangeKind.insert:

@@ -2,7 +2,7 @@
 // change.
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-change-events-value
 
-import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
@@ -92,10 +92,10 @@ export class DebeziumRowEncoder implements RowEncoder {
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
     out.all(this.#opening);
     out.all(beforeBytes);
-    if (this.#hasBefore(before, row)) this.#columns(out, arena, before, before, true);
+    if (this.#hasBefore(before, row)) this.#columns(out, arena, before);
     else out.all(nullBytes);
     out.all(afterBytes);
-    if (after.count > 0) this.#columns(out, arena, after, before, row.oldIsKey);
+    if (after.count > 0) this.#columns(out, arena, after);
     else out.all(nullBytes);
     this.#writeSource(out, row);
     out.byte(operationBytes[row.operation]);
@@ -156,18 +156,11 @@ export class DebeziumRowEncoder implements RowEncoder {
     return this.#lsnBytes;
   }
 
-  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView, old: TupleView, oldIsKey: boolean): void {
+  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView): void {
     let separator = 123;
     for (let c = 0; c < tuple.count; c++) {
-      let start = tuple.starts[c]!;
-      let length = tuple.lengths[c]!;
-      if (length === UNCHANGED_LENGTH && old.count > c) {
-        const oldLength = old.lengths[c]!;
-        if (oldLength >= 0 || (oldLength === NULL_LENGTH && !oldIsKey)) {
-          start = old.starts[c]!;
-          length = oldLength;
-        }
-      }
+      const start = tuple.starts[c]!;
+      const length = tuple.lengths[c]!;
       const placeholder = this.#placeholders[c]!;
       if (length === UNCHANGED_LENGTH && placeholder === null) continue;
       out.byte(separator);

@@ -1,6 +1,6 @@
 // The native format: a row is its columns, `_sm_version` and `_sm_deleted`.
 
-import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
 import { type ValueWriter, valueWriter } from "./json-value.ts";
@@ -37,28 +37,19 @@ export class NativeRowEncoder implements RowEncoder {
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
     const deleted = row.operation === "delete";
     out.byte(123);
-    if (deleted) this.#columns(out, arena, before, before, false);
-    else this.#columns(out, arena, after, before, row.oldIsKey);
+    this.#columns(out, arena, deleted ? before : after);
     out.all(versionBytes);
     out.digits(row.version);
     out.all(deleted ? deletedBytes : liveBytes);
   }
 
   /** Each column and a comma behind it. */
-  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView, old: TupleView, oldIsKey: boolean): void {
+  #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView): void {
     const names = this.#names;
     const writers = this.#writers;
     for (let c = 0; c < tuple.count; c++) {
-      let start = tuple.starts[c]!;
-      let length = tuple.lengths[c]!;
-      if (length === UNCHANGED_LENGTH && old.count > c) {
-        // The old tuple holds it where the replica identity is FULL, or where the column is part of the key.
-        const oldLength = old.lengths[c]!;
-        if (oldLength >= 0 || (oldLength === NULL_LENGTH && !oldIsKey)) {
-          start = old.starts[c]!;
-          length = oldLength;
-        }
-      }
+      const start = tuple.starts[c]!;
+      const length = tuple.lengths[c]!;
       if (length === UNCHANGED_LENGTH && !this.#placeholders[c]) continue;
       out.all(names[c]!);
       if (length >= 0) writers[c]!(out, arena, start, start + length);

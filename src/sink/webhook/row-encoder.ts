@@ -25,7 +25,8 @@ export interface RowContext {
 export interface RowEncoder {
   /**
    * Writes one JSON object at the end of `out`. `before` and `after` stand on the old and the new tuple in
-   * `arena`, or are empty; a delete has no `after`, a truncate neither.
+   * `arena`, or are empty; a delete has no `after`, a truncate neither. What is unchanged in `after` is not in `before`
+   * either.
    */
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void;
 }

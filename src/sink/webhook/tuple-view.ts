@@ -1,5 +1,7 @@
 // Where the columns of one tuple stand in a batch's arena. One view is used again for every row.
 
+import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+
 /**
  * Column `c` of the tuple read last is `arena[starts[c], starts[c] + lengths[c])`; lengths may be negative.
  */
@@ -30,5 +32,17 @@ export class TupleView {
       if (length > 0) at += length;
     }
     this.count = count;
+  }
+
+  /**
+   * Points each value that the source did not send to the old tuple, of the same arena, where that holds it: all of them
+   * under identity full, else the key's.
+   */
+  completeFrom(old: TupleView): void {
+    for (let c = 0; c < this.count && c < old.count; c++) {
+      if (this.lengths[c] !== UNCHANGED_LENGTH || old.lengths[c]! < 0) continue;
+      this.starts[c] = old.starts[c]!;
+      this.lengths[c] = old.lengths[c]!;
+    }
   }
 }

@@ -79,6 +79,25 @@ describe("the net of a key's changes", () => {
     ],
     ["an unchanged value of an unknown row", [update("1", "b", unchanged)], { 1: "update b,same" }],
     ["unchanged, then changed", [update("1", "b", unchanged), update("1", "c", "z")], { 1: "update c,z" }],
+    ["an unchanged key, then delete", [move("1", unchanged, "b", "x"), remove("1")], { 1: "delete" }],
+    [
+      "an unchanged key beside a whole old row, then delete",
+      [
+        { kind: "update", relation: table, after: [unchanged, "b", unchanged], before: ["1", "a", "x"] },
+        remove("1"),
+      ],
+      { 1: "delete" },
+    ],
+    [
+      "unchanged keys of several rows",
+      [move("1", unchanged, "b", "x"), move("2", unchanged, "c", unchanged)],
+      { 1: "update b,x", 2: "update c,same" },
+    ],
+    [
+      "an unchanged key of a row that came and moved",
+      [insert("1", "a", "x"), move("1", "2", "b", unchanged), move("2", unchanged, "c", unchanged)],
+      { 2: "insert c,x" },
+    ],
     [
       "changed, then unchanged",
       [update("1", "b", "z"), update("1", "c", unchanged), update("1", "d", unchanged)],
