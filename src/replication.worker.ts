@@ -50,7 +50,7 @@ async function run(start: Extract<ToReplicationWorker, { type: "start" }>): Prom
 }
 
 async function attempt(
-  { connector, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
+  { connector, owner, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
   initialized: boolean,
   forms: readonly TupleForm[],
   notes: SourceNotes,
@@ -63,7 +63,8 @@ async function attempt(
     forms,
     skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
     parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
-    makeSource: (warning) => createSource(connector, { signal: abort.signal, notes, events: { warning } }),
+    makeSource: (warning) =>
+      createSource(connector, { signal: abort.signal, owner, notes, events: { warning } }),
     makeSink: (events) =>
       createSink(
         connector,

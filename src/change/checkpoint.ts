@@ -19,11 +19,13 @@ export interface Position {
  * - `partial`: set while a transaction is done only in part: the last change of it that is durable. Its
  *   commit record starts at or after `resumeLsn`.
  * - `lastVersion`: the last `_sm_version` given out, so that versions go on rising and repeat on replay.
+ * - `log`: which log the LSNs are addresses in, as the source names it; absent where that is not known.
  */
 export interface Checkpoint {
   readonly resumeLsn: Lsn;
   readonly partial: Position | null;
   readonly lastVersion: bigint;
+  readonly log?: string;
 }
 
 /** Whether the change at `position` is already durable under `checkpoint`. */

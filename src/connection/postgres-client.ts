@@ -152,6 +152,11 @@ export function destroyClient(client: Client): void {
   socketOf(client).destroy();
 }
 
+// library edge: pg keeps the backend's process id and does not type it.
+export function processIdOf(client: Client): number {
+  return (client as unknown as { processID: number }).processID;
+}
+
 async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<Client> {
   signal.throwIfAborted();
   const client = new Client(options);

@@ -179,6 +179,9 @@ function isLostSnapshot({ code, message }: ForeignError): boolean {
   return ["42704", "22023", "55000"].includes(code) && texts.test(message);
 }
 
+const noWalsender =
+  "All WAL senders of the source are taken. Raise max_wal_senders: ALTER SYSTEM SET max_wal_senders = …; and restart the server.";
+
 function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
   if (isLostSnapshot(error)) {
     return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
@@ -187,6 +190,10 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   const common = sqlStates[error.code] ?? (bySide[error.code] ? undefined : lookUp(sqlStates, error.code));
   if (!common) return { code: lookUp(bySide, error.code) ?? fallback, text: serverText(error) };
   const meaning = common(side);
+  // The server's words for a walsender that it has no place for; it has no SQLSTATE of its own.
+  if (side === "source" && error.code === "53300" && error.message.includes("max_wal_senders")) {
+    return { code: "walsenders_exhausted", text: noWalsender };
+  }
   if (error.code !== "42501") return meaning;
   return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE 42501).` };
 }

@@ -54,29 +54,42 @@ export const errorKinds = {
   wal_level_not_logical: kind(502, "wal_level is not logical"),
   /** The connection was lost, or the server is starting or shutting down. */
   source_connection_lost: kind(502, "Source connection lost", "transient"),
-  /** The slot is in use by another process. */
+  /** The slot is in use by a process that is not of this service; the reason names it. */
   slot_active: kind(502, "Replication slot is active", "transient"),
   /** The slot that the checkpoint belongs to no longer exists: changes may be missing. */
   slot_missing: kind(502, "Replication slot is missing"),
+  /** A slot of the connector's name belongs to another database or plugin: slots have one name in the whole server. */
+  slot_mismatch: kind(502, "Replication slot is another one"),
   /** The server removed WAL that the slot needs (`max_slot_wal_keep_size`, `idle_replication_slot_timeout`). */
   slot_invalidated: kind(502, "Replication slot is invalidated"),
   /** The slot was moved past the checkpoint by somebody else: changes are missing. */
   slot_ahead: kind(502, "Replication slot is ahead of the checkpoint"),
-  /** All slots or walsenders are taken. */
-  slots_exhausted: kind(502, "No free replication slot"),
+  /** All replication slots are taken (`max_replication_slots`). A new table's copy takes one for a moment. */
+  slots_exhausted: kind(502, "No free replication slot", "transient"),
+  /** All WAL senders are taken (`max_wal_senders`). */
+  walsenders_exhausted: kind(502, "No free WAL sender", "transient"),
   /** Creating the slot waits for a transaction that has been open for long. */
   slot_creation_blocked: kind(502, "Slot creation is blocked", "transient"),
   /** The connector ran before, and the sink does not hold its checkpoint any more. */
   checkpoint_missing: kind(502, "Checkpoint is missing"),
+  /** A publication does not exist, or did not when changes were logged. */
   publication_missing: kind(502, "Publication is missing"),
-  /** The publication that the connector names carries less than the connector selects. */
+  /**
+   * The publication that the connector names carries less than the connector selects, or somebody altered the one that the
+   * service made.
+   */
   publication_mismatch: kind(502, "Publication does not fit"),
   /** A table that is selected is not in the publication, or no longer exists. */
   table_unavailable: kind(502, "Table unavailable"),
   /** A table was altered, rewritten or dropped while it was about to be copied: the copy begins again. */
   table_changed: kind(502, "Table changed", "transient"),
-  /** The source's log ends before the checkpoint: it is another server, or was restored from a backup. */
+  /**
+   * The source's log lacks what the sink has: it ends before the checkpoint, or left its course before it. It was restored
+   * from a backup, or a standby was promoted that had not received everything.
+   */
   source_behind: kind(502, "Source is behind the checkpoint"),
+  /** Another database cluster answers at the source's address. */
+  source_replaced: kind(502, "Source is another server"),
   /** The server sent something that the protocol does not allow. */
   protocol_violation: kind(502, "Protocol violation"),
 

@@ -47,17 +47,15 @@ class PipelineRun {
   async toTheEnd(): Promise<void> {
     const { request } = this;
     const { reporter } = request;
-    const step = (name: string) => reporter.phase({ name: "initialize", step: name }, { kind: "start" });
-    this.#health = (health) => reporter.phase({ name: "initialize", step: "prepare" }, health);
     using meter = new ProgressMeter(
       (progress) => reporter.progress(progress),
       () => this.#stream?.lag().bytes ?? 0,
     );
     await using source = request.makeSource((reason) => this.#warn(reason));
     await using sink = request.makeSink(this.#sinkEvents(meter));
-    step("connect to the sink");
+    this.#step("connect to the sink");
     const known = await sink.open();
-    step("read the source's tables");
+    this.#step("read the source's tables");
     const tables = await source.tables();
     const begun = await this.#beginAndCopy(source, sink, meter, known, tables);
     if (request.stop.aborted) return;
@@ -95,14 +93,18 @@ class PipelineRun {
             "Send the command ReIntialize to copy the tables again.",
         );
       }
-      await source.checkSlot(known);
-      return { checkpoint: known, point: null };
+      this.#step("check the replication slot");
+      const log = await source.checkSlot(known);
+      // Before anything is delivered from it: an LSN means something in one log only.
+      if (log !== known.log) await sink.goOnIn(log);
+      return { checkpoint: { ...known, log }, point: null };
     }
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
     if (known !== null) await sink.forget();
+    this.#step("make the replication slot");
     const point = await source.createSlot();
     held.use(point);
-    const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs };
+    const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
     await sink.begin(checkpoint);
     return { checkpoint, point };
   }
@@ -130,10 +132,9 @@ class PipelineRun {
     form: TupleForm,
   ): Promise<void> {
     const { reporter, stop, tasks } = this.request;
-    this.#health = (health) => reporter.phase({ name: "realtime" }, health);
     await using stream = await source.stream(checkpoint, form);
     this.#stream = stream;
-    this.#health({ kind: "start" });
+    this.#enter((health) => reporter.phase({ name: "realtime" }, health));
     using events = new StreamEvents(stream, source, tasks, stop);
     this.#events = events;
     for (let isWhole = true; !stop.aborted; ) {
@@ -191,6 +192,19 @@ class PipelineRun {
       retrying: (attempt, reason) =>
         attempt === null ? this.#goOn() : this.#health({ kind: "retry", attempt, reason }),
     };
+  }
+
+  /** A step of the beginning; what is warned of meanwhile is shown with it. */
+  #step(step: string): void {
+    const { reporter } = this.request;
+    this.#enter((health) => reporter.phase({ name: "initialize", step }, health));
+  }
+
+  /** Another phase begins, under what has been warned of. */
+  #enter(health: (health: PhaseHealth) => void): void {
+    this.#health = health;
+    health({ kind: "start" });
+    if (this.#warning !== null) this.#goOn();
   }
 
   #warn(reason: string | null): void {

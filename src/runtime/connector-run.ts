@@ -23,6 +23,7 @@ import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
 export interface RunRequest {
   readonly connector: ConnectorConfig;
   readonly runId: string;
+  readonly owner: string;
   readonly initialized: boolean;
 }
 
@@ -136,16 +137,16 @@ export class ConnectorRun implements RunAttempt {
   }
 
   #postStart(): void {
-    const { connector, runId, initialized } = this.request;
+    const { connector, runId, owner, initialized } = this.request;
     this.#started = true;
     const begin = { type: "start", connector, runId } as const;
     if (!this.#webhook) {
-      this.#replication.post({ ...begin, initialized, webhook: null });
+      this.#replication.post({ ...begin, owner, initialized, webhook: null });
       return;
     }
     const { port1, port2 } = new MessageChannel();
     this.#webhook.post({ ...begin, line: port1 }, [port1]);
-    this.#replication.post({ ...begin, initialized, webhook: port2 }, [port2]);
+    this.#replication.post({ ...begin, owner, initialized, webhook: port2 }, [port2]);
   }
 
   #hear(message: Exclude<FromReplicationWorker, { type: "ready" }>): void {

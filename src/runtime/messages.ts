@@ -12,6 +12,8 @@ export type ToReplicationWorker =
       /** Full form, with its secrets. */
       readonly connector: ConnectorConfig;
       readonly runId: string;
+      /** Names this service's hold on the connector, for the source: the same in every run, and nobody else's. */
+      readonly owner: string;
       /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
       readonly initialized: boolean;
       /** The line to the webhook worker, for a webhook sink. */

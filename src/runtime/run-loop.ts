@@ -97,7 +97,12 @@ export class RunLoop {
     };
     const { events } = this.context;
     const run = this.context.startRun(
-      { connector: this.connector.config, runId: this.runId, initialized: this.#initialized },
+      {
+        connector: this.connector.config,
+        runId: this.runId,
+        owner: ownerOf(this.connector),
+        initialized: this.#initialized,
+      },
       {
         ...events,
         initialized: async () => {
@@ -137,4 +142,9 @@ export class RunLoop {
     const seconds = replication?.retry_window_seconds ?? 0;
     return seconds === 0 ? defaultRetryWindowMs : seconds * 1000;
   }
+}
+
+/** No other service has made a connector in the same millisecond, and one state has one service at a time. */
+function ownerOf({ createdAt }: StoredConnector): string {
+  return createdAt.getTime().toString(36);
 }

@@ -22,6 +22,9 @@ export interface Sink extends AsyncDisposable {
   /** Makes durable where the stream begins. Called once in a connector's life, before any row. */
   begin(checkpoint: Checkpoint): Promise<void>;
 
+  /** Makes durable that the checkpoint's LSN is an address in this log. Called between `open` and the first row of a run. */
+  goOnIn(log: string): Promise<void>;
+
   /**
    * Forgets checkpoint and copies: the connector begins anew. What it has delivered stays, until the next initial copy
    * of its table takes its place, where the sink can remove rows.

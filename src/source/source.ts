@@ -34,8 +34,11 @@ export interface Source extends AsyncDisposable {
    */
   createSlot(): Promise<SnapshotPoint>;
 
-  /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, … unless the stream can go on at `checkpoint`. */
-  checkSlot(checkpoint: Checkpoint): Promise<void>;
+  /**
+   * Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, `source_behind`, … unless the stream can go on at `checkpoint`.
+   * Returns the name of the log that it goes on in, which is another one behind a failover.
+   */
+  checkSlot(checkpoint: Checkpoint): Promise<string>;
 
   /** A consistent point now, beside the stream: what is committed before `lsn` is in it, and nothing else. */
   snapshotPoint(): Promise<SnapshotPoint>;
@@ -53,6 +56,8 @@ export interface SnapshotPoint extends AsyncDisposable {
   readonly lsn: Lsn;
   /** When it was taken, in microseconds since 1970-01-01 UTC, by the source's clock. */
   readonly timeUs: bigint;
+  /** Names the log that `lsn` is an address in. */
+  readonly log: string;
 }
 
 /** One table's rows, as COPY TO STDOUT writes them in the asked form, in chunks of any size. */
@@ -83,6 +88,11 @@ export interface ChangeStream extends AsyncDisposable {
 /** What a source is made with, beside its configuration. */
 export interface SourceContext {
   readonly signal: AbortSignal;
+  /**
+   * Names the one service that may run this connector. What bears the name at the source and is not this run's is left of
+   * an earlier one, and may be ended.
+   */
+  readonly owner?: string | undefined;
   readonly notes: SourceNotes;
   readonly events: SourceEvents;
 }

@@ -26,7 +26,12 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     log: ({ message }) => lines.push(message),
     ...change,
   };
-  const request = { connector: { ...sampleConfig("orders"), name }, runId: "run", initialized: false };
+  const request = {
+    connector: { ...sampleConfig("orders"), name },
+    runId: "run",
+    owner: "me",
+    initialized: false,
+  };
   return { run: new ConnectorRun(request, events, { replication: worker, webhook: worker }, stopMs), lines };
 }
 

@@ -97,7 +97,13 @@ export class PipelineRig implements AsyncDisposable {
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
-        new PostgresSource(this.#sourceConfig, this.slot, 0, { signal, notes, events: { warning } }, 100),
+        new PostgresSource(
+          this.#sourceConfig,
+          this.slot,
+          0,
+          { signal, owner: "rig", notes, events: { warning } },
+          100,
+        ),
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
           connectorId: this.name,

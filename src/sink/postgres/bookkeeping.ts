@@ -16,6 +16,7 @@ create table if not exists millrace.checkpoint (
   connector_id text primary key,
   resume_lsn pg_lsn not null,
   last_version int8 not null,
+  source_log text,
   updated_at timestamptz not null default now()
 ) with (fillfactor = 20);
 create table if not exists millrace.table_copy (
@@ -27,7 +28,8 @@ create table if not exists millrace.table_copy (
   is_merged boolean not null,
   copied_at timestamptz not null default now(),
   primary key (connector_id, table_schema, table_name)
-)`;
+);
+alter table millrace.checkpoint add column if not exists source_log text`;
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
@@ -46,6 +48,12 @@ export interface TableCopyRecord {
   readonly isMerged: boolean;
 }
 
+interface CheckpointRow {
+  readonly resume_lsn: string;
+  readonly last_version: string;
+  readonly source_log: string | null;
+}
+
 interface TableCopyRow {
   readonly table_schema: string;
   readonly table_name: string;
@@ -57,7 +65,8 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_copy') is not null as exists",
+    "select to_regclass('millrace.table_copy') is not null and exists (select from pg_attribute " +
+      "where attrelid = to_regclass('millrace.checkpoint') and attname = 'source_log') as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");
@@ -104,8 +113,8 @@ export async function shareConnectorLock(client: Client, connectorId: string): P
 }
 
 export async function readBookkeeping(client: Client, connectorId: string): Promise<Bookkeeping> {
-  const checkpoints = await client.query<{ resume_lsn: string; last_version: string }>(
-    "select resume_lsn::text, last_version::text from millrace.checkpoint where connector_id = $1",
+  const checkpoints = await client.query<CheckpointRow>(
+    "select resume_lsn::text, last_version::text, source_log from millrace.checkpoint where connector_id = $1",
     [connectorId],
   );
   const copies = await client.query<TableCopyRow>(
@@ -115,11 +124,14 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
   );
   const row = checkpoints.rows[0];
   return {
-    checkpoint: row
-      ? { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) }
-      : null,
+    checkpoint: row ? checkpointOf(row) : null,
     copies: new Map(copies.rows.map(recordOf).map((copy) => [qualifiedName(copy), copy])),
   };
+}
+
+function checkpointOf(row: CheckpointRow): Checkpoint {
+  const place = { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) };
+  return row.source_log === null ? place : { ...place, log: row.source_log };
 }
 
 function recordOf(row: TableCopyRow): TableCopyRecord {
@@ -138,9 +150,16 @@ export async function insertCheckpoint(
   checkpoint: Checkpoint,
 ): Promise<void> {
   await client.query(
-    "insert into millrace.checkpoint (connector_id, resume_lsn, last_version) values ($1, $2, $3)",
-    [connectorId, formatLsn(checkpoint.resumeLsn), checkpoint.lastVersion.toString()],
+    "insert into millrace.checkpoint (connector_id, resume_lsn, last_version, source_log) values ($1, $2, $3, $4)",
+    [connectorId, formatLsn(checkpoint.resumeLsn), checkpoint.lastVersion.toString(), checkpoint.log ?? null],
   );
+}
+
+export async function updateLog(client: Client, connectorId: string, log: string): Promise<void> {
+  await client.query("update millrace.checkpoint set source_log = $2 where connector_id = $1", [
+    connectorId,
+    log,
+  ]);
 }
 
 /**

@@ -2,8 +2,8 @@
 // https://www.postgresql.org/docs/current/progress-reporting.html#COPY-PROGRESS-REPORTING
 
 import type { Client } from "pg";
+import { processIdOf } from "../../connection/postgres-client.ts";
 import type { CopyRequest } from "../sink.ts";
-import { processIdOf } from "./session-watch.ts";
 
 const lookEveryMs = 500;
 

@@ -18,6 +18,7 @@ import {
   moveCheckpoint,
   readBookkeeping,
   shareConnectorLock,
+  updateLog,
 } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
@@ -71,6 +72,10 @@ export class PostgresSink implements Sink {
   async begin(checkpoint: Checkpoint): Promise<void> {
     await this.#guard((client) => insertCheckpoint(client, this.context.connectorId, checkpoint));
     this.#checkpoint = checkpoint;
+  }
+
+  async goOnIn(log: string): Promise<void> {
+    await this.#guard((client) => updateLog(client, this.context.connectorId, log));
   }
 
   async forget(): Promise<void> {

@@ -2,7 +2,12 @@
 // drops packets, would keep the statement waiting until TCP gives up, a quarter of an hour later.
 
 import type { Client } from "pg";
-import { closeClient, connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
+import {
+  closeClient,
+  connectPostgres,
+  destroyClient,
+  processIdOf,
+} from "../../connection/postgres-client.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 
@@ -52,9 +57,4 @@ async function hasBackend(
   } catch (error) {
     return sqlStateOf(error) !== null;
   }
-}
-
-// library edge: pg keeps the backend's process id and does not type it.
-export function processIdOf(client: Client): number {
-  return (client as unknown as { processID: number }).processID;
 }

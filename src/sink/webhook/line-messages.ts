@@ -18,6 +18,7 @@ export interface LineBatch extends Omit<ChangeBatch, "relations"> {
 export type ToDelivery =
   | { readonly type: "open"; readonly id: number }
   | { readonly type: "begin"; readonly id: number; readonly checkpoint: Checkpoint }
+  | { readonly type: "log"; readonly id: number; readonly log: string }
   | { readonly type: "forget"; readonly id: number }
   /** All tables that the stream will bring. */
   | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableIdentity[] }

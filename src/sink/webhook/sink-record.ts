@@ -8,6 +8,8 @@ import type { TableIdentity } from "./line-messages.ts";
 
 export interface SinkRecord {
   readonly checkpoint: Checkpoint;
+  /** The log that all LSNs here are addresses in, as the source names it; null where that is not known. */
+  readonly log: string | null;
   /** Where the stream began: rows of first copies carry its version. */
   readonly origin: { readonly lsn: Lsn; readonly version: bigint };
   /** Last changes of windows that time ended and that are not delivered yet, in order. */
@@ -48,6 +50,7 @@ interface StoredRecord {
     readonly partial: StoredPosition | null;
     readonly last_version: string;
   };
+  readonly log?: string;
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
   readonly reached: StoredPosition | null;
@@ -74,6 +77,7 @@ export function formatRecord(record: SinkRecord): string {
       partial: checkpoint.partial ? storePosition(checkpoint.partial) : null,
       last_version: String(checkpoint.lastVersion),
     },
+    ...(record.log === null ? {} : { log: record.log }),
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
     reached: record.reached ? storePosition(record.reached) : null,
@@ -116,6 +120,7 @@ function readRecord(stored: StoredRecord): SinkRecord {
       partial: stored.checkpoint.partial ? readPosition(stored.checkpoint.partial) : null,
       lastVersion: BigInt(stored.checkpoint.last_version),
     },
+    log: stored.log ?? null,
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
     windowEnds: stored.window_ends.map(readPosition),
     reached: stored.reached ? readPosition(stored.reached) : null,

@@ -139,6 +139,10 @@ export class WebhookDelivery {
       case "begin":
         await this.#begin(message.checkpoint);
         return this.#done(message.id);
+      case "log":
+        this.#record().change({ log: message.log });
+        await this.#record().save();
+        return this.#done(message.id);
       case "forget":
         await this.#forget();
         return this.#done(message.id);
@@ -191,7 +195,8 @@ export class WebhookDelivery {
     }
     const { record } = stored;
     this.#start(record);
-    return { checkpoint: record.checkpoint, missing: [] };
+    const { checkpoint, log } = record;
+    return { checkpoint: log === null ? checkpoint : { ...checkpoint, log }, missing: [] };
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {
@@ -200,7 +205,8 @@ export class WebhookDelivery {
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
     this.#start({
-      checkpoint: { ...checkpoint, lastVersion },
+      checkpoint: { resumeLsn: checkpoint.resumeLsn, partial: checkpoint.partial, lastVersion },
+      log: checkpoint.log ?? null,
       origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
       windowEnds: [],
       reached: null,

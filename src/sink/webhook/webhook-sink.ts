@@ -38,6 +38,10 @@ class WebhookSink implements Sink {
     await this.client.ask({ type: "begin", checkpoint });
   }
 
+  async goOnIn(log: string): Promise<void> {
+    await this.client.ask({ type: "log", log });
+  }
+
   async forget(): Promise<void> {
     await this.client.ask({ type: "forget" });
   }

@@ -9,25 +9,28 @@ import type { TableShape } from "../../change/relation.ts";
 import {
   type ConnectionPurpose,
   clientOptions,
+  closeClient,
   connectPostgres,
-  destroyClient,
   isEncrypted,
   withPostgres,
 } from "../../connection/postgres-client.ts";
-import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { isHashedColumn } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
 import { silentChange, silentChangeWarning, type TableFacts } from "./column-changes.ts";
+import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
 import { reconcilePublications } from "./publication.ts";
 import { describeRelation } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
-import { checkSlot, dropSlot, logEndSql } from "./slot.ts";
-import { watchSlotCreation } from "./slot-creation-watch.ts";
+import { dropSlot, logEndSql, readSlotState, type SlotKind } from "./slot.ts";
+import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
+import { judgeSlot } from "./slot-state.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
+import { formatLog, judgeLog, readLog, readTimelineEnds } from "./source-log.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
@@ -35,10 +38,6 @@ import { readTableShapes, readTablesFingerprint, type SourceTable } from "./tabl
 const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
-const temporarySlotMs = 20_000;
-
-/** logical decoding requires wal_level >= logical */
-const notInPrerequisiteState = "55000";
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
@@ -118,8 +117,32 @@ export class PostgresSource implements Source {
     });
   }
 
-  async checkSlot(checkpoint: Checkpoint): Promise<void> {
-    await this.#withClient("control", (client) => checkSlot(client, this.slot, checkpoint));
+  async checkSlot(checkpoint: Checkpoint): Promise<string> {
+    const log = await this.#checkLog(checkpoint);
+    await this.#withClient("control", async (client) => {
+      const problem = judgeSlot(this.slot, await readSlotState(client, this.slot), checkpoint);
+      if (problem) throw problem;
+      await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
+    });
+    return log;
+  }
+
+  async #checkLog(checkpoint: Checkpoint): Promise<string> {
+    const { connection } = this.config;
+    const { owner, signal } = this.context;
+    const replication = await openReplication(connection, owner, signal);
+    try {
+      const log = await readLog(replication);
+      const name = formatLog(log);
+      if (name === checkpoint.log) return name;
+      const problem = judgeLog(log, await readTimelineEnds(replication, log.timeline), checkpoint);
+      if (problem) throw problem;
+      return name;
+    } catch (error) {
+      throw describePostgresError(error, "source");
+    } finally {
+      await closeClient(replication);
+    }
   }
 
   async snapshotPoint(): Promise<SnapshotPoint> {
@@ -136,6 +159,8 @@ export class PostgresSource implements Source {
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient("control", async (client) => {
+      // Copies may have taken long since the slot was looked at.
+      await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
       const { rows } = await client.query<{ ms: number; end: string }>(
         `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
       );
@@ -151,8 +176,17 @@ export class PostgresSource implements Source {
       pieceBytes,
     };
     this.#stream = await PostgresStream.start({
-      client: clientOptions(this.config.connection, "replication", encrypted),
-      request: { slot: this.slot, publications: this.#publications, startLsn: checkpoint.resumeLsn, form },
+      client: {
+        ...clientOptions(this.config.connection, "replication", encrypted),
+        application_name: walsenderName(this.context.owner),
+      },
+      request: {
+        slot: this.slot,
+        publications: this.#publications,
+        startLsn: checkpoint.resumeLsn,
+        form,
+        log: checkpoint.log,
+      },
       checkpoint,
       registry: new RelationRegistry(this.#selection, this.#tables),
       walSenderTimeoutMs,
@@ -172,39 +206,18 @@ export class PostgresSource implements Source {
     this.#closing.abort(new Error("the source is closed"));
   }
 
-  async #snapshot(control: Client, slot: string, kind: "permanent" | "temporary"): Promise<SnapshotPoint> {
-    const { signal } = this.context;
-    const replication = await connectPostgres(this.config.connection, "replication", signal, "source");
-    const watch = watchSlotCreation(control, (reason) => this.context.events.warning(reason));
-    // The stream stands still while a temporary slot is waited for; a new connector has nothing better to do.
-    const bound =
-      kind === "temporary" ? setTimeout(() => destroyClient(replication), temporarySlotMs) : undefined;
-    const begunAt = performance.now();
-    try {
-      return await abortable(replication, signal, () =>
-        ExportedSnapshot.create(replication, slot, kind, control),
-      );
-    } catch (error) {
-      if (kind === "temporary" && performance.now() - begunAt >= temporarySlotMs) {
-        throw new MillraceError(
-          "slot_creation_blocked",
-          "A consistent point could not be had in time: a transaction has been writing at the source for long. " +
-            "Find it: SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start;",
-          { cause: error },
-        );
-      }
-      if (sqlStateOf(error) === notInPrerequisiteState) {
-        throw new MillraceError(
-          "wal_level_not_logical",
-          "The source's wal_level is not logical. Run ALTER SYSTEM SET wal_level = logical; and restart the server.",
-          { cause: error },
-        );
-      }
-      throw error;
-    } finally {
-      clearTimeout(bound);
-      await watch.stop();
-    }
+  #snapshot(control: Client, slot: string, kind: SlotKind): Promise<SnapshotPoint> {
+    const { owner, signal, events } = this.context;
+    const warn = (reason: string | null) => events.warning(reason);
+    return takeConsistentPoint({
+      connection: this.config.connection,
+      control,
+      slot,
+      kind,
+      owner,
+      signal,
+      warn,
+    });
   }
 
   #requireNamedTables(shapes: readonly TableShape[]): void {
@@ -235,19 +248,5 @@ export class PostgresSource implements Source {
 
   #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {
     return withPostgres(this.config.connection, purpose, this.context.signal, "source", action);
-  }
-}
-
-/** Runs `action` and breaks the connection when the signal fires meanwhile. */
-async function abortable<T>(client: Client, signal: AbortSignal, action: () => Promise<T>): Promise<T> {
-  const abort = () => destroyClient(client);
-  signal.addEventListener("abort", abort, { once: true });
-  try {
-    return await action();
-  } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    throw describePostgresError(error, "source");
-  } finally {
-    signal.removeEventListener("abort", abort);
   }
 }

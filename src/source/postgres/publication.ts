@@ -6,6 +6,7 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { describePublicationDenial } from "./privileges.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
@@ -23,10 +24,16 @@ export async function reconcilePublications(
   const identified = tables.filter(({ relation }) => isIdentified(relation));
   const appendOnly = tables.filter(({ relation }) => !isIdentified(relation));
   // In one transaction: a table that moves from one to the other is in both or neither for no change at all.
-  await client.query("begin");
-  await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
-  await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
-  await client.query("commit");
+  try {
+    await client.query("begin");
+    await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
+    await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback");
+    const relations = tables.map(({ relation }) => relation);
+    throw await describePublicationDenial(client, error, relations, viaRoot);
+  }
   return [names.identified, names.appendOnly];
 }
 

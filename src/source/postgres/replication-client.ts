@@ -14,6 +14,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
+import { formatLog, readLog } from "./source-log.ts";
 
 export interface ReplicationHandlers {
   /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
@@ -29,6 +30,8 @@ export interface ReplicationRequest {
   readonly publications: readonly string[];
   readonly startLsn: Lsn;
   readonly form: TupleForm;
+  /** The log that `startLsn` is an address in; another server may answer by now. Undefined: it is not known. */
+  readonly log?: string | undefined;
 }
 
 /** The socket below a client. */
@@ -58,7 +61,13 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
 
   // library edge: the base class declares `any`.
   override async start(client: Client): Promise<unknown> {
-    const { slot, publications, startLsn, form } = this.options;
+    const { slot, publications, startLsn, form, log } = this.options;
+    if (log !== undefined && formatLog(await readLog(client)) !== log) {
+      throw new MillraceError(
+        "source_connection_lost",
+        "Another server answers than the one that was looked at.",
+      );
+    }
     const names = publications.map(escapeIdentifier).join(",");
     const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`];
     if (form === "binary") options.push("binary 'true'");

@@ -1,11 +1,13 @@
-// The replication slot: it keeps the server's log for us from the place that was acknowledged last.
+// The replication slot: it keeps the server's log for us from the place that was acknowledged last. What its state means
+// is in slot-state.ts; who may be made to let go of it is in slot-holder.ts.
 // https://www.postgresql.org/docs/current/logicaldecoding-explanation.html#LOGICALDECODING-REPLICATION-SLOTS
 
 import { type Client, escapeIdentifier } from "pg";
-import type { Checkpoint } from "../../change/checkpoint.ts";
-import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { freeSlot, isOfThisService } from "./slot-holder.ts";
+import { type SlotState, slotMismatch } from "./slot-state.ts";
 
 export interface NewSlot {
   /** Commit records from here on are streamed; what is before is in the snapshot. */
@@ -14,119 +16,92 @@ export interface NewSlot {
   readonly snapshotName: string;
 }
 
-interface SlotRow {
-  plugin: string;
-  database: string;
-  is_current_database: boolean;
-  active_pid: number | null;
-  confirmed_flush_lsn: string | null;
-  wal_status: string | null;
-  log_end: string;
-}
+export type SlotKind = "permanent" | "temporary";
 
 /** Where the server's log ends: what it has flushed, or on a standby replayed. */
 export const logEndSql =
   "case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end";
 
-const slotQuery = `
-select plugin, database, database = current_database() as is_current_database, active_pid,
-  confirmed_flush_lsn::text, wal_status, (${logEndSql})::text as log_end
-from pg_replication_slots where slot_name = $1`;
+/** Columns that came with 16 and 17 are looked up by name. */
+const stateQuery = `
+select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.database = current_database(), false) as "isOfDatabase",
+  s.confirmed_flush_lsn::text as "confirmedFlushLsn", s.wal_status as "walStatus",
+  to_jsonb(s) ->> 'invalidation_reason' as "invalidationReason",
+  current_setting('max_slot_wal_keep_size') as "maxSlotWalKeepSize", current_setting('wal_level') as "walLevel",
+  (${logEndSql})::text as "logEnd"
+from (values ($1::text)) as wanted (name)
+left join pg_replication_slots s on s.slot_name = wanted.name`;
+
+/** The slot as it is now, and what bears on it of the server. */
+export async function readSlotState(client: Client, name: string): Promise<SlotState> {
+  const { rows } = await client.query<SlotState>(stateQuery, [name]);
+  const state = rows[0];
+  if (!state) throw new Error("VALUES gave no row");
+  return state;
+}
+
+/** Where a permanent slot may be marked as one that standbys take over: servers from 17 on, and no standby itself. */
+const failoverQuery = `select current_setting('server_version_num')::int4 >= 170000 and not pg_is_in_recovery() as possible`;
+
+/** feature_not_supported, insufficient_privilege, invalid_parameter_value, syntax_error */
+const refusals = ["0A000", "42501", "22023", "42601"];
 
 /**
- * Makes a slot on a replication connection and exports its snapshot. The old form of the options is understood by
- * every version. The grammar of replication commands knows upper case only.
+ * Makes a slot on a replication connection and exports its snapshot. A permanent one is a failover slot where the server
+ * can do that, which takes no privilege beyond REPLICATION; where it refuses, the slot is made without.
+ * https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
  */
 export async function createSlot(
   replication: Client,
+  control: Client,
   name: string,
-  kind: "permanent" | "temporary",
+  kind: SlotKind,
 ): Promise<NewSlot> {
+  if (kind === "permanent" && (await control.query(failoverQuery)).rows[0]?.possible) {
+    try {
+      return await create(
+        replication,
+        `${escapeIdentifier(name)} LOGICAL pgoutput (SNAPSHOT 'export', FAILOVER)`,
+      );
+    } catch (error) {
+      if (!refusals.includes(sqlStateOf(error) ?? "")) throw error;
+    }
+  }
   const temporary = kind === "temporary" ? "TEMPORARY " : "";
+  // The old form of the options, which every version understands.
+  return await create(replication, `${escapeIdentifier(name)} ${temporary}LOGICAL pgoutput EXPORT_SNAPSHOT`);
+}
+
+/** The grammar of replication commands knows upper case only. */
+async function create(replication: Client, rest: string): Promise<NewSlot> {
   const { rows } = await replication.query<{ consistent_point: string; snapshot_name: string }>(
-    `CREATE_REPLICATION_SLOT ${escapeIdentifier(name)} ${temporary}LOGICAL pgoutput EXPORT_SNAPSHOT`,
+    `CREATE_REPLICATION_SLOT ${rest}`,
   );
   const row = rows[0];
   if (!row) throw new MillraceError("protocol_violation", "CREATE_REPLICATION_SLOT returned nothing");
   return { consistentPoint: parseLsn(row.consistent_point), snapshotName: row.snapshot_name };
 }
 
-/** Throws unless the slot is there, is ours, still has its log, and is not ahead of `checkpoint`. */
-export async function checkSlot(client: Client, name: string, checkpoint: Checkpoint): Promise<void> {
-  const { rows } = await client.query<SlotRow>(slotQuery, [name]);
-  const slot = rows[0];
-  if (!slot) {
-    throw new MillraceError(
-      "slot_missing",
-      `Replication slot ${name} no longer exists: changes since ${formatLsn(checkpoint.resumeLsn)} may be lost. ` +
-        "Send the command ReIntialize to copy the tables again.",
-    );
-  }
-  if (slot.plugin !== "pgoutput" || !slot.is_current_database) {
-    throw new MillraceError(
-      "conflict",
-      `Replication slot ${name} belongs to database ${slot.database} and plugin ${slot.plugin}: it is not this connector's.`,
-    );
-  }
-  if (slot.wal_status === "lost" || slot.confirmed_flush_lsn === null) {
-    throw new MillraceError(
-      "slot_invalidated",
-      `Replication slot ${name} is invalidated: the server removed the log it needs. Raise max_slot_wal_keep_size, ` +
-        "then send the command ReIntialize to copy the tables again.",
-    );
-  }
-  if (parseLsn(slot.log_end) < checkpoint.resumeLsn) {
-    throw new MillraceError(
-      "source_behind",
-      `The source's log ends at ${slot.log_end}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}: it was restored ` +
-        "from a backup, or is another server. Send the command ReIntialize to copy the tables again.",
-    );
-  }
-  const confirmed = parseLsn(slot.confirmed_flush_lsn);
-  if (confirmed > checkpoint.resumeLsn) {
-    throw new MillraceError(
-      "slot_ahead",
-      `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ` +
-        `${formatLsn(checkpoint.resumeLsn)}: something else has advanced it, and changes are missing. ` +
-        "Send the command ReIntialize to copy the tables again.",
-    );
-  }
-}
-
-export async function slotExists(client: Client, name: string): Promise<boolean> {
-  const { rowCount } = await client.query("select from pg_replication_slots where slot_name = $1", [name]);
-  return (rowCount ?? 0) > 0;
-}
-
-/** How long between two looks at a slot that is still held. */
-const dropPollMs = 50;
-
 /**
- * Drops the slot if it is there. A walsender of ours that is still going down holds it: it is told to end, and
- * waited for at most `boundMs`. Throws `slot_active` when it still holds the slot then.
+ * Drops the slot if it is there. A walsender of this service that still holds it is told to end, and waited for at most
+ * `boundMs`. Throws `slot_active` when it is held then, or by somebody else; `slot_mismatch` when it is not of our making.
  */
 export async function dropSlot(client: Client, name: string, boundMs = 10_000): Promise<void> {
   const deadline = performance.now() + boundMs;
-  while (await slotExists(client, name)) {
-    const { rows } = await client.query<{ pid: number | null }>(
-      "select active_pid as pid from pg_replication_slots where slot_name = $1",
-      [name],
-    );
-    const pid = rows[0]?.pid ?? null;
-    if (pid === null) {
-      await client.query("select pg_drop_replication_slot($1)", [name]).catch((error: unknown) => {
-        if (sqlStateOf(error) !== objectInUse) throw error;
-      });
-    } else if (performance.now() > deadline) {
-      throw new MillraceError(
-        "slot_active",
-        `Replication slot ${name} is held by process ${pid}. End it: SELECT pg_terminate_backend(${pid});`,
-      );
-    } else {
-      await client.query("select pg_terminate_backend($1)", [pid]);
-      await Bun.sleep(dropPollMs);
+  while (true) {
+    const state = await readSlotState(client, name);
+    if (!state.exists) return;
+    const mismatch = slotMismatch(name, state);
+    if (mismatch) throw mismatch;
+    await freeSlot(client, name, isOfThisService, deadline - performance.now());
+    try {
+      await client.query("select pg_drop_replication_slot($1)", [name]);
+    } catch (error) {
+      const sqlState = sqlStateOf(error);
+      if (sqlState !== objectInUse && sqlState !== undefinedObject) throw error;
     }
   }
 }
 
 const objectInUse = "55006";
+const undefinedObject = "42704";

@@ -6,12 +6,14 @@ import type { Client } from "pg";
 import type { Lsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import type { SnapshotPoint } from "../source.ts";
-import { createSlot } from "./slot.ts";
+import { createSlot, type SlotKind } from "./slot.ts";
+import { formatLog, readLog } from "./source-log.ts";
 
 export class ExportedSnapshot implements SnapshotPoint {
   private constructor(
     readonly lsn: Lsn,
     readonly timeUs: bigint,
+    readonly log: string,
     readonly snapshotName: string,
     private readonly holder: Client,
   ) {}
@@ -20,15 +22,17 @@ export class ExportedSnapshot implements SnapshotPoint {
   static async create(
     replication: Client,
     slot: string,
-    kind: "permanent" | "temporary",
+    kind: SlotKind,
     control: Client,
   ): Promise<ExportedSnapshot> {
     try {
-      const { consistentPoint, snapshotName } = await createSlot(replication, slot, kind);
+      const log = formatLog(await readLog(replication));
+      const { consistentPoint, snapshotName } = await createSlot(replication, control, slot, kind);
       const { rows } = await control.query<{ us: string }>(
         "select (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us",
       );
-      return new ExportedSnapshot(consistentPoint, BigInt(rows[0]?.us ?? 0), snapshotName, replication);
+      const timeUs = BigInt(rows[0]?.us ?? 0);
+      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication);
     } catch (error) {
       destroyClient(replication);
       throw error;

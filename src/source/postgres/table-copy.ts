@@ -9,6 +9,7 @@ import { closeClient, destroyClient } from "../../connection/postgres-client.ts"
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { mendReadDenial } from "./privileges.ts";
 import { readStorage } from "./table-shapes.ts";
 
 /** The chunks of the copy. Connects at the first; leaving early breaks the connection. */
@@ -33,7 +34,7 @@ export async function* copyTableChunks(
     finished = true;
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw describeCopyError(error, table);
+    throw mendReadDenial(error, client.user ?? "", table.relation) ?? describeCopyError(error, table);
   } finally {
     signal.removeEventListener("abort", abort);
     if (finished) await closeClient(client);
