@@ -30,6 +30,11 @@ export interface Relation {
   readonly columns: readonly Column[];
   /** Indexes of the columns that identify a row: the primary key, else the replica identity's index; or none. */
   readonly key: readonly number[];
+  /**
+   * What the source makes of the rows on their way (which columns are hashed, and how), as an opaque text; absent: nothing.
+   * Rows that were made in another way are not the same rows.
+   */
+  readonly rendering?: string;
 }
 
 /** What the catalog knows of a table beyond its relation's shape: enough to make it anew at a sink. */
@@ -65,9 +70,15 @@ export function isIdentified({ replicaIdentity, key }: Relation): boolean {
 }
 
 /**
- * What a copy is a copy of. It changes when another table takes the name, and when updates begin to be carried of a table
- * that only inserts were carried of: then the copy has missed some.
+ * What a copy is a copy of. It changes when another table takes the name, when updates begin to be carried of a table that
+ * only inserts were carried of (then the copy has missed some), and when the source makes other rows of the table's.
  */
 export function copyIdentity(relation: Relation): string {
-  return `${relation.id}${isIdentified(relation) ? "" : " inserts"}`;
+  const rendering = relation.rendering === undefined ? "" : ` ${relation.rendering}`;
+  return `${relation.id}${isIdentified(relation) ? "" : " inserts"}${rendering}`;
+}
+
+/** Whether a copy was one of this table, in whatever shape. */
+export function isCopyOfTable(identity: string, relation: Relation): boolean {
+  return identity === `${relation.id}` || identity.startsWith(`${relation.id} `);
 }

@@ -132,14 +132,18 @@ export function selectColumn(catalog: Catalog, schema: string, table: string, co
   return findColumn(catalog, schema, table, column)?.action !== "Exclude";
 }
 
-/** Whether a column's values are replaced by their salted hash. */
-export function isHashedColumn(catalog: Catalog, schema: string, table: string, column: string): boolean {
-  return findColumn(catalog, schema, table, column)?.hash !== undefined;
+/** Names of the columns of a table whose values are replaced by their salted hash. */
+export function hashedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
+  const columns = findTable(catalog, schema, table)?.columns ?? [];
+  return columns.filter((column) => column.hash !== undefined).map((column) => column.name);
 }
 
 function findColumn(catalog: Catalog, schema: string, table: string, column: string) {
+  return findTable(catalog, schema, table)?.columns.find((candidate) => candidate.name === column);
+}
+
+function findTable(catalog: Catalog, schema: string, table: string) {
   return catalog.schemas
     .find((candidate) => candidate.name === schema)
-    ?.tables.find((candidate) => candidate.name === table)
-    ?.columns.find((candidate) => candidate.name === column);
+    ?.tables.find((candidate) => candidate.name === table);
 }

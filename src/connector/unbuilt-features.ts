@@ -16,7 +16,6 @@ export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/system_columns/lsn",
   "/source/postgres/system_columns/op",
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
-  "/source/postgres/catalog/schemas/*/tables/*/columns/*/hash",
   "/sink/webhook/format/debezium/emit_tx_metadata",
   "/identifier_naming/FivetranNaming",
 ];

@@ -260,7 +260,6 @@ describe("kinds that are known and not built", () => {
       "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
       "/source/postgres/system_columns/lsn",
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
-      "/source/postgres/catalog/schemas/0/tables/0/columns/0/hash",
       "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",
     ]);

@@ -77,6 +77,11 @@ export class PipelineRig implements AsyncDisposable {
     return this.server.query<Row>(sql, this.sinkDatabase);
   }
 
+  /** Another configuration of the source, for runs that are started from here on: what a PATCH does. */
+  reconfigure(source: Partial<PostgresSourceConfig>): void {
+    this.options.source = { ...this.options.source, ...source };
+  }
+
   /** Starts a run. Its failure is kept for `ended`. */
   start(forms: readonly TupleForm[] = this.options.forms ?? ["binary", "text"]): void {
     const stop = new AbortController();

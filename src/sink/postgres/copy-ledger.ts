@@ -3,7 +3,13 @@
 
 import type { Client } from "pg";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import { copyIdentity, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import {
+  copyIdentity,
+  isCopyOfTable,
+  qualifiedName,
+  type Relation,
+  type TableShape,
+} from "../../change/relation.ts";
 import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
 
@@ -32,7 +38,8 @@ export class CopyLedger {
 
   stateOf(relation: Relation): CopyState {
     const record = this.#records.get(qualifiedName(relation));
-    if (!record || record.point === zeroLsn || record.identity !== copyIdentity(relation)) {
+    // A change from before the point is in the copy, in whatever shape the table was then.
+    if (!record || record.point === zeroLsn || !isCopyOfTable(record.identity, relation)) {
       return { kind: "none" };
     }
     return { kind: record.isMerged ? "merged" : "exact", point: record.point };

@@ -15,6 +15,7 @@ import { type Lsn, lsn } from "../../change/lsn.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
 import type { RelationRegistry, RelationSlot } from "./relation-registry.ts";
+import type { TupleRenderer } from "./row-rendering.ts";
 
 /** Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from. */
 const postgresEpochUs = 946_684_800_000_000n;
@@ -229,6 +230,14 @@ export class PgoutputDecoder {
     arena[headerAt + 1] = kept & 0xff;
     builder.arenaEnd = write;
     this.#readEnd = read;
+    if (slot.renderer !== null) this.#render(slot.renderer, headerAt);
+  }
+
+  #render(renderer: TupleRenderer, at: number): void {
+    if (this.form === "binary") {
+      throw new MillraceError("stream_form_changed", "values are made of text forms: text from here on");
+    }
+    renderer.rewrite(this.builder, at);
   }
 
   #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {

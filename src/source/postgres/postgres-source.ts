@@ -15,7 +15,6 @@ import {
   withPostgres,
 } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
-import { isHashedColumn } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
@@ -63,7 +62,6 @@ export class PostgresSource implements Source {
       this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
-      this.#refuseHashing(shapes);
       this.#warnOfSilentChanges(shapes);
       this.#tables = await this.#publish(client, shapes);
       return this.#tables;
@@ -154,7 +152,11 @@ export class PostgresSource implements Source {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
     const connect = () => connectPostgres(this.config.connection, "snapshot", signal, "source");
-    return { table, form, chunks: copyTableChunks(connect, table, point.snapshotName, form, signal) };
+    return {
+      table,
+      form,
+      chunks: copyTableChunks(connect, table, point.snapshotName, form, this.#selection, signal),
+    };
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
@@ -232,18 +234,6 @@ export class PostgresSource implements Source {
       `The catalog includes tables that the source does not have as permanent tables: ${names}. ` +
         "Create them, or take them out of the catalog.",
     );
-  }
-
-  #refuseHashing(shapes: readonly TableShape[]): void {
-    for (const { relation } of shapes) {
-      for (const column of relation.columns) {
-        if (!isHashedColumn(this.config.catalog, relation.schema, relation.name, column.name)) continue;
-        throw new MillraceError(
-          "unsupported_kind",
-          `Hashing of columns is not built yet: ${relation.schema}.${relation.name}.${column.name} would travel in the clear.`,
-        );
-      }
-    }
   }
 
   #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {

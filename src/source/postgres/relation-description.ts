@@ -38,9 +38,9 @@ async function describeTypes(client: Client, columns: readonly Column[]): Promis
     client,
     columns.map((column) => column.typeOid),
   );
-  return columns.map((column, i) => ({
-    ...column,
-    typeName: rows[i]?.name ?? "text",
-    binaryLayout: layouts.of(column.typeOid),
-  }));
+  return columns.map((column, i) =>
+    column.typeName !== ""
+      ? column
+      : { ...column, typeName: rows[i]?.name ?? "text", binaryLayout: layouts.of(column.typeOid) },
+  );
 }

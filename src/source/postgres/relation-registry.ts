@@ -4,6 +4,7 @@
 import type { Column, Relation, TableShape } from "../../change/relation.ts";
 import type { RelationMessage } from "./pgoutput-messages.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
+import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** What the decoder needs of a relation at each change. */
@@ -12,6 +13,8 @@ export interface RelationSlot {
   /** Columns that travel, by their place in the message; null when all do. */
   readonly keep: Uint8Array | null;
   readonly selected: boolean;
+  /** Makes of a tuple what travels in its place; null: the tuple itself does. */
+  readonly renderer: TupleRenderer | null;
   /** Index of the relation in the batch that is being filled; -1 before its first change there. */
   indexInBatch: number;
 }
@@ -37,12 +40,14 @@ export class RelationRegistry {
     const known = this.#byOid.get(message.oid);
     // Under identity full the message does not tell the key: one that is announced again may have another by now.
     const isKeyUnknown = known !== undefined && message.identity === "f";
-    const relation = relationOf(message, keep, isKeyUnknown ? undefined : this.#shapes.get(message.oid));
+    const plain = relationOf(message, keep, isKeyUnknown ? undefined : this.#shapes.get(message.oid));
+    const relation = renderedRelation(plain, this.selection);
     if (known && !isKeyUnknown && isSameShape(known.relation, relation)) return;
     this.#byOid.set(message.oid, {
       relation,
       keep,
       selected: this.selection.includesTable(message.schema, message.name),
+      renderer: tupleRenderer(relation, this.selection),
       indexInBatch: -1,
     });
   }

@@ -9,7 +9,10 @@ import { closeClient, destroyClient } from "../../connection/postgres-client.ts"
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { saltSetting } from "./column-hash.ts";
 import { mendReadDenial } from "./privileges.ts";
+import { renderedColumnsSql } from "./row-rendering.ts";
+import type { TableSelection } from "./table-selection.ts";
 import { readStorage } from "./table-shapes.ts";
 
 /** The chunks of the copy. Connects at the first; leaving early breaks the connection. */
@@ -18,6 +21,7 @@ export async function* copyTableChunks(
   table: TableShape,
   snapshotName: string,
   form: TupleForm,
+  selection: TableSelection,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const client = await connect();
@@ -29,7 +33,12 @@ export async function* copyTableChunks(
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
-    yield* client.query(copyTo(copySql(table, form))) as AsyncIterable<Uint8Array>;
+    const rendered = renderedColumnsSql(table.relation, selection);
+    if (rendered !== null) {
+      // A value that is bound: no statement's text holds the salt.
+      await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
+    }
+    yield* client.query(copyTo(copySql(table, rendered, form))) as AsyncIterable<Uint8Array>;
     await client.query("commit");
     finished = true;
   } catch (error) {
@@ -74,14 +83,17 @@ function describeCopyError(error: unknown, table: TableShape): MillraceError {
   return described;
 }
 
-/** A query rather than the table's name, because COPY refuses partitioned tables; ONLY leaves out inheritance children. */
-function copySql(table: TableShape, form: TupleForm): string {
+/**
+ * A query where something is made of the rows, and rather than the table's name because COPY refuses partitioned tables; ONLY
+ * leaves out inheritance children.
+ */
+function copySql(table: TableShape, rendered: string | null, form: TupleForm): string {
   const { columns } = table.relation;
-  const list = columns.map((column) => escapeIdentifier(column.name)).join(", ");
+  const list = rendered ?? columns.map((column) => escapeIdentifier(column.name)).join(", ");
   const target = sqlName(table.relation);
   const only = table.isPartitioned ? "" : "only ";
   const source =
-    table.isPartitioned || columns.length === 0
+    rendered !== null || table.isPartitioned || columns.length === 0
       ? `(select ${list} from ${only}${target})`
       : `${target} (${list})`;
   return `copy ${source} to stdout (format ${form})`;

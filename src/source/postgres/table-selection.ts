@@ -1,17 +1,23 @@
 // Which tables and columns of a source travel: the connector's catalog, asked by name.
 
-import { type Catalog, selectColumn, selectTable } from "../../connector/catalog.ts";
+import { type Catalog, hashedColumns, selectColumn, selectTable } from "../../connector/catalog.ts";
 
 /** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
 export interface TableSelection {
   includesTable(schema: string, table: string): boolean;
   includesColumn(schema: string, table: string, column: string): boolean;
+  /** Names of the columns whose values travel as their hash, whether they exist or not. */
+  hashedColumns(schema: string, table: string): readonly string[];
+  /** Secret. */
+  readonly salt: string;
 }
 
 export function selectionOf(catalog: Catalog): TableSelection {
   return {
     includesTable: (schema, table) => selectTable(catalog, schema, table),
     includesColumn: (schema, table, column) => selectColumn(catalog, schema, table, column),
+    hashedColumns: (schema, table) => hashedColumns(catalog, schema, table),
+    salt: catalog.column_hashing?.salt ?? "",
   };
 }
 

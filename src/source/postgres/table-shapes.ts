@@ -3,11 +3,12 @@
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
-import type { TableShape } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnFacts } from "./column-changes.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
+import { renderedRelation } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** A shape, and what is remembered of the table to notice what changes without an event. */
@@ -154,21 +155,22 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
     );
   }
   const key = keyColumns(row);
+  const relation: Relation = {
+    id: row.oid,
+    schema: row.schema,
+    name: row.name,
+    replicaIdentity: replicaIdentityOf(row.identity),
+    columns: columns.map((column) => ({
+      name: column.name,
+      typeOid: column.type_oid,
+      typmod: column.typmod,
+      typeName: column.type_name,
+      binaryLayout: layouts.of(column.type_oid),
+    })),
+    key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
+  };
   return {
-    relation: {
-      id: row.oid,
-      schema: row.schema,
-      name: row.name,
-      replicaIdentity: replicaIdentityOf(row.identity),
-      columns: columns.map((column) => ({
-        name: column.name,
-        typeOid: column.type_oid,
-        typmod: column.typmod,
-        typeName: column.type_name,
-        binaryLayout: layouts.of(column.type_oid),
-      })),
-      key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
-    },
+    relation: renderedRelation(relation, selection),
     primaryKey,
     notNull: columns.filter((column) => column.not_null).map((column) => column.name),
     isPartitioned: row.is_partitioned,
