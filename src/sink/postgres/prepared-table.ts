@@ -10,6 +10,8 @@ import { keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
 export interface PreparedTable {
   readonly relation: Relation;
   readonly target: TargetName;
+  /** As `TargetTable` has it. */
+  readonly ownRows: string;
   /** In the order of the tuple. */
   readonly columns: readonly PreparedColumn[];
   readonly columnNames: readonly string[];
@@ -62,6 +64,7 @@ export function prepareTable(
   return {
     relation,
     target: table.target,
+    ownRows: table.ownRows,
     columns,
     columnNames: columns.map((column) => column.name),
     key: relation.key,

@@ -5,7 +5,6 @@ import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
 import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
-import { sqlName } from "../../connection/sql-name.ts";
 import { copyBody } from "./copy-body.ts";
 import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
@@ -30,7 +29,7 @@ export async function applySingle(
   body.addGrouped(stageGroup.delete, old);
   if (batch.kind[i] === ChangeKind.delete) {
     await stage(session, table, body);
-    await run(session, table, `delete from ${sqlName(table.target)} t where ${found(table, isOldWhole)}`);
+    await run(session, table, `delete from ${table.ownRows} t where ${found(table, isOldWhole)}`);
     return;
   }
   const tuple = newTuple(batch, i);
@@ -45,17 +44,16 @@ export async function applySingle(
   await run(
     session,
     table,
-    `update ${sqlName(table.target)} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
+    `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
       `where n.g = ${stageGroup.update} and ${found(table, isOldWhole)}`,
   );
 }
 
 /** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */
 function found(table: PreparedTable, isOldWhole: boolean): string {
-  const target = sqlName(table.target);
   const match = [...byKey(table), ...(isOldWhole ? [byImage(table)] : [])].join(" and ");
   return (
-    `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${target} o, pg_temp.${table.staging} s ` +
+    `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${table.ownRows} o, pg_temp.${table.staging} s ` +
     `where s.g = ${stageGroup.delete} and ${match} limit 1)`
   );
 }

@@ -31,7 +31,7 @@ export function copyToTargetSql(table: PreparedTable, form: TupleForm): string {
 /** Rows whose keys are staged in one of these groups are deleted. */
 export function deleteSql(table: PreparedTable, groups: readonly number[]): string {
   return (
-    `delete from ${sqlName(table.target)} t using pg_temp.${table.staging} s ` +
+    `delete from ${table.ownRows} t using pg_temp.${table.staging} s ` +
     `where s.g in (${groups.join(", ")}) and ${keyMatch(table)}`
   );
 }
@@ -43,7 +43,7 @@ export function updateSql(table: PreparedTable, group: number, unchanged: readon
   );
   if (set.length === 0) return null;
   return (
-    `update ${sqlName(table.target)} t set ${set.join(", ")} from pg_temp.${table.staging} s ` +
+    `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} s ` +
     `where s.g = ${group} and ${keyMatch(table)}`
   );
 }
@@ -52,7 +52,7 @@ export function updateSql(table: PreparedTable, group: number, unchanged: readon
 export function insertSql(table: PreparedTable, groups: readonly number[], ifMissing = false): string {
   const values = table.columns.map((_, i) => `s.c${i}`).join(", ");
   const missing = ifMissing
-    ? ` and not exists (select from ${sqlName(table.target)} t where ${keyMatch(table)})`
+    ? ` and not exists (select from ${table.ownRows} t where ${keyMatch(table)})`
     : "";
   return (
     `insert into ${sqlName(table.target)} (${sqlList(table.columnNames)}) overriding system value ` +

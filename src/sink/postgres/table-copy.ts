@@ -11,7 +11,7 @@ import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { addKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
 import { sqlList, type TargetName, targetName } from "./target-name.ts";
-import { keyIndexOf, readTargetTable } from "./target-table.ts";
+import { keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
 
 const staging = "pg_temp.millrace_copy";
 
@@ -30,20 +30,20 @@ export async function copyIntoTarget(
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
-  const isNew = await ensureTable(client, config, target, request);
-  const isDirect = isNew || (mode === "initial" && (await isEmpty(client, target)));
+  const existing = await ensureTable(client, config, target, request);
+  const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
-  const isMerged = !isDirect && mode !== "replace" && table.relation.key.length > 0;
+  const isMerged = !isEmpty && mode !== "replace" && table.relation.key.length > 0;
   let rows: number;
-  if (isDirect) {
+  if (isEmpty) {
     rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
-    if (isNew) await addKey(client, target, table);
+    if (existing === null) await addKey(client, target, table);
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
     );
     rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
-    await merge(client, target, columns, table.relation, isMerged);
+    await merge(client, existing, columns, table.relation, isMerged);
   }
   const record = copyRecord(table.relation, request.lsn, isMerged);
   await recordCopy(client, connectorId, record);
@@ -51,27 +51,27 @@ export async function copyIntoTarget(
   return { rows, record };
 }
 
-/** True when the table was made. */
+/** The table that was there; null when it was made. */
 async function ensureTable(
   client: Client,
   config: PostgresSinkConfig,
   target: TargetName,
   request: CopyRequest,
-): Promise<boolean> {
+): Promise<TargetTable | null> {
   const existing = await readTargetTable(client, target);
   if (!existing) {
     await createTable(client, target, request.table);
-    return true;
+    return null;
   }
   const changes = await schemaChanges(client, existing, request.table.relation);
   requireAllowed(config.migration_strategy, target, changes);
   for (const sql of changes) await client.query(sql);
-  return false;
+  return existing;
 }
 
-async function isEmpty(client: Client, target: TargetName): Promise<boolean> {
-  const { rowCount } = await client.query(`select from ${sqlName(target)} limit 1`);
-  return rowCount === 0;
+async function hasRows(client: Client, table: TargetTable): Promise<boolean> {
+  const { rowCount } = await client.query(`select from ${table.ownRows} limit 1`);
+  return rowCount === 1;
 }
 
 function copySql(into: string, columns: string, request: CopyRequest): string {
@@ -85,27 +85,26 @@ function copySql(into: string, columns: string, request: CopyRequest): string {
  */
 async function merge(
   client: Client,
-  target: TargetName,
+  table: TargetTable,
   columns: string,
   relation: Relation,
   isMerged: boolean,
 ): Promise<void> {
   await client.query("analyze pg_temp.millrace_copy");
   if (isMerged) {
-    const table = await readTargetTable(client, target);
-    const index = table ? keyIndexOf(table, relation) : undefined;
+    const index = keyIndexOf(table, relation);
     const match = relation.key
       .map((i) => relation.columns[i]!.name)
       .map((name) => {
         const equals = index?.find(({ column }) => column === name)?.operator ?? "=";
         return `t.${escapeIdentifier(name)} ${equals} s.${escapeIdentifier(name)}`;
       });
-    await client.query(`delete from ${sqlName(target)} t using ${staging} s where ${match.join(" and ")}`);
+    await client.query(`delete from ${table.ownRows} t using ${staging} s where ${match.join(" and ")}`);
   } else {
-    await client.query(`delete from ${sqlName(target)}`);
+    await client.query(`delete from ${table.ownRows}`);
   }
   const list = columns === "" ? "" : `(${columns}) `;
   await client.query(
-    `insert into ${sqlName(target)} ${list}overriding system value select ${columns} from ${staging}`,
+    `insert into ${sqlName(table.target)} ${list}overriding system value select ${columns} from ${staging}`,
   );
 }

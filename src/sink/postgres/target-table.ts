@@ -22,6 +22,11 @@ export interface TargetColumn {
 
 export interface TargetTable {
   readonly target: TargetName;
+  /**
+   * The table's own rows, as SQL behind FROM, UPDATE and TRUNCATE: ONLY leaves out tables that inherit from it, which are
+   * tables of their own at the source. The rows of a partitioned table are all in others.
+   */
+  readonly ownRows: string;
   readonly columns: readonly TargetColumn[];
   /** Unique indexes: for each column the operator, as SQL, that an equality must use for the index to serve it. */
   readonly uniqueKeys: readonly UniqueKey[];
@@ -29,10 +34,16 @@ export interface TargetTable {
 
 type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
 
+interface TargetRow {
+  isPartitioned: boolean;
+  columns: CatalogColumn[];
+  keys: UniqueKey[];
+}
+
 export type UniqueKey = readonly { readonly column: string; readonly operator: string }[];
 
 const targetQuery = `
-select
+select c.relkind = 'p' as "isPartitioned",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'plainType', quote_ident(tn.nspname) || '.' || quote_ident(t.typname),
@@ -56,9 +67,7 @@ from pg_class c where c.oid = to_regclass($1) and c.relkind in ('r', 'p')`;
 
 /** Null when there is no such table. The client's search_path must be empty. */
 export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
-  const { rows } = await client.query<{ columns: CatalogColumn[]; keys: UniqueKey[] }>(targetQuery, [
-    sqlName(target),
-  ]);
+  const { rows } = await client.query<TargetRow>(targetQuery, [sqlName(target)]);
   const row = rows[0];
   if (!row) return null;
   const layouts = await BinaryLayouts.read(
@@ -66,7 +75,8 @@ export async function readTargetTable(client: Client, target: TargetName): Promi
     row.columns.map((column) => column.typeOid),
   );
   const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
-  return { target, columns, uniqueKeys: row.keys };
+  const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
+  return { target, ownRows, columns, uniqueKeys: row.keys };
 }
 
 /** Whether COPY BINARY may put the source's bytes into the table: what they are called does not matter, only how they lie. */

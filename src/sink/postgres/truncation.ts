@@ -1,7 +1,6 @@
 // TRUNCATE at the sink, of the tables that the source named and of no others.
 
 import { type Client, DatabaseError } from "pg";
-import { sqlName } from "../../connection/sql-name.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 
 /** feature_not_supported: a table that was not named refers to one of these. */
@@ -16,7 +15,7 @@ export async function truncateTables(
   tables: readonly PreparedTable[],
   restartIdentity: boolean,
 ): Promise<void> {
-  const names = tables.map((table) => sqlName(table.target));
+  const names = tables.map((table) => table.ownRows);
   await client.query("savepoint before_truncate");
   try {
     await client.query(`truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`);
