@@ -28,6 +28,8 @@ export interface RigOptions {
   readonly sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
   readonly skipSnapshots?: boolean;
+  /** Where the sink's database is; by default beside the source's. */
+  readonly sinkServer?: PostgresServer;
 }
 
 export class PipelineRig implements AsyncDisposable {
@@ -53,8 +55,12 @@ export class PipelineRig implements AsyncDisposable {
   static async create(server: PostgresServer, name: string, options: RigOptions = {}): Promise<PipelineRig> {
     const rig = new PipelineRig(server, name, options);
     await server.createDatabase(rig.sourceDatabase);
-    await server.createDatabase(rig.sinkDatabase);
+    await rig.#sinkServer.createDatabase(rig.sinkDatabase);
     return rig;
+  }
+
+  get #sinkServer(): PostgresServer {
+    return this.options.sinkServer ?? this.server;
   }
 
   get sourceDatabase(): string {
@@ -74,7 +80,7 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   sink<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]> {
-    return this.server.query<Row>(sql, this.sinkDatabase);
+    return this.#sinkServer.query<Row>(sql, this.sinkDatabase);
   }
 
   /** Another configuration of the source, for runs that are started from here on: what a PATCH does. */
@@ -110,7 +116,7 @@ export class PipelineRig implements AsyncDisposable {
           100,
         ),
       makeSink: (events) =>
-        new PostgresSink(postgresSink(this.server.connection(this.sinkDatabase), this.options.sink), {
+        new PostgresSink(postgresSink(this.#sinkServer.connection(this.sinkDatabase), this.options.sink), {
           connectorId: this.name,
           signal,
           checkpoints: noStore,
@@ -192,7 +198,7 @@ export class PipelineRig implements AsyncDisposable {
     await this.#running;
     await dropPostgresObjects(this.#sourceConfig, this.slot, AbortSignal.timeout(20_000));
     await this.server.query(`drop database "${this.sourceDatabase}" with (force)`);
-    await this.server.query(`drop database "${this.sinkDatabase}" with (force)`);
+    await this.#sinkServer.query(`drop database "${this.sinkDatabase}" with (force)`);
   }
 
   get #sourceConfig(): PostgresSourceConfig {

@@ -22,14 +22,14 @@ import { silentChange, silentChangeWarning, type TableFacts } from "./column-cha
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
-import { reconcilePublications } from "./publication.ts";
+import { dropOwnPublications, reconcilePublications } from "./publication.ts";
 import { describeRelation } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { dropSlot, logEndSql, readSlotState, type SlotKind } from "./slot.ts";
 import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
-import { formatLog, judgeLog, readLog, readTimelineEnds } from "./source-log.ts";
+import { formatLog, judgeLog, readLog } from "./source-log.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
@@ -80,8 +80,8 @@ export class PostgresSource implements Source {
   }
 
   async #publish(client: Client, shapes: readonly TableShape[]): Promise<readonly TableShape[]> {
-    const { partitions_as_root: viaRoot, replication_type, catalog } = this.config;
-    const named = replication_type.logical_replication?.publication_name ?? null;
+    const { partitions_as_root: viaRoot, catalog } = this.config;
+    const named = this.#namedPublication;
     if (named === null) {
       this.#publications = await reconcilePublications(client, this.slot, shapes, viaRoot);
       return shapes;
@@ -92,6 +92,11 @@ export class PostgresSource implements Source {
       wanted.some(({ schema, name }) => schema === relation.schema && name === relation.name);
     const warn = (reason: string) => this.context.events.warning(reason);
     return await publishedTables(client, named, shapes, viaRoot, isNamed, warn);
+  }
+
+  /** The user's own; null: the service makes its own. */
+  get #namedPublication(): string | null {
+    return this.config.replication_type.logical_replication?.publication_name ?? null;
   }
 
   async tablesChanged(): Promise<void> {
@@ -111,7 +116,14 @@ export class PostgresSource implements Source {
   async createSlot(): Promise<SnapshotPoint> {
     return await this.#withClient("control", async (client) => {
       await dropSlot(client, this.slot);
-      return await this.#snapshot(client, this.slot, "permanent");
+      try {
+        return await this.#snapshot(client, this.slot, "permanent");
+      } catch (error) {
+        // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
+        const isForGood = error instanceof MillraceError && error.retry === "permanent";
+        if (isForGood && this.#namedPublication === null) await dropOwnPublications(client, this.slot);
+        throw error;
+      }
     });
   }
 
@@ -131,11 +143,9 @@ export class PostgresSource implements Source {
     const replication = await openReplication(connection, owner, signal);
     try {
       const log = await readLog(replication);
-      const name = formatLog(log);
-      if (name === checkpoint.log) return name;
-      const problem = judgeLog(log, await readTimelineEnds(replication, log.timeline), checkpoint);
+      const problem = judgeLog(log, checkpoint);
       if (problem) throw problem;
-      return name;
+      return formatLog(log);
     } catch (error) {
       throw describePostgresError(error, "source");
     } finally {

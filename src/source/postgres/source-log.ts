@@ -5,22 +5,34 @@
 import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export interface SourceLog {
   /** Of the cluster: the same on all its physical copies. */
   readonly systemId: string;
   readonly timeline: number;
+  /** Where each timeline that this one grew out of was left for the next, oldest first. The first of all has none. */
+  readonly ends: readonly TimelineEnd[];
 }
 
-/** Where a timeline was left for the next one. */
+const undefinedFile = "58P01";
+
 export interface TimelineEnd {
   readonly timeline: number;
   readonly end: Lsn;
 }
 
-export function formatLog({ systemId, timeline }: SourceLog): string {
-  return `${systemId}/${timeline}`;
+/**
+ * The log's name: `system/timeline@begin`. Two servers that were promoted without knowing of each other have a timeline of
+ * the same number, but hardly of the same beginning.
+ */
+export function formatLog({ systemId, timeline, ends }: SourceLog): string {
+  return `${systemId}/${nameTimeline(timeline, ends.at(-1))}`;
+}
+
+function nameTimeline(timeline: number, before: TimelineEnd | undefined): string {
+  return before ? `${timeline}@${formatLsn(before.end)}` : `${timeline}`;
 }
 
 /** Asks on a replication connection. */
@@ -28,14 +40,20 @@ export async function readLog(replication: Client): Promise<SourceLog> {
   const { rows } = await replication.query<{ systemid: string; timeline: number }>("IDENTIFY_SYSTEM");
   const row = rows[0];
   if (!row) throw new MillraceError("protocol_violation", "IDENTIFY_SYSTEM returned nothing");
-  return { systemId: row.systemid, timeline: Number(row.timeline) };
+  const timeline = Number(row.timeline);
+  return { systemId: row.systemid, timeline, ends: await readTimelineEnds(replication, timeline) };
 }
 
-/** The timelines that this one grew out of, oldest first. The first of all has none. */
-export async function readTimelineEnds(replication: Client, timeline: number): Promise<TimelineEnd[]> {
+async function readTimelineEnds(replication: Client, timeline: number): Promise<TimelineEnd[]> {
   if (timeline === 1) return [];
-  const { rows } = await replication.query<{ content: Buffer | string }>(`TIMELINE_HISTORY ${timeline}`);
-  return parseTimelineEnds(String(rows[0]?.content ?? ""));
+  try {
+    const { rows } = await replication.query<{ content: Buffer | string }>(`TIMELINE_HISTORY ${timeline}`);
+    return parseTimelineEnds(String(rows[0]?.content ?? ""));
+  } catch (error) {
+    // A server that does not keep its history files is known by the timeline's number alone.
+    if (sqlStateOf(error) === undefinedFile) return [];
+    throw error;
+  }
 }
 
 /** A history file: lines of timeline, LSN and a remark, with tabs between. */
@@ -50,15 +68,13 @@ export function parseTimelineEnds(text: string): TimelineEnd[] {
 
 /**
  * What stands in the way of a checkpoint's LSN meaning on this server what it meant; null: nothing. A checkpoint that does
- * not say which log it is of is believed. `ends`: of the timelines that the server's grew out of.
+ * not say which log it is of is believed.
  */
-export function judgeLog(
-  now: SourceLog,
-  ends: readonly TimelineEnd[],
-  checkpoint: Checkpoint,
-): MillraceError | null {
-  if (checkpoint.log === undefined) return null;
-  const [systemId, timelineText] = checkpoint.log.split("/");
+export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError | null {
+  if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;
+  const slash = checkpoint.log.indexOf("/");
+  const systemId = checkpoint.log.slice(0, slash);
+  const known = checkpoint.log.slice(slash + 1);
   if (systemId !== now.systemId) {
     return new MillraceError(
       "source_replaced",
@@ -66,13 +82,11 @@ export function judgeLog(
         "Let the connector point to the right server, or send the command ReIntialize to copy the tables from this one.",
     );
   }
-  const timeline = Number(timelineText);
-  if (timeline === now.timeline) return null;
-  const left = ends.find((end) => end.timeline === timeline);
+  const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
   if (left && left.end >= checkpoint.resumeLsn) return null;
   const place = left
-    ? `left timeline ${timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
-    : `did not grow out of timeline ${timeline}, which the checkpoint is of`;
+    ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
+    : `did not grow out of timeline ${known}, which the checkpoint is of`;
   return new MillraceError(
     "source_behind",
     `The source's log, on timeline ${now.timeline}, ${place}: it was restored from a backup, or a standby was promoted that ` +
