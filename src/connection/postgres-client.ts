@@ -1,10 +1,13 @@
 // How millrace connects to a Postgres server, whether that is a source or a sink: TLS modes, timeouts and the
-// session settings that make text forms the same everywhere. What a failure means is in postgres-failure.ts.
+// session settings that make text forms the same everywhere. What a failure means is in postgres-failure.ts, how a
+// tunnel gets there in tunnel-socket.ts.
 
 import { Client, type ClientConfig } from "pg";
+import { bastionsOf } from "../connector/bastions.ts";
 import type { PostgresConnection } from "../connector/connection.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { bastionTimeoutMs } from "./bastion-channel.ts";
 import { describePostgresError, isTlsRefusal, type PostgresSide } from "./postgres-failure.ts";
+import { TunnelSocket } from "./tunnel-socket.ts";
 
 /** What a connection is for. It is the end of `application_name`, and decides the statement timeout. */
 export type ConnectionPurpose =
@@ -18,7 +21,7 @@ export type ConnectionPurpose =
 
 /** Makes the server start a walsender for this database: a startup parameter that pg passes on and does not type. */
 const walsender: object = { replication: "database" };
-/** From the first packet to the first ReadyForQuery. */
+/** From the first packet to the first ReadyForQuery, without the way through SSH servers. */
 const connectTimeoutMs = 10_000;
 /** For what a person waits for; long work has no limit of its own and ends by its signal. */
 const interactiveStatementTimeoutMs = 30_000;
@@ -49,17 +52,13 @@ const sessionSettings: Readonly<Record<string, string>> = {
  * `Prefer`, which is a rule about trying and not an option: `connectPostgres` tries, and `isEncrypted` tells what
  * came of it, so that a client made elsewhere (the replication stream's) is made the same way.
  * https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION
- *
- * Throws `unsupported_kind` for a connection through a tunnel.
  */
 export function clientOptions(
   connection: PostgresConnection,
   purpose: ConnectionPurpose,
   encrypted = connection.ssl_mode !== "Disable",
 ): ClientConfig {
-  if (connection.tunnel !== undefined) {
-    throw new MillraceError("unsupported_kind", "Connections through an SSH tunnel are not built yet.");
-  }
+  const ssh = connection.tunnel?.ssh;
   return {
     host: connection.host,
     port: connection.port,
@@ -72,7 +71,8 @@ export function clientOptions(
     client_encoding: "UTF8",
     options: startupOptions(connection, purpose),
     ...(purpose === "replication" ? walsender : {}),
-    connectionTimeoutMillis: connectTimeoutMs,
+    connectionTimeoutMillis: connectTimeoutMs + (ssh ? bastionsOf(ssh).length * bastionTimeoutMs : 0),
+    ...(ssh ? { stream: () => new TunnelSocket(ssh) } : {}),
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
   };

@@ -4,6 +4,7 @@
 
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { TunnelFailure, type TunnelFailureKind } from "./tunnel-failure.ts";
 
 /** Which side of a connector a server stands on: it picks the error codes. */
 export type PostgresSide = "source" | "sink";
@@ -33,12 +34,21 @@ export function describePostgresError(
   fallback: ErrorCode = "internal",
 ): MillraceError {
   if (error instanceof MillraceError) return error;
+  if (error instanceof TunnelFailure) {
+    return new MillraceError(tunnelCodes[error.kind](side), error.message, { cause: error });
+  }
   const foreign = readError(error);
   const meaning = isSqlState(foreign.code)
     ? meaningOfSqlState(foreign, side, fallback)
     : meaningOfConnection(foreign, side);
   return new MillraceError(meaning.code, meaning.text, { cause: error });
 }
+
+const tunnelCodes: Readonly<Record<TunnelFailureKind, (side: PostgresSide) => ErrorCode>> = {
+  refused: (side) => `${side}_authentication_failed`,
+  unreachable: (side) => `${side}_unreachable`,
+  lost: (side) => `${side}_connection_lost`,
+};
 
 /** SQLSTATE of an error that the server sent, or null. */
 export function sqlStateOf(error: unknown): string | null {
@@ -52,6 +62,7 @@ export function sqlStateOf(error: unknown): string | null {
  * connection. Only then does `Prefer` try without it: a wrong password is not sent twice.
  */
 export function isTlsRefusal(error: unknown): boolean {
+  if (error instanceof TunnelFailure) return false;
   const { code, message } = readError(error);
   if (code === "28000") return /no pg_hba\.conf entry.*SSL encryption|pg_hba\.conf rejects/.test(message);
   return isTlsProblem(code, message);

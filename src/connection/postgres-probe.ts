@@ -2,12 +2,15 @@
 // login, version. What the role may do and how the server is set is checked by the callers, behind it.
 
 import { lookup } from "node:dns/promises";
-import { connect, isIP } from "node:net";
+import { isIP, Socket } from "node:net";
 import type { Client } from "pg";
+import { bastionsOf } from "../connector/bastions.ts";
 import type { PostgresConnection } from "../connector/connection.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
+import { bastionTimeoutMs } from "./bastion-channel.ts";
 import { closeClient, connectPostgres, destroyClient, isEncrypted } from "./postgres-client.ts";
 import { describePostgresError, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import { TunnelSocket } from "./tunnel-socket.ts";
 import type { Finding, ValidationLog } from "./validation-log.ts";
 
 /** The oldest server whose logical decoding has a binary form. */
@@ -26,7 +29,7 @@ export async function probePostgres(
   log: ValidationLog,
   inspect: (client: Client | null) => Promise<void>,
 ): Promise<void> {
-  log.record({ Network: { subtype: "DnsResolution" } }, await resolveName(connection.host));
+  log.record({ Network: { subtype: "DnsResolution" } }, await resolveNames(connection));
   const reachable = log.failure === null ? await reach(connection, side, signal) : passed;
   log.record({ Network: { subtype: "Reachability" } }, reachable);
   const client = log.failure === null ? await logIn(connection, side, signal, log) : notAttempted(log);
@@ -61,6 +64,16 @@ function notAttempted(log: ValidationLog): null {
 
 const loginSteps = [{ TLS: {} }, { Connection: {} }, { Authentication: {} }] as const;
 
+/** Of a tunnel: the SSH servers' names. That of the database is resolved over there, by the one that is used. */
+async function resolveNames({ host, tunnel }: PostgresConnection): Promise<Finding> {
+  if (!tunnel?.ssh) return await resolveName(host);
+  const findings = await Promise.all(bastionsOf(tunnel.ssh).map((bastion) => resolveName(bastion.host)));
+  if (findings.some(({ type }) => type === "passed")) {
+    return { type: "passed", message: "Of the SSH server; the database's name is resolved there." };
+  }
+  return { type: "failed", reason: "The SSH server's host name does not resolve." };
+}
+
 async function resolveName(host: string): Promise<Finding> {
   if (isIP(host) !== 0 || host.startsWith("/")) return { type: "passed", message: "No name to resolve." };
   try {
@@ -76,14 +89,17 @@ async function reach(
   side: PostgresSide,
   signal: AbortSignal,
 ): Promise<Finding> {
-  const path = `${connection.host}/.s.PGSQL.${connection.port}`;
-  const socket = connection.host.startsWith("/") ? connect(path) : connect(connection.port, connection.host);
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(reachTimeoutMs)]);
+  const { host, port, tunnel } = connection;
+  const socket = tunnel?.ssh ? new TunnelSocket(tunnel.ssh) : new Socket();
+  const bastions = tunnel?.ssh ? bastionsOf(tunnel.ssh).length : 0;
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(reachTimeoutMs + bastions * bastionTimeoutMs)]);
   try {
     await new Promise<void>((resolve, reject) => {
       socket.once("connect", resolve);
       socket.once("error", reject);
       limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+      if (host.startsWith("/")) socket.connect(`${host}/.s.PGSQL.${port}`);
+      else socket.connect(port, host);
     });
     return passed;
   } catch (error) {

@@ -4,7 +4,9 @@
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
+import { parseBastion } from "./bastions.ts";
 import type { CatalogRequest } from "./catalog.ts";
+import type { PostgresConnectionRequest } from "./connection.ts";
 import { ConnectorRequestSchema, unbuiltBufferKinds } from "./connector.ts";
 import { isCronExpression } from "./cron-expression.ts";
 import { strictObject } from "./schema-forms.ts";
@@ -41,7 +43,18 @@ interface Rule {
   readonly check: (part: Part) => readonly Violation[];
 }
 
+const sourceConnection = "/source/postgres/connection";
+const sinkConnection = "/sink/postgres/connection";
+
 const rules: readonly Rule[] = [
+  {
+    within: [`${sourceConnection}/tunnel`],
+    check: (part) => checkBastions(part.source?.postgres?.connection, sourceConnection),
+  },
+  {
+    within: [`${sinkConnection}/tunnel`],
+    check: (part) => checkBastions(part.sink?.postgres?.connection, sinkConnection),
+  },
   { within: ["/source/postgres/catalog"], check: checkCatalog },
   { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
   { within: ["/sink/webhook/url"], check: checkUrl },
@@ -100,6 +113,15 @@ function touches(path: string, within: string): boolean {
 }
 
 // --- rules -----------------------------------------------------------------------------------
+
+function checkBastions(connection: PostgresConnectionRequest | undefined, path: string): Violation[] {
+  const alternates = connection?.tunnel?.ssh?.bastion_alternates ?? [];
+  return alternates.flatMap((text, index) =>
+    parseBastion(text, 22) === null
+      ? [{ path: `${path}/tunnel/ssh/bastion_alternates/${index}`, message: "expected host or host:port" }]
+      : [],
+  );
+}
 
 function checkCatalog(part: Part): Violation[] {
   const catalog = part.source?.postgres?.catalog;

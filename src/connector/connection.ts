@@ -12,8 +12,6 @@ import {
   wholeNumber,
 } from "./schema-forms.ts";
 
-const name = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
-
 // A NUL byte ends a string in the wire protocol: what follows would be read as another field.
 const wireText = (description: string) =>
   Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000]+$", description });
@@ -32,11 +30,12 @@ const bastion = {
   user: wireText("User at the SSH server."),
 };
 const bastionPort = port("Port of the SSH server.");
-const bastionAlternates = Type.Array(name("Another SSH server, as host or host:port, tried in order."), {
-  maxItems: 16,
-});
+const bastionAlternates = Type.Array(
+  wireText("Another SSH server, as host or host:port, tried in order. Without a port: bastion_port."),
+  { maxItems: 16 },
+);
 const publicKey = Type.String({ description: "The key's public half, in OpenSSH form." });
-const privateKeyText = "Private key in OpenSSH form (PEM text).";
+const privateKeyText = "Private key in OpenSSH form (PEM text), without a passphrase: Ed25519, ECDSA or RSA.";
 
 const TunnelRequestSchema = taggedUnion({
   ssh: Type.Optional(

@@ -2,9 +2,10 @@
 // the stored connector that secrets come from is the caller's.
 
 import { MillraceError } from "../errors/millrace-error.ts";
+import { invalidRequest } from "./check-request.ts";
 import { completeConnector, completeSink, completeSource } from "./complete-connector.ts";
 import type { ConnectorConfig, ConnectorRequest } from "./connector.ts";
-import { fillSecrets, missingSecrets } from "./secrets.ts";
+import { fillSecrets, missingSecrets, unusableKeys } from "./secrets.ts";
 import type { SinkConfig, SinkRequest } from "./sink-config.ts";
 import type { SourceConfig, SourceRequest } from "./source-config.ts";
 
@@ -12,7 +13,8 @@ import type { SourceConfig, SourceRequest } from "./source-config.ts";
  * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"`
  * come from `stored`; an explicit `null` clears an optional one.
  *
- * Throws `missing_secret` with the path of every required secret that neither has.
+ * Throws `missing_secret` with the path of every required secret that neither has, `invalid_request` for a private key
+ * that cannot work.
  */
 export function resolveConnector(
   request: ConnectorRequest,
@@ -38,17 +40,15 @@ function fill<T extends object>(request: T, stored: ConnectorConfig | null): T {
   return filled;
 }
 
-/** Throws `missing_secret` unless every required secret is there. */
+/** Throws `missing_secret` unless every required secret is there, `invalid_request` for a key that cannot work. */
 export function requireSecrets(request: object): void {
   const violations = missingSecrets(request);
-  if (violations.length === 0) return;
-  throw new MillraceError(
-    "missing_secret",
-    "A secret is required, and there is none stored to fill it from.",
-    {
-      violations,
-    },
-  );
+  if (violations.length > 0) {
+    const text = "A secret is required, and there is none stored to fill it from.";
+    throw new MillraceError("missing_secret", text, { violations });
+  }
+  const unusable = unusableKeys(request);
+  if (unusable.length > 0) throw invalidRequest(unusable);
 }
 
 /** `headers.static` is another name of `headers.static_`. */

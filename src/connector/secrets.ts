@@ -4,6 +4,7 @@
 import type { Violation } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
 import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./merge-patch.ts";
+import { privateKeyProblem } from "./private-key.ts";
 
 /** What is shown in place of a secret; sent back, it stands for the secret that is stored. */
 export const redacted = "***";
@@ -90,6 +91,17 @@ export function fillSecrets<T extends object>(
     else delete holder[key];
   });
   return copy;
+}
+
+/** Keys of tunnels that cannot work, once everything was filled. */
+export function unusableKeys(request: object): Violation[] {
+  const violations: Violation[] = [];
+  forEachSecret(request as JsonObject, undefined, ({ holder, key, path }) => {
+    const value = holder[key];
+    const problem = key === "private_key" && typeof value === "string" ? privateKeyProblem(value) : null;
+    if (problem !== null) violations.push({ path, message: problem });
+  });
+  return violations;
 }
 
 /** Required secrets that are not there, once everything was filled. */

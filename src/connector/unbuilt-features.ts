@@ -8,8 +8,6 @@ import { isJsonObject } from "./merge-patch.ts";
  * found.
  */
 export const unbuiltFeatures: readonly string[] = [
-  "/source/postgres/connection/tunnel",
-  "/sink/postgres/connection/tunnel",
   "/source/postgres/replication_type/snapshot",
   "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
   "/source/postgres/system_columns/synced_at",

@@ -170,11 +170,6 @@ describe("failures", () => {
     expect(await attempt(connectionTo(plain, { host: "nowhere.invalid" }))).toContain("does not resolve");
   });
 
-  test("a tunnel is refused as not built", async () => {
-    const ssh = { bastion_host: "b", bastion_port: 22, user: "u", bastion_alternates: [], auth: {} };
-    expect(await attempt(connectionTo(plain, { tunnel: { ssh } }))).toStartWith("unsupported_kind");
-  });
-
   test("the signal ends a connect that gets no answer, and a query that runs", async () => {
     await using silent = createServer(() => {}).listen(0, "127.0.0.1");
     await waitFor("listening", () => silent.listening);

@@ -237,13 +237,9 @@ describe("kinds that are known and not built", () => {
   });
 
   test("features that are not built are refused too, and not left out silently", () => {
-    const tunnel = {
-      ssh: { bastion_host: "b", user: "u", auth: { bring_your_own_key: { private_key: "k" } } },
-    };
     const tables = [{ name: "orders", history_enabled: true, columns: [{ name: "mail", hash: {} }] }];
     const answer = refused({
       source: sourceSample({
-        connection: connectionSample({ tunnel }),
         replication_type: { snapshot: {} },
         keyless_table_strategy: { dedup_by_row_hash: {} },
         system_columns: { lsn: {} },
@@ -255,7 +251,6 @@ describe("kinds that are known and not built", () => {
     });
     expect(answer?.code).toBe("unsupported_kind");
     expect(Object.keys(answer?.errors ?? {})).toEqual([
-      "/source/postgres/connection/tunnel",
       "/source/postgres/replication_type/snapshot",
       "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
       "/source/postgres/system_columns/lsn",
@@ -263,6 +258,19 @@ describe("kinds that are known and not built", () => {
       "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",
     ]);
+  });
+
+  test("an alternate bastion that is no host, on either side", () => {
+    const auth = { bring_your_own_key: { private_key: "k" } };
+    const ssh = { bastion_host: "b", user: "u", auth, bastion_alternates: ["c:22", "c:x"] };
+    const connection = connectionSample({ tunnel: { ssh } });
+    expect(refused({ source: sourceSample({ connection }), sink: { postgres: { connection } } })).toEqual({
+      code: "invalid_request",
+      errors: {
+        "/source/postgres/connection/tunnel/ssh/bastion_alternates/1": "expected host or host:port",
+        "/sink/postgres/connection/tunnel/ssh/bastion_alternates/1": "expected host or host:port",
+      },
+    });
   });
 
   test("a kind that nobody knows is an unknown key", () => {

@@ -4,6 +4,7 @@ import { ConnectorConfigSchema } from "../../src/connector/connector.ts";
 import { resolveConnector, resolveSink, resolveSource } from "../../src/connector/resolve-connector.ts";
 import { messageFormat } from "../../src/connector/webhook-format.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
+import { bringKey } from "../support/ssh-keys.ts";
 import {
   configSample,
   connectionSample,
@@ -106,6 +107,7 @@ describe("defaults", () => {
   });
 
   test("inside of objects that are given in part", () => {
+    const private_key = bringKey("ed25519").privateKey;
     const config = configSample({
       source: sourceSample({
         replication_type: { snapshot: {} },
@@ -113,7 +115,7 @@ describe("defaults", () => {
         catalog: { schemas: [{ name: "public", tables: [{ name: "orders", columns: [{ name: "id" }] }] }] },
         connection: connectionSample({
           tunnel: {
-            ssh: { bastion_host: "bastion", user: "u", auth: { bring_your_own_key: { private_key: "pem" } } },
+            ssh: { bastion_host: "bastion", user: "u", auth: { bring_your_own_key: { private_key } } },
           },
         }),
       }),
@@ -154,6 +156,22 @@ describe("defaults", () => {
       expect(resolveConnector(config, { id: "orders", stored: null })).toEqual(config);
     }
   });
+});
+
+test("a tunnel's key that cannot work is refused, and not repeated", () => {
+  const locked = bringKey("ed25519", "sesame").privateKey;
+  const ssh = { bastion_host: "b", user: "u", auth: { bring_your_own_key: { private_key: locked } } };
+  let refusal: unknown;
+  try {
+    resolveSource(sourceSample({ connection: connectionSample({ tunnel: { ssh } }) }), null);
+  } catch (error) {
+    refusal = error;
+  }
+  expect(refusal).toMatchObject({
+    code: "invalid_request",
+    violations: [{ path: "/source/postgres/connection/tunnel/ssh/auth/bring_your_own_key/private_key" }],
+  });
+  expect(JSON.stringify(refusal)).not.toContain(locked.split("\n")[2]);
 });
 
 describe("message formats", () => {

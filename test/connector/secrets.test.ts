@@ -4,6 +4,8 @@ import { configSample, connectionSample, sourceSample, webhookSinkSample } from 
 
 const ssh = (auth: object) => ({ ssh: { bastion_host: "b", user: "u", auth } });
 
+const pem = (body: string) => `-----BEGIN RSA PRIVATE KEY-----\n${body}\n-----END RSA PRIVATE KEY-----\n`;
+
 const everySecret = [
   configSample({
     source: sourceSample({
@@ -13,14 +15,14 @@ const everySecret = [
         ssl_cert: "s3cret-2",
         ssl_key: "s3cret-3",
         ssl_root_cert: "s3cret-4",
-        tunnel: ssh({ generated_key: { private_key: "s3cret-5", public_key: "public" } }),
+        tunnel: ssh({ generated_key: { private_key: pem("s3cret-5"), public_key: "public" } }),
       }),
     }),
     sink: {
       postgres: {
         connection: connectionSample({
           password: "s3cret-6",
-          tunnel: ssh({ bring_your_own_key: { private_key: "s3cret-7" } }),
+          tunnel: ssh({ bring_your_own_key: { private_key: pem("s3cret-7") } }),
         }),
       },
     },

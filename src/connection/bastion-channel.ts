@@ -1,0 +1,178 @@
+// A way to a host and port as an SSH server sees them: logs in with a key and asks the server to connect. The servers
+// are tried in their order. Each way has an SSH connection of its own, so that it is owned by one connection to the
+// database, and no stalled copy holds up what the others send.
+// https://www.rfc-editor.org/rfc/rfc4254#section-7.2
+//
+// Any host key is accepted: a connector has no field to name one. TLS to the database goes through the tunnel
+// and checks the database's own certificate.
+
+import { connect, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import type { Client } from "ssh2";
+import { type Bastion, bastionsOf, type SshTunnel } from "../connector/bastions.ts";
+import { TunnelFailure, worstOf } from "./tunnel-failure.ts";
+
+/** As the SSH server sees it: a port, or the path of a Unix socket. */
+export type Destination = { readonly host: string; readonly port: number } | { readonly path: string };
+
+export interface BastionChannel {
+  readonly stream: Duplex;
+  /** The SSH connection is gone. */
+  readonly isLost: boolean;
+  /** At once. */
+  close(): void;
+}
+
+/** From the first packet to the channel, for each server. */
+export const bastionTimeoutMs = 8_000;
+/** A server that does not answer for three of these is gone: TCP would find out much later, a silent network never. */
+const keepaliveMs = 3_000;
+const keepalivesMissed = 2;
+
+/** Throws a TunnelFailure when no server leads there, or `signal.reason`. */
+export async function openBastionChannel(
+  ssh: SshTunnel,
+  to: Destination,
+  signal: AbortSignal,
+): Promise<BastionChannel> {
+  const failures: TunnelFailure[] = [];
+  for (const bastion of bastionsOf(ssh)) {
+    try {
+      return await openThrough(bastion, ssh, to, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof TunnelFailure)) throw error;
+      failures.push(error);
+    }
+  }
+  throw worstOf(failures);
+}
+
+async function openThrough(
+  bastion: Bastion,
+  ssh: SshTunnel,
+  to: Destination,
+  signal: AbortSignal,
+): Promise<BastionChannel> {
+  // Only who uses a tunnel pays for the library: it takes 17 MB.
+  const { Client } = await import("ssh2");
+  const socket = connect(bastion.port, bastion.host);
+  const client = new Client();
+  const failed = Promise.withResolvers<never>();
+  let isLost = false;
+  failed.promise.catch(() => {});
+  socket.on("error", (error: Error) => failed.reject(describeSocket(error)));
+  socket.on("close", () => {
+    failed.reject(new TunnelFailure("unreachable", "The SSH server closed the connection."));
+    isLost = true;
+  });
+  client.on("error", (error: SshError) => failed.reject(describeSsh(error)));
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(bastionTimeoutMs)]);
+  const onLimit = () =>
+    failed.reject(new TunnelFailure("unreachable", "The SSH server did not answer in time."));
+  limit.addEventListener("abort", onLimit, { once: true });
+  const close = () => {
+    client.destroy();
+    socket.destroy();
+  };
+  try {
+    limit.throwIfAborted();
+    await Promise.race([connected(socket), failed.promise]);
+    await Promise.race([loggedIn(client, socket, ssh), failed.promise]);
+    const stream = await Promise.race([forward(client, to), failed.promise]);
+    return {
+      stream,
+      close,
+      get isLost() {
+        return isLost;
+      },
+    };
+  } catch (error) {
+    close();
+    throw error;
+  } finally {
+    limit.removeEventListener("abort", onLimit);
+  }
+}
+
+async function connected(socket: Socket): Promise<void> {
+  // What is typed into a database waits for no fuller packet.
+  socket.setNoDelay(true);
+  await new Promise<void>((resolve) => socket.once("connect", resolve));
+}
+
+async function loggedIn(client: Client, sock: Socket, ssh: SshTunnel): Promise<void> {
+  const { generated_key: generated, bring_your_own_key: own } = ssh.auth;
+  await new Promise<void>((resolve, reject) => {
+    client.once("ready", resolve);
+    try {
+      client.connect({
+        sock,
+        username: ssh.user,
+        privateKey: (generated ?? own)?.private_key ?? "",
+        authHandler: ["publickey"],
+        readyTimeout: 0,
+        keepaliveInterval: keepaliveMs,
+        keepaliveCountMax: keepalivesMissed,
+      });
+    } catch {
+      // The library's words may repeat some of the key.
+      reject(
+        new TunnelFailure(
+          "refused",
+          "The tunnel's private key cannot be read, or has a passphrase: give another.",
+        ),
+      );
+    }
+  });
+}
+
+async function forward(client: Client, to: Destination): Promise<Duplex> {
+  return await new Promise<Duplex>((resolve, reject) => {
+    const settle = (error: Error | undefined, stream: Duplex) =>
+      error ? reject(describeRefusal(error)) : resolve(stream);
+    if ("path" in to) client.openssh_forwardOutStreamLocal(to.path, settle);
+    else client.forwardOut("127.0.0.1", 0, to.host, to.port, settle);
+  });
+}
+
+type SshError = Error & { readonly level?: string };
+
+function describeSsh(error: SshError): TunnelFailure {
+  switch (error.level) {
+    case "client-authentication":
+      return new TunnelFailure(
+        "refused",
+        "The SSH server refused the user or the key: add the key's public half to that user's authorized_keys.",
+      );
+    case "client-timeout":
+      return new TunnelFailure("unreachable", "The SSH server did not answer in time.");
+    case "handshake":
+      return new TunnelFailure("unreachable", "The SSH server shares no algorithm with this client.");
+    default:
+      return new TunnelFailure("unreachable", "The SSH server broke the connection off.");
+  }
+}
+
+function describeSocket(error: Error & { readonly code?: string }): TunnelFailure {
+  switch (error.code) {
+    case "ECONNREFUSED":
+      return new TunnelFailure("unreachable", "Nothing listens at the SSH server's host and port.");
+    case "ENOTFOUND":
+    case "EAI_AGAIN":
+      return new TunnelFailure("unreachable", "The SSH server's host name does not resolve.");
+    default:
+      return new TunnelFailure("unreachable", "The SSH server is not to be reached.");
+  }
+}
+
+/** SSH_OPEN_ADMINISTRATIVELY_PROHIBITED. https://www.rfc-editor.org/rfc/rfc4254#section-5.1 */
+const prohibited = 1;
+
+function describeRefusal(error: Error & { readonly reason?: unknown }): TunnelFailure {
+  const text =
+    error.reason === prohibited
+      ? "The SSH server does not allow the tunnel (AllowTcpForwarding, PermitOpen)."
+      : "The SSH server cannot reach the database's host and port.";
+  return new TunnelFailure("unreachable", text);
+}

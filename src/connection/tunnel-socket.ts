@@ -1,0 +1,102 @@
+// A socket that reaches its host through an SSH server. Those who use it, pg and TLS among them, see a plain TCP socket:
+// it is one, to this very process, and what passes through it is carried over to the SSH connection. A stream that
+// only looks like a socket would not do: TLS over one takes bytes without bound while the other side does not read.
+
+import { createServer, type Server, Socket, type SocketConnectOpts } from "node:net";
+import { pipeline } from "node:stream/promises";
+import type { SshTunnel } from "../connector/bastions.ts";
+import { type BastionChannel, type Destination, openBastionChannel } from "./bastion-channel.ts";
+import { TunnelFailure } from "./tunnel-failure.ts";
+
+const loopback = "127.0.0.1";
+
+export class TunnelSocket extends Socket {
+  readonly #over = new AbortController();
+
+  constructor(private readonly ssh: SshTunnel) {
+    super();
+    this.once("close", () => this.#over.abort(new TunnelFailure("lost", "The connection was given up.")));
+  }
+
+  /** `connect(port, host)` or `connect(path)`, as the SSH server sees them. A failure is an `error` event. */
+  override connect(...place: readonly unknown[]): this {
+    const [first, host] = place;
+    const to = typeof first === "string" ? { path: first } : { port: Number(first), host: String(host) };
+    this.#open(to).catch((error: unknown) => this.destroy(error instanceof Error ? error : undefined));
+    return this;
+  }
+
+  async #open(to: Destination): Promise<void> {
+    const channel = await openBastionChannel(this.ssh, to, this.#over.signal);
+    const close = () => channel.close();
+    this.#over.signal.addEventListener("abort", close, { once: true });
+    if (this.#over.signal.aborted) return close();
+    const { port, ownEnd } = await listenFor(this, this.#over.signal);
+    const options: SocketConnectOpts = { port, host: loopback };
+    super.connect(options);
+    await carry(await ownEnd, channel, () =>
+      this.destroy(new TunnelFailure("lost", "The SSH connection was lost.")),
+    );
+  }
+}
+
+/** Resolves when both directions have ended; closes both ends in any case. */
+async function carry(local: Socket, channel: BastionChannel, onLost: () => void): Promise<void> {
+  local.setNoDelay(true);
+  try {
+    await Promise.all([pipeline(local, channel.stream), pipeline(channel.stream, local)]);
+  } catch {
+    // One side broke off: the other must not wait for it.
+  } finally {
+    // Otherwise what the database said last may still wait to be read, and the end of it is enough.
+    if (channel.isLost) onLost();
+    local.destroy();
+    channel.close();
+  }
+}
+
+interface Listening {
+  readonly port: number;
+  /** The accepted end of `dialler`'s connection. */
+  readonly ownEnd: Promise<Socket>;
+}
+
+/** Waits on a port of its own for `dialler` alone: whoever else finds the port is turned away. */
+async function listenFor(dialler: Socket, signal: AbortSignal): Promise<Listening> {
+  const server = createServer({ allowHalfOpen: true });
+  const own = Promise.withResolvers<Socket>();
+  own.promise.catch(() => {});
+  const waiting = new Set<Socket>();
+  const choose = () => {
+    if (dialler.localPort === undefined) return;
+    for (const socket of waiting) {
+      if (socket.remotePort === dialler.localPort) own.resolve(socket);
+      else socket.destroy();
+      waiting.delete(socket);
+    }
+  };
+  server.on("connection", (socket) => {
+    socket.on("error", () => {});
+    waiting.add(socket);
+    choose();
+  });
+  dialler.once("connect", choose);
+  const close = () => {
+    own.reject(signal.reason);
+    for (const socket of waiting) socket.destroy();
+    server.close();
+  };
+  signal.addEventListener("abort", close, { once: true });
+  void own.promise.then(close, () => {});
+  return { port: await listen(server), ownEnd: own.promise };
+}
+
+async function listen(server: Server): Promise<number> {
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, loopback, resolve);
+  });
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("no port was bound");
+  return address.port;
+}

@@ -1,0 +1,265 @@
+// Connections through SSH servers: every kind that this machine has.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connect, type Socket } from "node:net";
+import type { Client } from "pg";
+import { newSshKeyPair } from "../../src/api/ssh-key-pair.ts";
+import {
+  closeClient,
+  connectPostgres,
+  destroyClient,
+  isEncrypted,
+} from "../../src/connection/postgres-client.ts";
+import { TunnelSocket } from "../../src/connection/tunnel-socket.ts";
+import type { SshTunnel } from "../../src/connector/bastions.ts";
+import type { PostgresConnection } from "../../src/connector/connection.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { toMillraceError } from "../../src/errors/millrace-error.ts";
+import { validatePostgresSink } from "../../src/sink/postgres/sink-validation.ts";
+import { validatePostgresSource } from "../../src/source/postgres/source-validation.ts";
+import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
+import { enableTls } from "../support/postgres-tls.ts";
+import { bringKey } from "../support/ssh-keys.ts";
+import { type SshServer, sshServerKinds, startSshServer } from "../support/ssh-server.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { testRootCertificate } from "../support/tls-certificates.ts";
+import { findTest, outline } from "../support/validation-events.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
+
+const generated = newSshKeyPair();
+let server: PostgresServer;
+
+beforeAll(async () => {
+  const sockets = { unix_socket_directories: "." };
+  server = await PostgresServer.start({ settings: { listen_addresses: "localhost", ...sockets } });
+  await enableTls(server);
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const signal = () => AbortSignal.timeout(30_000);
+
+function tunnelTo(ssh: SshServer, change: Partial<SshTunnel> = {}): SshTunnel {
+  return {
+    bastion_host: "127.0.0.1",
+    bastion_port: ssh.port,
+    user: ssh.user,
+    bastion_alternates: [],
+    auth: { generated_key: generated },
+    ...change,
+  };
+}
+
+function connectionThrough(ssh: SshTunnel, change: Partial<PostgresConnection> = {}): PostgresConnection {
+  return fullConnection({ ...server.connection(), host: "localhost" }, { tunnel: { ssh }, ...change });
+}
+
+async function use<T>(connection: PostgresConnection, action: (client: Client) => Promise<T>): Promise<T> {
+  const client = await connectPostgres(connection, "catalog", signal(), "source");
+  try {
+    return await action(client);
+  } finally {
+    await closeClient(client);
+  }
+}
+
+const one = (client: Client) => client.query("select 1 as one").then(({ rows }) => rows[0].one as number);
+
+/** Code, retry and words of the failure. */
+async function failure(connection: PostgresConnection): Promise<string> {
+  const error = await use(connection, one).then(
+    () => new Error("it connected"),
+    (error: unknown) => error,
+  );
+  const { code, retry, message } = toMillraceError(error);
+  return `${code} ${retry}: ${message}`;
+}
+
+describe.each([...sshServerKinds])("through %s", (kind) => {
+  let ssh: SshServer;
+
+  beforeAll(async () => {
+    ssh = await startSshServer(kind, generated.public_key);
+  });
+  afterAll(() => ssh[Symbol.asyncDispose]());
+
+  test("with a key from POST /ssh-keys", async () => {
+    expect(await use(connectionThrough(tunnelTo(ssh)), one)).toBe(1);
+  });
+
+  test.each(["ed25519", "rsa", "ecdsa"] as const)("with a brought key: %s", async (type) => {
+    const { privateKey, publicKey } = bringKey(type);
+    await using other = await startSshServer(kind, publicKey);
+    const auth = { bring_your_own_key: { private_key: privateKey } };
+    expect(await use(connectionThrough(tunnelTo(other, { auth })), one)).toBe(1);
+  });
+
+  test("TLS goes to the database itself, by its own name", async () => {
+    const full = { ssl_mode: "VerifyFull", ssl_root_cert: testRootCertificate } as const;
+    const encrypted = async (client: Client) => isEncrypted(client);
+    expect(await use(connectionThrough(tunnelTo(ssh), full), encrypted)).toBe(true);
+    expect(await use(connectionThrough(tunnelTo(ssh), { ssl_mode: "Disable" }), encrypted)).toBe(false);
+    const wrong = await failure(connectionThrough(tunnelTo(ssh), { ...full, host: "127.0.0.1" }));
+    expect(wrong).toContain("another host name");
+  });
+
+  test("to a database's Unix socket at the SSH server", async () => {
+    const host = `${server.directory}/data`;
+    expect(await use(connectionThrough(tunnelTo(ssh), { host, ssl_mode: "Disable" }), one)).toBe(1);
+  });
+
+  test.each(["Disable", "Require"] as const)("large values both ways, ssl_mode %s", async (ssl_mode) => {
+    await use(connectionThrough(tunnelTo(ssh), { ssl_mode }), async (client) => {
+      const large = "x".repeat(20_000_000);
+      const { rows } = await client.query("select $1::text || '!' as text", [large]);
+      expect(rows[0].text === `${large}!`).toBe(true);
+    });
+  });
+
+  test("alternates are tried in their order, and only as far as one is needed", async () => {
+    await using strange = await startSshServer(kind, newSshKeyPair().public_key);
+    await using unused = await startSshServer(kind, generated.public_key);
+    const others = [`127.0.0.1:${strange.port}`, `127.0.0.1:${ssh.port}`, `127.0.0.1:${unused.port}`];
+    const before = ssh.logins;
+    const tunnel = tunnelTo(ssh, { bastion_port: 1, bastion_alternates: others });
+    expect(await use(connectionThrough(tunnel), one)).toBe(1);
+    await waitFor("the login is counted", () => ssh.logins === before + 1);
+    expect(unused.logins).toBe(0);
+  });
+
+  test("a key that the server does not take fails for good, and is not repeated", async () => {
+    const other = bringKey("ed25519").privateKey;
+    const auth = { bring_your_own_key: { private_key: other } };
+    const said = await failure(connectionThrough(tunnelTo(ssh, { auth })));
+    expect(said).toStartWith(
+      "source_authentication_failed permanent: The SSH server refused the user or the key",
+    );
+    for (const line of other.split("\n").slice(1, -2)) expect(said).not.toContain(line);
+    expect(await failure(connectionThrough(tunnelTo(ssh, { user: "stranger" })))).toStartWith(
+      "source_authentication_failed permanent",
+    );
+  });
+
+  test("what may come back is tried again", async () => {
+    const away = connectionThrough(tunnelTo(ssh, { bastion_port: 1 }));
+    expect(await failure(away)).toBe(
+      "source_unreachable transient: Nothing listens at the SSH server's host and port.",
+    );
+    const nowhere = connectionThrough(tunnelTo(ssh, { bastion_host: "nowhere.invalid" }));
+    expect(await failure(nowhere)).toContain("transient: The SSH server's host name does not resolve.");
+    const noDatabase = connectionThrough(tunnelTo(ssh), { port: 1 });
+    expect(await failure(noDatabase)).toBe(
+      "source_unreachable transient: The SSH server cannot reach the database's host and port.",
+    );
+    // One of two refuses the key; the other may still take it when it is back.
+    await using strange = await startSshServer(kind, newSshKeyPair().public_key);
+    const mixed = tunnelTo(strange, { bastion_alternates: ["127.0.0.1:1"] });
+    expect(await failure(connectionThrough(mixed))).toStartWith("source_unreachable transient: None of 2");
+  });
+
+  test("what the database says is heard through it: a wrong password is one", async () => {
+    const missing = connectionThrough(tunnelTo(ssh), { database: "nowhere" });
+    expect(await failure(missing)).toContain("The database does not exist");
+  });
+
+  test("the end of the SSH server ends the connection, with what was lost", async () => {
+    await using other = await startSshServer(kind, generated.public_key);
+    const client = await connectPostgres(connectionThrough(tunnelTo(other)), "control", signal(), "sink");
+    const sleeping = client.query("select pg_sleep(60)").catch((error: unknown) => error);
+    await other.stop();
+    expect(String(await sleeping)).toMatch(/SSH connection was lost|terminated/);
+    await other.launch();
+    expect(await use(connectionThrough(tunnelTo(other)), one)).toBe(1);
+  });
+
+  test("nothing stays open behind a connection that was broken off, also while it was paused", async () => {
+    await using proxy = await TcpProxy.start(ssh.port);
+    const connection = connectionThrough(tunnelTo(ssh, { bastion_port: proxy.port }));
+    for (const ssl_mode of ["Disable", "Require"] as const) {
+      const client = await connectPostgres({ ...connection, ssl_mode }, "control", signal(), "sink");
+      const reading = client.query("select repeat('x', 50000000)").catch(() => {});
+      // library edge: pg does not type the connection below a client.
+      (client as unknown as { connection: { stream: Socket } }).connection.stream.pause();
+      await waitFor("the tunnel is up", () => proxy.open === 1);
+      destroyClient(client);
+      await reading;
+      await waitFor("the tunnel is down", () => proxy.open === 0);
+    }
+  });
+
+  test("validation goes by the SSH server", async () => {
+    const connection = connectionThrough(tunnelTo(ssh));
+    const source = await validatePostgresSource(
+      postgresSource(server.connection(), { connection }),
+      signal(),
+    );
+    expect(outline(source).slice(0, 6)).toEqual([
+      ...["start", "DnsResolution: Success", "Reachability: Success", "TLS: Success"],
+      ...["Connection: Success", "Authentication: Success"],
+    ]);
+    const sink = await validatePostgresSink(postgresSink(server.connection(), { connection }), signal());
+    expect(outline(sink).at(-1)).toBe("success");
+
+    const lost = { ...connection, port: 1 };
+    const events = await validatePostgresSink(
+      postgresSink(server.connection(), { connection: lost }),
+      signal(),
+    );
+    expect(outline(events).slice(1, 4)).toEqual([
+      ...["DnsResolution: Success", "Reachability: Failed", "TLS: Skipped"],
+    ]);
+    expect(findTest(events, "Reachability").status.Failed?.reason).toContain("cannot reach the database");
+    const unknown = connectionThrough(tunnelTo(ssh, { bastion_host: "nowhere.invalid" }));
+    const named = await validatePostgresSink(
+      postgresSink(server.connection(), { connection: unknown }),
+      signal(),
+    );
+    expect(findTest(named, "DnsResolution").status.Failed?.reason).toContain("SSH server");
+  });
+});
+
+test("a bastion that says nothing any more is noticed within seconds, and the reader is not left waiting", async () => {
+  await using ssh = await startSshServer(sshServerKinds.at(-1) ?? "ssh2", generated.public_key);
+  await using proxy = await TcpProxy.start(ssh.port);
+  const connection = connectionThrough(tunnelTo(ssh, { bastion_port: proxy.port }));
+  const client = await connectPostgres(connection, "control", signal(), "sink");
+  const sleeping = client.query("select pg_sleep(60)").catch((error: unknown) => error);
+  proxy.stall();
+  const begun = performance.now();
+  expect(String(await sleeping)).toMatch(/SSH connection was lost|terminated/);
+  expect(performance.now() - begun).toBeLessThan(15_000);
+});
+
+test("a stranger who finds the port of the tunnel's own end gets nothing", async () => {
+  await using ssh = await startSshServer("ssh2", generated.public_key);
+  const strangers: Socket[] = [];
+  const socket = new TunnelSocket(tunnelTo(ssh));
+  // library edge: `listen` is called by the tunnel itself; a stranger who is faster than it dials the port first.
+  const { Server } = await import("node:net");
+  const listen = Server.prototype.listen;
+  Server.prototype.listen = function (this: InstanceType<typeof Server>, ...rest: unknown[]) {
+    this.once("listening", () => {
+      const address = this.address();
+      if (address === null || typeof address === "string") return;
+      const stranger = connect(address.port, "127.0.0.1");
+      stranger.on("error", () => {});
+      strangers.push(stranger);
+    });
+    return (listen as (...all: unknown[]) => InstanceType<typeof Server>).apply(this, rest);
+  } as typeof listen;
+  try {
+    socket.connect(server.port, "127.0.0.1");
+    await new Promise((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+  } finally {
+    Server.prototype.listen = listen;
+  }
+  expect(strangers.length).toBe(1);
+  await waitFor("the stranger is turned away", () => strangers[0]?.closed || strangers[0]?.destroyed);
+  // The server answers an SSLRequest with one letter: the socket leads to it.
+  socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
+  const answer = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
+  expect(answer.toString()).toBe("S");
+  socket.destroy();
+});

@@ -1,0 +1,19 @@
+// Key pairs as people bring them, made by the ssh2 library, which is not what makes ours.
+
+import { utils } from "ssh2";
+
+export interface TestKeyPair {
+  /** In OpenSSH form. */
+  readonly privateKey: string;
+  /** A line of `authorized_keys`. */
+  readonly publicKey: string;
+}
+
+export function bringKey(type: "ed25519" | "rsa" | "ecdsa", passphrase?: string): TestKeyPair {
+  const protection = passphrase === undefined ? {} : { passphrase, cipher: "aes256-ctr", rounds: 4 };
+  const bits = type === "rsa" ? { bits: 2048 } : type === "ecdsa" ? { bits: 256 } : {};
+  // library edge: the types want each key type's own options.
+  const options = { ...bits, ...protection } as never;
+  const { private: privateKey, public: publicKey } = utils.generateKeyPairSync(type as "rsa", options);
+  return { privateKey, publicKey };
+}
