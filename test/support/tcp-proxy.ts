@@ -1,4 +1,5 @@
-// A TCP proxy that misbehaves when told to: it cuts connections, lets them stall, or refuses new ones.
+// A TCP proxy that misbehaves when told to: it cuts connections, lets them stall, closes one half of them, or refuses new
+// ones.
 
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { freePort } from "../../src/demo/free-port.ts";
@@ -6,6 +7,7 @@ import { freePort } from "../../src/demo/free-port.ts";
 interface Pair {
   readonly client: Socket;
   readonly upstream: Socket;
+  isStranded: boolean;
 }
 
 export class TcpProxy implements AsyncDisposable {
@@ -14,6 +16,7 @@ export class TcpProxy implements AsyncDisposable {
   #stalled = false;
   #refusing = false;
   #accepted = 0;
+  #fatalText: string | null = null;
 
   private constructor(
     private readonly server: Server,
@@ -36,8 +39,9 @@ export class TcpProxy implements AsyncDisposable {
     return this.#accepted;
   }
 
+  /** Connections whose client is still there. */
   get open(): number {
-    return this.#pairs.size;
+    return [...this.#pairs].filter(({ client }) => !client.destroyed).length;
   }
 
   /** Breaks every connection, as a network does that goes away: with a reset, in the middle of whatever is sent. */
@@ -62,6 +66,21 @@ export class TcpProxy implements AsyncDisposable {
     }
   }
 
+  /** Nothing passes any more over the connections that are open now, not even their end; new ones work. */
+  strand(): void {
+    for (const pair of this.#pairs) pair.isStranded = true;
+  }
+
+  /** A connection whose client sends `text` is stranded before that passes. */
+  stallAt(text: string): void {
+    this.#fatalText = text;
+  }
+
+  /** Ends one direction of every connection: the client or the server hears that the other will say no more. */
+  halfClose(towards: "client" | "upstream"): void {
+    for (const pair of this.#pairs) pair[towards].end();
+  }
+
   /** New connections are closed at once. */
   refuse(refusing: boolean): void {
     this.#refusing = refusing;
@@ -80,7 +99,7 @@ export class TcpProxy implements AsyncDisposable {
     }
     this.#accepted += 1;
     const upstream = connect(this.targetPort, "127.0.0.1");
-    const pair = { client, upstream };
+    const pair = { client, upstream, isStranded: false };
     this.#pairs.add(pair);
     this.#forward(client, upstream, pair);
     this.#forward(upstream, client, pair);
@@ -92,14 +111,26 @@ export class TcpProxy implements AsyncDisposable {
 
   #forward(from: Socket, to: Socket, pair: Pair): void {
     from.on("data", (chunk) => {
-      if (!to.write(chunk)) from.pause();
+      if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
+        pair.isStranded = true;
+      }
+      if (!pair.isStranded && !to.write(chunk)) from.pause();
     });
     to.on("drain", () => {
       if (!this.#stalled) from.resume();
     });
-    from.on("error", () => this.#close(pair));
-    from.on("close", () => this.#close(pair));
-    from.on("end", () => to.end());
+    from.on("error", () => this.#lose(pair, from));
+    from.on("close", () => this.#lose(pair, from));
+    from.on("end", () => {
+      if (pair.isStranded) from.destroy();
+      else to.end();
+    });
+  }
+
+  /** `side` is gone. The other hears of it, unless they were stranded. */
+  #lose(pair: Pair, side: Socket): void {
+    if (!pair.isStranded || (pair.client.destroyed && pair.upstream.destroyed)) this.#close(pair);
+    else if (side === pair.client) pair.upstream.once("close", () => this.#pairs.delete(pair));
   }
 
   #close(pair: Pair): void {

@@ -73,11 +73,13 @@ export class PostgresStream implements ChangeStream {
     const stream = new PostgresStream(options);
     options.signal.addEventListener("abort", stream.#onAbort, { once: true });
     try {
-      stream.#client = await ReplicationClient.start(options.client, options.request, {
-        onMessage: (bytes, at, end) => stream.#receive(bytes, at, end),
-        onKeepalive: (walEnd, replyRequested) => stream.#keepalive(walEnd, replyRequested),
-        onFailure: (error) => stream.#fail(describeStreamError(error)),
-      });
+      const { client, request, signal } = options;
+      const handlers = {
+        onMessage: (bytes: Buffer, at: number, end: number) => stream.#receive(bytes, at, end),
+        onKeepalive: (walEnd: Lsn, replyRequested: boolean) => stream.#keepalive(walEnd, replyRequested),
+        onFailure: (error: unknown) => stream.#fail(describeStreamError(error)),
+      };
+      stream.#client = await ReplicationClient.start(client, request, handlers, { signal });
     } catch (error) {
       options.signal.removeEventListener("abort", stream.#onAbort);
       throw describeStreamError(error);

@@ -7,6 +7,8 @@
 // - A handler or plugin that throws is lost or fatal: ours hand the failure to `onFailure` and never throw.
 // https://www.postgresql.org/docs/current/protocol-replication.html
 
+import { Socket as TcpSocket } from "node:net";
+import type { Duplex } from "node:stream";
 import { type Client, type ClientConfig, type Connection, escapeIdentifier, escapeLiteral } from "pg";
 import { LogicalReplicationService } from "pg-logical-replication";
 import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstract.plugin.js";
@@ -33,6 +35,15 @@ export interface ReplicationRequest {
   /** The log that `startLsn` is an address in; another server may answer by now. Undefined: it is not known. */
   readonly log?: string | undefined;
 }
+
+export interface StartBounds {
+  readonly signal: AbortSignal;
+  /** From the login's end to the start of the stream. The login has a bound of its own. */
+  readonly timeoutMs?: number;
+}
+
+/** The server only looks its slot up before it answers: longer than this is a network that takes bytes and passes none. */
+const startTimeoutMs = 20_000;
 
 /** The socket below a client. */
 interface Socket {
@@ -96,13 +107,19 @@ export class ReplicationClient implements AsyncDisposable {
     private readonly handlers: ReplicationHandlers,
   ) {}
 
-  /** Connects and starts the stream; returns when the server has begun to send. */
+  /**
+   * Connects and starts the stream; returns when the server has begun to send. Throws what the server says, an error
+   * that tells of a time-out, or `signal.reason`.
+   */
   static async start(
     options: ClientConfig,
     request: ReplicationRequest,
     handlers: ReplicationHandlers,
+    { signal, timeoutMs = startTimeoutMs }: StartBounds,
   ): Promise<ReplicationClient> {
-    const service = new LogicalReplicationService(options, {
+    signal.throwIfAborted();
+    const guarded = breakable(options);
+    const service = new LogicalReplicationService(guarded.options, {
       acknowledge: { auto: false, timeoutSeconds: 0 },
       flowControl: { enabled: false },
     });
@@ -119,11 +136,19 @@ export class ReplicationClient implements AsyncDisposable {
       () => new MillraceError("source_connection_lost", "The server ended the replication stream."),
       (error: unknown) => error,
     );
+    const onAbort = () => guarded.breakOff(signal.reason);
+    signal.addEventListener("abort", onAbort, { once: true });
+    const timer = setTimeout(
+      () => guarded.breakOff(new Error("the start of the stream timed out")),
+      (options.connectionTimeoutMillis ?? 0) + timeoutMs,
+    );
     const failedFirst = await Promise.race([started.then(() => null), ended.then((error) => ({ error }))]);
+    signal.removeEventListener("abort", onAbort);
+    clearTimeout(timer);
     if (failedFirst !== null) {
       client.#closed = true;
       await client.#stopService();
-      throw failedFirst.error;
+      throw guarded.reason ?? failedFirst.error;
     }
     void ended.then((error) => client.#fail(error));
     return client;
@@ -186,4 +211,33 @@ export class ReplicationClient implements AsyncDisposable {
     this.handlers.onFailure(error);
     void this.#stopService();
   }
+}
+
+interface Breakable {
+  readonly options: ClientConfig;
+  /** What it was broken off with. */
+  readonly reason: unknown;
+  breakOff(reason: unknown): void;
+}
+
+/** The library gives its client out only when that is connected: the socket is ours from the beginning. */
+function breakable(options: ClientConfig): Breakable {
+  let socket: Duplex | null = null;
+  let brokenOff: { readonly reason: unknown } | null = null;
+  return {
+    options: {
+      ...options,
+      stream: () => {
+        socket = options.stream?.() ?? new TcpSocket();
+        return socket;
+      },
+    },
+    get reason() {
+      return brokenOff?.reason ?? null;
+    },
+    breakOff: (reason) => {
+      brokenOff ??= { reason };
+      socket?.destroy();
+    },
+  };
 }

@@ -1,10 +1,11 @@
 // The traps of the replication library and of the protocol, each against a real server.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
+import { describePostgresError } from "../../../src/connection/postgres-failure.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
 import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
@@ -168,9 +169,51 @@ test("a handler that throws ends the stream with its error, and no later message
       onKeepalive: () => {},
       onFailure: failure.resolve,
     },
+    { signal: AbortSignal.timeout(30_000) },
   );
   expect(String(await failure.promise)).toContain("cannot take it");
   expect(calls).toBe(1);
+});
+
+describe("a start that gets no answer", () => {
+  async function startStalled(bounds: { signal: AbortSignal; timeoutMs?: number }): Promise<unknown> {
+    await using proxy = await TcpProxy.start(server.port);
+    await using at = await place();
+    proxy.stallAt("START_REPLICATION");
+    const connection = { ...at.connection, port: proxy.port };
+    const options = { ...clientOptions(connection, "replication", false), connectionTimeoutMillis: 100 };
+    const request = {
+      slot: at.slot,
+      publications: [at.slot],
+      startLsn: at.checkpoint.resumeLsn,
+      form: "text",
+    } as const;
+    const handlers = { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} };
+    const error = await ReplicationClient.start(options, request, handlers, bounds).catch((e: unknown) => e);
+    await waitFor("the connection is closed", () => proxy.open === 0);
+    return error;
+  }
+
+  test("is given up in time", async () => {
+    const error = await startStalled({ signal: AbortSignal.timeout(30_000), timeoutMs: 300 });
+    expect(describePostgresError(error, "source")).toMatchObject({
+      code: "source_timeout",
+      retry: "transient",
+    });
+  });
+
+  test("ends by its signal", async () => {
+    const stop = new AbortController();
+    const error = startStalled({ signal: stop.signal });
+    await waitFor("it waits", async () => {
+      const rows = await server.query(
+        "select from pg_stat_activity where application_name = 'millrace replication'",
+      );
+      return rows.length > 0;
+    });
+    stop.abort(new Error("enough"));
+    expect(String(await error)).toContain("enough");
+  });
 });
 
 test("a socket that goes silent is given up, with a transient error", async () => {

@@ -49,6 +49,7 @@ async function hold(rig: PipelineRig, applicationName: string): Promise<Replicat
     { ...clientOptions(connection, "replication", false), application_name: applicationName },
     { slot: rig.slot, publications: [rig.slot], startLsn: lsn(0n), form: "text" },
     { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} },
+    { signal: AbortSignal.timeout(30_000) },
   );
 }
 
@@ -155,6 +156,7 @@ test("no slot free, no walsender free, and a wal_level that is too low each have
       clientOptions(connection, "replication", false),
       { slot: "other", publications: [rig.slot], startLsn: lsn(0n), form: "text" },
       { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} },
+      { signal: AbortSignal.timeout(30_000) },
     );
     const noSender = await failure(rig);
     expect(noSender).toMatchObject({ code: "walsenders_exhausted", retry: "transient" });
