@@ -13,6 +13,8 @@ export interface Column {
    * Null: the bytes mean something at the source only.
    */
   readonly binaryLayout: string | null;
+  /** What stands between the elements of an array's text, where that is no comma: `;` of box. */
+  readonly arrayDelimiter?: string;
 }
 
 /** What Postgres sends of the old row with an UPDATE or DELETE. */

@@ -16,6 +16,9 @@ const objectReferences: ReadonlySet<number> = new Set([
   4089, 4090, 4096, 4097, 4191, 4192,
 ]);
 
+/** oidvector, int2vector, tsquery, and arrays of them: the server's receive functions refuse an empty one that it sent. */
+const refusedWhenEmpty: ReadonlySet<number> = new Set([30, 1013, 22, 1006, 3615, 3645]);
+
 /** interval and its array: from 17 on, the greatest values stand for infinity. */
 const intervals: ReadonlySet<number> = new Set([1186, 1187]);
 const intervalsHaveInfinity = 170_000;
@@ -65,7 +68,7 @@ export class BinaryLayouts {
   of(oid: number): string | null {
     const type = this.types.get(oid);
     if (oid < firstUnpinnedOid) {
-      if (objectReferences.has(oid)) return null;
+      if (objectReferences.has(oid) || refusedWhenEmpty.has(oid)) return null;
       return intervals.has(oid) && type && type.server >= intervalsHaveInfinity
         ? `${oid} infinite`
         : `${oid}`;

@@ -34,6 +34,8 @@ export interface RigOptions {
 
 export class PipelineRig implements AsyncDisposable {
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
+  /** The form of each stream that was started. */
+  readonly streamForms: TupleForm[] = [];
   initialized = false;
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
@@ -108,7 +110,7 @@ export class PipelineRig implements AsyncDisposable {
       parallelCopies: 3,
       forms,
       makeSource: (warning) =>
-        new PostgresSource(
+        this.#watchedSource(
           this.#sourceConfig,
           this.slot,
           0,
@@ -199,6 +201,16 @@ export class PipelineRig implements AsyncDisposable {
     await dropPostgresObjects(this.#sourceConfig, this.slot, AbortSignal.timeout(20_000));
     await this.server.query(`drop database "${this.sourceDatabase}" with (force)`);
     await this.#sinkServer.query(`drop database "${this.sinkDatabase}" with (force)`);
+  }
+
+  #watchedSource(...args: ConstructorParameters<typeof PostgresSource>): PostgresSource {
+    const source = new PostgresSource(...args);
+    const stream = source.stream.bind(source);
+    source.stream = (checkpoint, form) => {
+      this.streamForms.push(form);
+      return stream(checkpoint, form);
+    };
+    return source;
   }
 
   get #sourceConfig(): PostgresSourceConfig {

@@ -5,7 +5,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { TargetName } from "./target-name.ts";
-import { keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
+import { type KeyColumn, keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
 
 export interface PreparedTable {
   readonly relation: Relation;
@@ -28,8 +28,8 @@ export interface PreparedColumn {
   readonly name: string;
   /** The sink's type as SQL, without a modifier. */
   readonly plainType: string;
-  /** Of the column's index, where it is part of the key. */
-  readonly equals: string;
+  /** In the index that finds rows by the key, where it is part of it. */
+  readonly indexed: KeyColumn | undefined;
 }
 
 /** How the changes of a table stand to its copy. */
@@ -59,7 +59,7 @@ export function prepareTable(
   const columns = relation.columns.map(({ name }) => ({
     name,
     plainType: table.columns.find((column) => column.name === name)?.plainType ?? "pg_catalog.text",
-    equals: index?.find(({ column }) => column === name)?.operator ?? "=",
+    indexed: index?.find(({ column }) => column === name),
   }));
   return {
     relation,

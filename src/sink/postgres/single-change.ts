@@ -10,6 +10,7 @@ import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { stageGroup } from "./staging.ts";
 import { type MergeSession, stage } from "./table-merge.ts";
+import { equalSql } from "./target-table.ts";
 
 /** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {
@@ -60,8 +61,8 @@ function found(table: PreparedTable, isOldWhole: boolean): string {
 
 function byKey(table: PreparedTable): string[] {
   return table.key.map((c) => {
-    const { name, equals } = table.columns[c]!;
-    return `o.${escapeIdentifier(name)} ${equals} s.c${c}`;
+    const { name, indexed } = table.columns[c]!;
+    return equalSql(indexed, `o.${escapeIdentifier(name)}`, `s.c${c}`);
   });
 }
 

@@ -6,6 +6,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { sqlList } from "./target-name.ts";
+import { equalSql } from "./target-table.ts";
 
 /** Values of `g`; from 1 on: updates that leave some columns as they are, one number for each set of columns. */
 export const stageGroup = { insert: -2, delete: -1, update: 0 } as const;
@@ -62,6 +63,9 @@ export function insertSql(table: PreparedTable, groups: readonly number[], ifMis
 
 function keyMatch(table: PreparedTable): string {
   return table.key
-    .map((i) => `t.${escapeIdentifier(table.columns[i]!.name)} ${table.columns[i]!.equals} s.c${i}`)
+    .map((i) => {
+      const { name, indexed } = table.columns[i]!;
+      return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.c${i}`);
+    })
     .join(" and ");
 }

@@ -11,7 +11,7 @@ import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { addKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
 import { sqlList, type TargetName, targetName } from "./target-name.ts";
-import { keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
+import { equalSql, keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
 
 const staging = "pg_temp.millrace_copy";
 
@@ -96,8 +96,8 @@ async function merge(
     const match = relation.key
       .map((i) => relation.columns[i]!.name)
       .map((name) => {
-        const equals = index?.find(({ column }) => column === name)?.operator ?? "=";
-        return `t.${escapeIdentifier(name)} ${equals} s.${escapeIdentifier(name)}`;
+        const indexed = index?.find(({ column }) => column === name);
+        return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.${escapeIdentifier(name)}`);
       });
     await client.query(`delete from ${table.ownRows} t using ${staging} s where ${match.join(" and ")}`);
   } else {

@@ -57,13 +57,12 @@ interface SinkType {
   readonly oid: number;
 }
 
-/**
- * A modifier is kept where both servers print it alike: numeric(3,-2) is a mistake before version 15, and its values fit
- * numeric there.
- */
+/** Before version 15 a numeric's scale (11 bits of its modifier) is from 0 to its precision: elsewhere it goes without. */
 const resolveTypesSql = `
-select coalesce(case when t.oid is null then null when c.oid >= $4 or format_type(c.oid, c.typmod) = c.name then c.name
-    else format_type(t.oid, -1) end, 'text') as name, coalesce(t.oid, 'text'::regtype) as oid
+select coalesce(case when t.oid is null then null when c.oid >= $4 then c.name
+    when c.oid in (1700, 1231) and current_setting('server_version_num')::int4 < 150000
+      and ((c.typmod - 4) & 2047) > (((c.typmod - 4) >> 16) & 65535) then format_type(t.oid, -1)
+    else format_type(t.oid, c.typmod) end, 'text') as name, coalesce(t.oid, 'text'::regtype) as oid
 from unnest($1::oid[], $2::int4[], $3::text[]) with ordinality as c(oid, typmod, name, place)
 left join pg_type t on t.oid = case when c.oid < $4 then c.oid else to_regtype(c.name) end and t.oid <> all ($5::oid[])
 order by c.place`;

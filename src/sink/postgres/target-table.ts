@@ -28,7 +28,7 @@ export interface TargetTable {
    */
   readonly ownRows: string;
   readonly columns: readonly TargetColumn[];
-  /** Unique indexes: for each column the operator, as SQL, that an equality must use for the index to serve it. */
+  /** Unique indexes: how each of their columns is compared. */
   readonly uniqueKeys: readonly UniqueKey[];
 }
 
@@ -40,7 +40,15 @@ interface TargetRow {
   keys: UniqueKey[];
 }
 
-export type UniqueKey = readonly { readonly column: string; readonly operator: string }[];
+export type UniqueKey = readonly KeyColumn[];
+
+export interface KeyColumn {
+  readonly column: string;
+  /** As SQL: what an equality must use for the index to serve it. */
+  readonly operator: string;
+  /** The type under a domain, as SQL; null for what is no domain. The operators of enums do not see through one. */
+  readonly comparedAs: string | null;
+}
 
 const targetQuery = `
 select c.relkind = 'p' as "isPartitioned",
@@ -53,9 +61,17 @@ select c.relkind = 'p' as "isPartitioned",
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(keys.columns), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
-        'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')')) as columns
+        'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')',
+        'comparedAs', case when t.typtype = 'd' then (
+          with recursive under as (
+            select t.typbasetype as oid
+            union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
+          select quote_ident(n.nspname) || '.' || quote_ident(b.typname)
+          from under join pg_type b on b.oid = under.oid and b.typtype <> 'd' join pg_namespace n on n.oid = b.typnamespace
+        ) end)) as columns
       from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as k(attnum, opclass, place)
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+      join pg_type t on t.oid = a.atttypid
       join pg_opclass oc on oc.oid = k.opclass
       join pg_amop amop on amop.amopfamily = oc.opcfamily and amop.amopstrategy = 3
         and amop.amoplefttype = oc.opcintype and amop.amoprighttype = oc.opcintype
@@ -91,4 +107,11 @@ export function takesBinary(table: TargetTable, relation: Relation): boolean {
 export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
   const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
   return table.uniqueKeys.find((index) => index.every(({ column }) => key.includes(column)));
+}
+
+/** That two expressions are the same key: as its index compares them where there is one. */
+export function equalSql(column: KeyColumn | undefined, left: string, right: string): string {
+  const { operator, comparedAs } = column ?? { operator: "=", comparedAs: null };
+  const cast = comparedAs === null ? "" : `::${comparedAs}`;
+  return `${left}${cast} ${operator} ${right}${cast}`;
 }

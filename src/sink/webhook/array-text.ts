@@ -11,7 +11,7 @@ const close = 125;
 const nullBytes = new TextEncoder().encode("null");
 
 /** A writer for arrays whose elements `element` writes. Bounds (`[2:4]={…}`) are left out. */
-export function arrayWriter(element: ValueWriter, delimiter: "," | ";"): ValueWriter {
+export function arrayWriter(element: ValueWriter, delimiter: string): ValueWriter {
   const separator = delimiter.charCodeAt(0);
   return (out, source, start, end) => {
     let i = start;

@@ -32,7 +32,7 @@ import {
   writeString,
   writeTimestamp,
 } from "./json-value.ts";
-import { arrayElementOid, TypeOid } from "./type-oid.ts";
+import { arrayDelimiter, arrayElementOid, TypeOid } from "./type-oid.ts";
 
 export type DataTypeOptions = DebeziumFormat["data_types"];
 
@@ -70,7 +70,7 @@ export function mapColumn(column: Column, options: DataTypeOptions): ColumnMappi
   const elementOid = arrayElementOid(typeOid);
   const element = mapType(elementOid, typmod, "", options);
   return {
-    write: arrayWriter(element.write, elementOid === TypeOid.box ? ";" : ","),
+    write: arrayWriter(element.write, arrayDelimiter(column)),
     schema: { type: "array", optional: true, items: element.schema },
   };
 }

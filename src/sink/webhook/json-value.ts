@@ -4,9 +4,10 @@
 // https://www.postgresql.org/docs/current/datatype.html
 
 import { isUtf8 } from "node:buffer";
+import type { Column } from "../../change/relation.ts";
 import { arrayWriter } from "./array-text.ts";
 import type { ByteWriter } from "./byte-writer.ts";
-import { arrayElementOid, TypeOid } from "./type-oid.ts";
+import { arrayDelimiter, arrayElementOid, TypeOid } from "./type-oid.ts";
 
 /** Writes the value at `source[start, end)`, which is not null, as one JSON value. */
 export type ValueWriter = (out: ByteWriter, source: Uint8Array, start: number, end: number) => void;
@@ -180,11 +181,12 @@ export const writeBase64: ValueWriter = (out, source, start, end) => {
 };
 
 /** The native form's writer for a column. Types that it has no rule for are Postgres' text. */
-export function valueWriter(typeOid: number, typeName: string): ValueWriter {
-  if (typeName.endsWith("[]")) {
-    const element = arrayElementOid(typeOid);
-    return arrayWriter(valueWriter(element, ""), element === TypeOid.box ? ";" : ",");
-  }
+export function valueWriter(column: Column): ValueWriter {
+  if (!column.typeName.endsWith("[]")) return scalarWriter(column.typeOid);
+  return arrayWriter(scalarWriter(arrayElementOid(column.typeOid)), arrayDelimiter(column));
+}
+
+function scalarWriter(typeOid: number): ValueWriter {
   switch (typeOid) {
     case TypeOid.int2:
     case TypeOid.int4:

@@ -30,7 +30,7 @@ export class NativeRowEncoder implements RowEncoder {
 
   constructor(relation: Relation, options: NativeRowOptions) {
     this.#names = relation.columns.map((column) => encoder.encode(`${JSON.stringify(column.name)}:`));
-    this.#writers = relation.columns.map((column) => valueWriter(column.typeOid, column.typeName));
+    this.#writers = relation.columns.map((column) => valueWriter(column));
     this.#placeholders = relation.columns.map((column) => options.placeholder && isStringType(column));
   }
 

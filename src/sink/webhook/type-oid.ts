@@ -1,6 +1,8 @@
 // OIDs of the built-in types that the formats treat in their own way. They are the same on every server.
 // https://github.com/postgres/postgres/blob/master/src/include/catalog/pg_type.dat
 
+import type { Column } from "../../change/relation.ts";
+
 export const TypeOid = {
   bool: 16,
   bytea: 17,
@@ -69,4 +71,9 @@ const elements: ReadonlyMap<number, number> = new Map([
 /** OID of an array's elements; 0 for a type that is only known as text. */
 export function arrayElementOid(arrayOid: number): number {
   return elements.get(arrayOid) ?? 0;
+}
+
+/** What stands between the elements in the text of an array. */
+export function arrayDelimiter(column: Column): string {
+  return column.arrayDelimiter ?? (arrayElementOid(column.typeOid) === TypeOid.box ? ";" : ",");
 }

@@ -7,8 +7,9 @@ import type { Column, Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 
 const typeNamesQuery = `
-select format_type(c.type_oid, c.typmod) as name
+select format_type(c.type_oid, c.typmod) as name, nullif(e.typdelim, ',') as delimiter
 from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
+left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
 order by c.place`;
 
 const primaryKeyQuery = `
@@ -30,7 +31,7 @@ export async function describeRelation(client: Client, relation: Relation): Prom
 }
 
 async function describeTypes(client: Client, columns: readonly Column[]): Promise<readonly Column[]> {
-  const { rows } = await client.query<{ name: string }>(typeNamesQuery, [
+  const { rows } = await client.query<{ name: string; delimiter: string | null }>(typeNamesQuery, [
     columns.map((column) => column.typeOid),
     columns.map((column) => column.typmod),
   ]);
@@ -41,6 +42,11 @@ async function describeTypes(client: Client, columns: readonly Column[]): Promis
   return columns.map((column, i) =>
     column.typeName !== ""
       ? column
-      : { ...column, typeName: rows[i]?.name ?? "text", binaryLayout: layouts.of(column.typeOid) },
+      : {
+          ...column,
+          typeName: rows[i]?.name ?? "text",
+          binaryLayout: layouts.of(column.typeOid),
+          ...(rows[i]?.delimiter ? { arrayDelimiter: rows[i].delimiter } : {}),
+        },
   );
 }

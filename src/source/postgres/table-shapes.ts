@@ -37,6 +37,7 @@ interface ColumnRow {
   type_oid: number;
   typmod: number;
   type_name: string;
+  delimiter: string | null;
   not_null: boolean;
   number: number;
   has_default: boolean;
@@ -69,9 +70,9 @@ cross join lateral (
 cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
-    'type_name', format_type(a.atttypid, a.atttypmod), 'not_null', a.attnotnull,
+    'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
     'number', a.attnum, 'has_default', a.atthasdef or a.atthasmissing) order by a.attnum), '[]') as list
-  from pg_attribute a
+  from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type e on e.oid = t.typelem
   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
 ) columns
 left join lateral (
@@ -166,6 +167,7 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
       typmod: column.typmod,
       typeName: column.type_name,
       binaryLayout: layouts.of(column.type_oid),
+      ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
     })),
     key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
   };

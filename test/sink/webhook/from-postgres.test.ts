@@ -2,17 +2,12 @@
 // receiver holds, deduplicated by key and ordered by version, is the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { ConnectorConfig } from "../../../src/connector/connector.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
-import { runPipeline } from "../../../src/pipeline/run-pipeline.ts";
-import { TaskQueue } from "../../../src/pipeline/task-queue.ts";
 import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
-import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
-import { postgresSource } from "../../support/connector-config.ts";
-import { blankNotes } from "../../support/note-store.ts";
 import { waitFor } from "../../support/wait-for.ts";
+import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, WebhookRig, webhookConnector } from "../../support/webhook-rig.ts";
+import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -21,74 +16,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await server[Symbol.asyncDispose]();
 });
-
-/** One life of worker and pipeline over `store`. */
-class Life {
-  readonly #stop = new AbortController();
-  readonly #abort = new AbortController();
-  #running: Promise<unknown> = Promise.resolve();
-  phase = "";
-
-  private constructor(private readonly rig: WebhookRig) {}
-
-  static async start(
-    database: string,
-    connector: ConnectorConfig,
-    store: RecordStore,
-    begun: { yes: boolean },
-  ): Promise<Life> {
-    const life = new Life(await WebhookRig.start(connector, store));
-    const { signal } = life.#abort;
-    const config = postgresSource(server.connection(database));
-    const notes = await blankNotes();
-    life.#running = runPipeline({
-      initialized: begun.yes,
-      skipSnapshots: false,
-      parallelCopies: 2,
-      forms: ["binary", "text"],
-      makeSource: (warning) =>
-        new PostgresSource(config, `millrace_${database}`, 0, {
-          signal,
-          notes,
-          events: { warning },
-        }),
-      makeSink: (events) => life.rig.sink(events),
-      reporter: {
-        phase: (phase) => {
-          life.phase = phase.name;
-        },
-        initialized: async () => {
-          begun.yes = true;
-        },
-        progress: () => {},
-      },
-      tasks: new TaskQueue(),
-      stop: life.#stop.signal,
-      abort: signal,
-    }).catch((error: unknown) => error);
-    return life;
-  }
-
-  /** What ended the run by itself. */
-  async ended(): Promise<unknown> {
-    const error = await this.#running;
-    await this.rig[Symbol.asyncDispose]();
-    return error;
-  }
-
-  async stop(): Promise<void> {
-    this.#stop.abort();
-    expect(await this.#running).toBeUndefined();
-    await this.rig[Symbol.asyncDispose]();
-  }
-
-  /** As SIGKILL would: the worker at once, then the pipeline's connections. */
-  async kill(): Promise<void> {
-    await this.rig.kill();
-    this.#abort.abort(new Error("killed"));
-    await this.#running;
-  }
-}
 
 /** The last state of every row, by table and id. */
 function state(receiver: WebhookReceiver): Map<string, Record<string, unknown>> {
@@ -155,7 +82,7 @@ test.each([0, 1, 10])(
     });
     const store = new RecordStore();
     const begun = { yes: false };
-    let life = await Life.start(database, connector, store, begun);
+    let life = await WebhookLife.start(server.connection(database), connector, store, begun);
     try {
       for (let round = 0; round < 5; round++) {
         const load = (async () => {
@@ -176,7 +103,7 @@ test.each([0, 1, 10])(
         await waitFor("some requests of the round", () => receiver.requests.length > before);
         await life.kill();
         await load;
-        life = await Life.start(database, connector, store, begun);
+        life = await WebhookLife.start(server.connection(database), connector, store, begun);
       }
       const expected = sorted(await source(database));
       await waitFor(
@@ -213,12 +140,12 @@ test("a refusal ends the run although nothing more comes from the source, and th
   const connector = webhookConnector(receiver.url);
   const store = new RecordStore();
   const begun = { yes: false };
-  const first = await Life.start(database, connector, store, begun);
+  const first = await WebhookLife.start(server.connection(database), connector, store, begun);
   await waitFor("the stream", () => first.phase === "realtime");
   await server.query("insert into item values (1)", database);
   expect(await first.ended()).toMatchObject({ code: "webhook_rejected" });
   receiver.script = () => 200;
-  const second = await Life.start(database, connector, store, begun);
+  const second = await WebhookLife.start(server.connection(database), connector, store, begun);
   await waitFor("the row", () => receiver.deduplicated.length === 1);
   await second.stop();
   const keys = receiver.requests.map((request) => request.headers["idempotency-key"]);

@@ -1,0 +1,79 @@
+// A pipeline from a real server to a webhook sink, with the real worker, run in the test's own thread.
+
+import { expect } from "bun:test";
+import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
+import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
+import { TaskQueue } from "../../src/pipeline/task-queue.ts";
+import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
+import { postgresSource } from "./connector-config.ts";
+import { blankNotes } from "./note-store.ts";
+import { type RecordStore, WebhookRig } from "./webhook-rig.ts";
+
+/** One life of worker and pipeline over `store`. */
+export class WebhookLife {
+  readonly #stop = new AbortController();
+  readonly #abort = new AbortController();
+  #running: Promise<unknown> = Promise.resolve();
+  phase = "";
+
+  private constructor(private readonly rig: WebhookRig) {}
+
+  static async start(
+    source: ConnectionSettings,
+    connector: ConnectorConfig,
+    store: RecordStore,
+    begun: { yes: boolean },
+  ): Promise<WebhookLife> {
+    const life = new WebhookLife(await WebhookRig.start(connector, store));
+    const { signal } = life.#abort;
+    const config = postgresSource(source);
+    const notes = await blankNotes();
+    life.#running = runPipeline({
+      initialized: begun.yes,
+      skipSnapshots: false,
+      parallelCopies: 2,
+      forms: ["binary", "text"],
+      makeSource: (warning) =>
+        new PostgresSource(config, `millrace_${source.database}`, 0, {
+          signal,
+          notes,
+          events: { warning },
+        }),
+      makeSink: (events) => life.rig.sink(events),
+      reporter: {
+        phase: (phase) => {
+          life.phase = phase.name;
+        },
+        initialized: async () => {
+          begun.yes = true;
+        },
+        progress: () => {},
+      },
+      tasks: new TaskQueue(),
+      stop: life.#stop.signal,
+      abort: signal,
+    }).catch((error: unknown) => error);
+    return life;
+  }
+
+  /** What ended the run by itself. */
+  async ended(): Promise<unknown> {
+    const error = await this.#running;
+    await this.rig[Symbol.asyncDispose]();
+    return error;
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort();
+    expect(await this.#running).toBeUndefined();
+    await this.rig[Symbol.asyncDispose]();
+  }
+
+  /** As SIGKILL would: the worker at once, then the pipeline's connections. */
+  async kill(): Promise<void> {
+    await this.rig.kill();
+    this.#abort.abort(new Error("killed"));
+    await this.#running;
+  }
+}
