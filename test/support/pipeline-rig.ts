@@ -11,6 +11,7 @@ import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-rep
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import { PostgresSink } from "../../src/sink/postgres/postgres-sink.ts";
 import type { CheckpointStore } from "../../src/sink/sink.ts";
+import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
 import { SourceNotes } from "../../src/source/source-notes.ts";
@@ -28,6 +29,7 @@ export interface RigOptions {
   readonly sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
   readonly skipSnapshots?: boolean;
+  readonly pace?: Partial<IdlePace>;
   /** Where the sink's database is; by default beside the source's. */
   readonly sinkServer?: PostgresServer;
 }
@@ -115,7 +117,7 @@ export class PipelineRig implements AsyncDisposable {
           this.slot,
           0,
           { signal, owner: "rig", notes, events: { warning } },
-          100,
+          { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.#sinkServer.connection(this.sinkDatabase), this.options.sink), {

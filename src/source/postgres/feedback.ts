@@ -1,4 +1,5 @@
-// When to tell the server how far we are, and when to give a silent connection up. Pure.
+// When to tell the server how far we are, when to give a silent connection up, and when to move on over what is not for us.
+// Pure.
 
 /** The server ends a walsender that has not answered for `wal_sender_timeout`: a quarter of it leaves room. */
 export function feedbackIntervalMs(walSenderTimeoutMs: number): number {
@@ -18,4 +19,49 @@ export type Liveness = "alive" | "ask" | "dead";
 export function liveness(silentMs: number, limitMs: number, isReading: boolean): Liveness {
   if (!isReading || silentMs < limitMs / 2) return "alive";
   return silentMs < limitMs ? "ask" : "dead";
+}
+
+/** How often a stream that brings nothing is seen to. */
+export interface IdlePace {
+  /** Between two moves of the checkpoint over log that holds nothing for us. */
+  readonly advanceMs: number;
+  /** Between two heartbeats. */
+  readonly heartbeatMs: number;
+}
+
+/** A slot holds back whole segments of the log, of 16 MB: once in 10 s and in 30 s keeps it within a few on a busy server. */
+export const idlePace: IdlePace = { advanceMs: 10_000, heartbeatMs: 30_000 };
+
+/** Growth that is worth a move. Less may be what the moves themselves log, where source and sink share a server. */
+export const worthwhileBytes = 1024n * 1024n;
+/**
+ * Behind the last growth that was worth a move, one more is made, at three times the pace: a slot lets go of log only up to
+ * where the server has logged its running transactions, which it does within 15 s, and that is acknowledged. Then a little
+ * growth waits for long, but not for ever: the slot's horizon for old rows of the catalog moves with it as well.
+ */
+const followUpAfter = 3;
+const littleAfter = 30;
+
+/**
+ * Whether the checkpoint is to be moved over `grownBytes` of log that hold nothing for us, `sinceMs` after it was moved
+ * last. `isFollowedUp`: the last move was over less than `worthwhileBytes`. Each move is a write at the sink.
+ */
+export function isAdvanceDue(
+  grownBytes: bigint,
+  sinceMs: number,
+  isFollowedUp: boolean,
+  pace: IdlePace,
+): boolean {
+  if (grownBytes <= 0n) return false;
+  if (grownBytes >= worthwhileBytes) return sinceMs >= pace.advanceMs;
+  return sinceMs >= pace.advanceMs * (isFollowedUp ? littleAfter : followUpAfter);
+}
+
+/**
+ * Whether a message of our own is to be written into the source's log: when nothing of ours has come for `quietMs` while
+ * the log grew by `grownBytes` since the last one. It comes back through decoding, so the server has to report how far it
+ * is. What a message logs itself is far too little for the next.
+ */
+export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: IdlePace): boolean {
+  return grownBytes >= worthwhileBytes && quietMs >= pace.heartbeatMs;
 }

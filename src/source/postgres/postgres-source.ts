@@ -20,6 +20,8 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
 import { silentChange, silentChangeWarning, type TableFacts } from "./column-changes.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
+import { type IdlePace, idlePace } from "./feedback.ts";
+import { writeHeartbeat } from "./heartbeat.ts";
 import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
 import { dropOwnPublications, reconcilePublications } from "./publication.ts";
@@ -38,6 +40,13 @@ const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
 
+/** How often the source looks after what nobody tells it of. */
+export interface SourcePace extends IdlePace {
+  readonly lookAtTablesMs: number;
+}
+
+const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
+
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
   #tables: readonly TableShape[] = [];
@@ -45,6 +54,7 @@ export class PostgresSource implements Source {
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
   #stream: PostgresStream | null = null;
+  #hasWarnedOfBeats = false;
   readonly #closing = new AbortController();
 
   constructor(
@@ -52,7 +62,7 @@ export class PostgresSource implements Source {
     private readonly slot: string,
     private readonly maxBufferedRows: number,
     private readonly context: SourceContext,
-    private readonly lookAtTablesEveryMs = 10_000,
+    private readonly pace: SourcePace = defaultPace,
   ) {
     this.#selection = selectionOf(config.catalog);
   }
@@ -102,7 +112,7 @@ export class PostgresSource implements Source {
   async tablesChanged(): Promise<void> {
     const signal = AbortSignal.any([this.context.signal, this.#closing.signal]);
     for (let seen = this.#stream?.walEnd; ; ) {
-      await sleep(this.lookAtTablesEveryMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+      await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       const walEnd = this.#stream?.walEnd;
       if (walEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
@@ -208,9 +218,19 @@ export class PostgresSource implements Source {
         this.#withClient("control", (client) =>
           Promise.all(relations.map((relation) => describeRelation(client, relation))),
         ),
+      pace: this.pace,
+      beat: () => this.#beat(),
       signal: this.context.signal,
     });
     return this.#stream;
+  }
+
+  /** One that fails is no failure of the run: the stream sees by itself when the server is gone. */
+  async #beat(): Promise<void> {
+    const denial = await this.#withClient("control", writeHeartbeat).catch(() => null);
+    if (denial === null || this.#hasWarnedOfBeats) return;
+    this.#hasWarnedOfBeats = true;
+    this.context.events.warning(denial);
   }
 
   /** Points and streams close what they opened; nothing else is held between calls. */

@@ -6,13 +6,21 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
-import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
-import { feedbackIntervalMs, liveness, silenceLimitMs } from "./feedback.ts";
+import {
+  feedbackIntervalMs,
+  type IdlePace,
+  isAdvanceDue,
+  isHeartbeatDue,
+  liveness,
+  silenceLimitMs,
+  worthwhileBytes,
+} from "./feedback.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { isUndescribed, type RelationRegistry } from "./relation-registry.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
+import { describeStreamError } from "./stream-failure.ts";
 
 export interface StreamBounds {
   /** The socket is paused while more than this waits to be taken. */
@@ -33,12 +41,13 @@ export interface PostgresStreamOptions {
   readonly bounds: StreamBounds;
   /** Completes relations with what the catalog knows. */
   readonly describe: (relations: readonly Relation[]) => Promise<readonly Relation[]>;
+  readonly pace: IdlePace;
+  /** Writes a message of ours into the source's log. Never rejects. */
+  readonly beat: () => Promise<void>;
   readonly signal: AbortSignal;
 }
 
 const soonMs = 200;
-/** How often a source without changes for us still moves its checkpoint, so that the server can drop its log. */
-const idleAdvanceMs = 10_000;
 
 export class PostgresStream implements ChangeStream {
   readonly caughtUp: Promise<void>;
@@ -55,7 +64,11 @@ export class PostgresStream implements ChangeStream {
   /** What the last batch that was handed out said. */
   #handedOut: Lsn;
   #handedOutAt = performance.now();
+  #isFollowedUp = false;
   #walEnd: Lsn;
+  /** When something of ours came last, or a heartbeat was sent, and where the server's log ended then. */
+  #stirredAt = performance.now();
+  #stirredEnd: Lsn;
   #heard = true;
   #heardAt = performance.now();
 
@@ -65,6 +78,7 @@ export class PostgresStream implements ChangeStream {
     this.#acknowledged = checkpoint.resumeLsn;
     this.#handedOut = checkpoint.resumeLsn;
     this.#walEnd = checkpoint.resumeLsn;
+    this.#stirredEnd = checkpoint.resumeLsn;
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry);
   }
@@ -93,9 +107,11 @@ export class PostgresStream implements ChangeStream {
       this.options.signal.throwIfAborted();
       const batch = this.#take();
       if (batch) {
+        this.#isFollowedUp = batch.count === 0 && batch.resumeLsn - this.#handedOut < worthwhileBytes;
         this.#handedOut = batch.resumeLsn;
         this.#advanceNow = false;
         this.#handedOutAt = performance.now();
+        if (batch.count > 0) this.#stir();
         this.#noteCatchUp();
         this.#regulate();
         return await this.#describe(batch);
@@ -186,6 +202,15 @@ export class PostgresStream implements ChangeStream {
     }
     this.#sendFeedback(verdict === "ask");
     if (this.#isIdleAdvance()) this.#notify();
+    if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, now - this.#stirredAt, this.options.pace)) {
+      this.#stir();
+      void this.options.beat();
+    }
+  }
+
+  #stir(): void {
+    this.#stirredAt = performance.now();
+    this.#stirredEnd = this.#walEnd;
   }
 
   #isDeliverable(): boolean {
@@ -200,10 +225,11 @@ export class PostgresStream implements ChangeStream {
 
   #isIdleAdvance(): boolean {
     const builder = this.#decoder.builder;
+    const grown = builder.resumeLsn - this.#handedOut;
+    if (builder.count > 0 || grown <= 0n) return false;
     return (
-      builder.count === 0 &&
-      builder.resumeLsn > this.#handedOut &&
-      (this.#advanceNow || performance.now() - this.#handedOutAt >= idleAdvanceMs)
+      this.#advanceNow ||
+      isAdvanceDue(grown, performance.now() - this.#handedOutAt, this.#isFollowedUp, this.options.pace)
     );
   }
 
@@ -255,27 +281,4 @@ export class PostgresStream implements ChangeStream {
     this.#wake = null;
     wake?.();
   }
-}
-
-const undefinedObject = "42704";
-const notInPrerequisiteState = "55000";
-
-/**
- * pgoutput looks publications up as they were when a change was logged: one that is made anew does not help. A slot that
- * went between the look at it and the stream is told apart by the next look.
- */
-function describeStreamError(error: unknown): MillraceError {
-  const state = sqlStateOf(error);
-  const isOfSlot = state === notInPrerequisiteState || /replication slot/.test(String(error));
-  if (isOfSlot && (state === undefinedObject || state === notInPrerequisiteState)) {
-    const text = "The replication slot can no longer be read from.";
-    return new MillraceError("source_connection_lost", text, { cause: error });
-  }
-  if (state !== undefinedObject) return describePostgresError(error, "source");
-  return new MillraceError(
-    "publication_missing",
-    "A publication of this connector was dropped, and changes that were logged without it cannot be decoded any more. " +
-      "Send the command ReIntialize to copy the tables again.",
-    { cause: error },
-  );
 }

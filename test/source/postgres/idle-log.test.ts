@@ -1,0 +1,156 @@
+// Log that holds nothing for a connector is let go: the slot follows while its own tables rest.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { parseLsn } from "../../../src/change/lsn.ts";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { idlePace, isAdvanceDue, isHeartbeatDue } from "../../../src/source/postgres/feedback.ts";
+import { fullConnection } from "../../support/connector-config.ts";
+import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+const megabyte = 1024 * 1024;
+
+let server: PostgresServer;
+beforeAll(async () => {
+  // The stream's timer beats at a quarter of wal_sender_timeout.
+  const settings = { fsync: "off", wal_sender_timeout: "2s", max_wal_size: "64MB", min_wal_size: "32MB" };
+  server = await PostgresServer.start({ settings });
+  await server.createDatabase("elsewhere");
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+async function resting(options: RigOptions = {}): Promise<PipelineRig> {
+  const pace = { advanceMs: 500, heartbeatMs: 1_000 };
+  const rig = await PipelineRig.create(server, `idle${++count}`, { pace, ...options });
+  await rig.source("create table t (id int primary key); insert into t values (1)");
+  rig.start();
+  await rig.expectEqual();
+  return rig;
+}
+
+const checkpointOf = async (rig: PipelineRig) =>
+  parseLsn((await rig.sink<{ at: string }>("select resume_lsn::text as at from millrace.checkpoint"))[0]!.at);
+
+/** The server frees log at its checkpoints, and moves a slot's restart_lsn where it logged the running transactions. */
+async function untilReleased(rig: PipelineRig, withinMs: number): Promise<void> {
+  await waitFor(
+    "the log is let go",
+    async () => {
+      await server.query("checkpoint");
+      return (await keptBytes(server, rig.slot)) < 20 * megabyte;
+    },
+    { timeoutMs: withinMs, intervalMs: 500 },
+  );
+}
+
+test("the log of another database is let go, and only what is durable is acknowledged", async () => {
+  await using rig = await resting();
+  await writeElsewhere(server, "elsewhere", "noise", 128);
+  expect(await keptBytes(server, rig.slot)).toBeGreaterThan(40 * megabyte);
+  await untilReleased(rig, 15_000);
+  const [slot] = await rig.source<{ at: string }>(
+    `select confirmed_flush_lsn::text as at from pg_replication_slots where slot_name = '${rig.slot}'`,
+  );
+  expect(parseLsn(slot!.at)).toBeLessThanOrEqual(await checkpointOf(rig));
+  await rig.source("insert into t values (2)");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+test("the log of tables that are not selected is let go", async () => {
+  const catalog = {
+    name: "x",
+    default_action: "Exclude" as const,
+    schemas: [
+      {
+        name: "public",
+        action: "Exclude" as const,
+        tables: [{ name: "t", action: "Include" as const, columns: [], history_enabled: false }],
+      },
+    ],
+  };
+  await using rig = await PipelineRig.create(server, `idle${++count}`, {
+    pace: { advanceMs: 500, heartbeatMs: 1_000 },
+    source: { catalog },
+  });
+  await rig.source("create table t (id int primary key)");
+  rig.start();
+  await rig.untilRealtime();
+  await writeElsewhere(server, rig.sourceDatabase, "unselected", 64);
+  await untilReleased(rig, 15_000);
+  await rig.source("insert into t values (2)");
+  await waitFor("the row", async () => (await rig.sink("select from t")).length === 1);
+  await rig.stop();
+});
+
+test("while the server is busy elsewhere, heartbeats are written now and then; while it rests, none, and nothing at the sink", async () => {
+  await using rig = await resting({ pace: { advanceMs: 200, heartbeatMs: 500 } });
+  await rig.source("create extension pg_walinspect");
+  const from = (await rig.source<{ at: string }>("select pg_current_wal_lsn()::text as at"))[0]!.at;
+  const beats = async () => {
+    const [row] = await rig.source<{ n: number }>(
+      `select count(*)::int as n from pg_get_wal_records_info('${from}', pg_current_wal_lsn())
+       where resource_manager = 'LogicalMessage' and description like '%millrace heartbeat%'`,
+    );
+    return row!.n;
+  };
+  await writeElsewhere(server, "elsewhere", "noise", 16);
+  const busy = await waitFor("a heartbeat", beats);
+  // Two rounds of the timer behind the last growth, everything is still.
+  await waitFor("the checkpoint rests", async () => {
+    const before = await checkpointOf(rig);
+    await Bun.sleep(1_500);
+    return (await checkpointOf(rig)) === before;
+  });
+  const still = await beats();
+  expect(still).toBeLessThanOrEqual(busy + 2);
+  const place = await checkpointOf(rig);
+  await Bun.sleep(3_000);
+  expect(await beats()).toBe(still);
+  expect(await checkpointOf(rig)).toBe(place);
+  await rig.stop();
+});
+
+test("a role that may not write heartbeats is warned once, and its run goes on", async () => {
+  const name = `idle${++count}`;
+  await server.query("create role quiet login replication");
+  await using rig = await PipelineRig.create(server, name, {
+    pace: { advanceMs: 200, heartbeatMs: 300 },
+    source: { connection: fullConnection(server.connection(`${name}_source`), { user: "quiet" }) },
+  });
+  await rig.source(`grant create on database ${name}_source to quiet; grant all on schema public to quiet;
+    create table t (id int primary key); alter table t owner to quiet;
+    do $$ begin execute format('revoke execute on function %s from public',
+      (select oid::regprocedure from pg_proc where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype)); end $$`);
+  rig.start();
+  await rig.untilRealtime();
+  await writeElsewhere(server, "elsewhere", "noise", 16);
+  const warnings = () => rig.phases.filter(({ health }) => health.kind === "warning");
+  await waitFor("the warning", () => warnings().length > 0);
+  expect(JSON.stringify(warnings()[0])).toMatch(
+    /GRANT EXECUTE ON FUNCTION pg_logical_emit_message\(boolean,text,text.*\) TO \\"quiet\\";/,
+  );
+  await writeElsewhere(server, "elsewhere", "noise", 16);
+  await rig.source("insert into t values (1)");
+  await rig.expectEqual();
+  await rig.stop();
+  expect(warnings()).toHaveLength(1);
+});
+
+test("moves and heartbeats are worth their cost", () => {
+  const mb = BigInt(megabyte);
+  expect(isAdvanceDue(0n, 1e9, false, idlePace)).toBe(false);
+  expect(isAdvanceDue(mb, 10_000, true, idlePace)).toBe(true);
+  expect(isAdvanceDue(mb, 9_999, false, idlePace)).toBe(false);
+  expect(isAdvanceDue(1n, 29_999, false, idlePace)).toBe(false);
+  expect(isAdvanceDue(1n, 30_000, false, idlePace)).toBe(true);
+  expect(isAdvanceDue(mb - 1n, 299_999, true, idlePace)).toBe(false);
+  expect(isAdvanceDue(1n, 300_000, true, idlePace)).toBe(true);
+  expect(isHeartbeatDue(mb, 30_000, idlePace)).toBe(true);
+  expect(isHeartbeatDue(mb, 29_999, idlePace)).toBe(false);
+  expect(isHeartbeatDue(mb - 1n, 1e9, idlePace)).toBe(false);
+});
