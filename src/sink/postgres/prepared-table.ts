@@ -4,6 +4,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { hasRoomForGroup } from "./row-width.ts";
 import type { TargetName } from "./target-name.ts";
 import { type KeyColumn, keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
 
@@ -19,6 +20,8 @@ export interface PreparedTable {
   readonly key: readonly number[];
   /** A row is found by its key without reading the whole table. */
   readonly isKeyIndexed: boolean;
+  /** A staging row may have no room for one column more. */
+  readonly isWide: boolean;
   /** Name of the staging table in pg_temp; safe as it stands. */
   readonly staging: string;
   readonly copy: CopyState;
@@ -56,11 +59,13 @@ export function prepareTable(
     );
   }
   const index = keyIndexOf(table, relation);
+  const stored = new Map(table.columns.map((column) => [column.name, column]));
   const columns = relation.columns.map(({ name }) => ({
     name,
-    plainType: table.columns.find((column) => column.name === name)?.plainType ?? "pg_catalog.text",
+    plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
     indexed: index?.find(({ column }) => column === name),
   }));
+  const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);
   return {
     relation,
     target: table.target,
@@ -69,6 +74,7 @@ export function prepareTable(
     columnNames: columns.map((column) => column.name),
     key: relation.key,
     isKeyIndexed: index !== undefined,
+    isWide: !hasRoomForGroup(widths),
     staging,
     copy,
   };

@@ -8,9 +8,13 @@ import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.
 import { copyBody } from "./copy-body.ts";
 import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { stage } from "./staged-rows.ts";
 import { stageGroup } from "./staging.ts";
-import { type MergeSession, stage } from "./table-merge.ts";
+import type { MergeSession } from "./table-merge.ts";
 import { equalSql } from "./target-table.ts";
+
+/** Where the first row lies that is copied into an empty table. */
+const firstRow = "'(0,1)'::pg_catalog.tid";
 
 /** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {
@@ -27,7 +31,8 @@ export async function applySingle(
   const isOldWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
   const body = copyBody(session.form);
-  body.addGrouped(stageGroup.delete, old);
+  if (table.isWide) body.add(old);
+  else body.addGrouped(stageGroup.delete, old);
   if (batch.kind[i] === ChangeKind.delete) {
     await stage(session, table, body);
     await run(session, table, `delete from ${table.ownRows} t where ${found(table, isOldWhole)}`);
@@ -36,7 +41,9 @@ export async function applySingle(
   const tuple = newTuple(batch, i);
   const keeps = unchangedColumns(tuple, 0);
   const written = unchangedAsNull(tuple, 0);
-  body.addGrouped(stageGroup.update, { bytes: written, start: 0, end: written.length });
+  const replacement: TupleRef = { bytes: written, start: 0, end: written.length };
+  if (table.isWide) body.add(replacement);
+  else body.addGrouped(stageGroup.update, replacement);
   await stage(session, table, body);
   const set = table.columns
     .map((column, c) => ({ column, c }))
@@ -46,7 +53,7 @@ export async function applySingle(
     session,
     table,
     `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
-      `where n.g = ${stageGroup.update} and ${found(table, isOldWhole)}`,
+      `where ${table.isWide ? `n.ctid <> ${firstRow}` : `n.g = ${stageGroup.update}`} and ${found(table, isOldWhole)}`,
   );
 }
 
@@ -55,7 +62,7 @@ function found(table: PreparedTable, isOldWhole: boolean): string {
   const match = [...byKey(table), ...(isOldWhole ? [byImage(table)] : [])].join(" and ");
   return (
     `(t.tableoid, t.ctid) = (select o.tableoid, o.ctid from ${table.ownRows} o, pg_temp.${table.staging} s ` +
-    `where s.g = ${stageGroup.delete} and ${match} limit 1)`
+    `where ${table.isWide ? `s.ctid = ${firstRow}` : `s.g = ${stageGroup.delete}`} and ${match} limit 1)`
   );
 }
 

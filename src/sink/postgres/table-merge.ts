@@ -10,15 +10,8 @@ import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
 import type { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import {
-  copyToStagingSql,
-  copyToTargetSql,
-  createStagingSql,
-  deleteSql,
-  insertSql,
-  stageGroup,
-  updateSql,
-} from "./staging.ts";
+import { StagedRows } from "./staged-rows.ts";
+import { copyToTargetSql, deleteSql, insertSql, stageGroup, updateSql } from "./staging.ts";
 
 export interface StagingState {
   /** It holds rows of this transaction. */
@@ -46,16 +39,16 @@ export async function insertRuns(
   table: PreparedTable,
   inserts: InsertRuns,
 ): Promise<void> {
-  const body = copyBody(session.form);
   if (session.careful && table.key.length > 0) {
-    for (const tuple of inserts.tuples()) body.addGrouped(stageGroup.insert, tuple);
-    await stage(session, table, body);
+    const staged = new StagedRows(session, table);
+    for (const tuple of inserts.tuples()) staged.add(stageGroup.insert, tuple);
     await usingIndex(session, table, async () => {
-      await session.client.query(deleteSql(table, [stageGroup.insert]));
-      await session.client.query(insertSql(table, [stageGroup.insert]));
+      await staged.over([stageGroup.insert], (condition) => deleteSql(table, condition));
+      await staged.over([stageGroup.insert], (condition) => insertSql(table, condition));
     });
     return;
   }
+  const body = copyBody(session.form);
   for (const { run, rows } of inserts.runs) body.addRun(run, rows);
   await copyIn(session.client, copyToTargetSql(table, session.form), body.chunks());
 }
@@ -66,9 +59,8 @@ export async function mergeNetChanges(
   table: PreparedTable,
   net: NetChanges,
 ): Promise<void> {
-  const plan = planMerge(session, net);
+  const plan = planMerge(session, table, net);
   if (plan.staged.rows > 0) {
-    await stage(session, table, plan.staged);
     await usingIndex(session, table, () =>
       session.careful ? replaceStaged(session, table, plan) : applyStaged(session, table, plan),
     );
@@ -94,7 +86,7 @@ async function usingIndex(
 }
 
 interface MergePlan {
-  readonly staged: CopyBody;
+  readonly staged: StagedRows;
   /** New rows that go straight into the target. */
   readonly direct: CopyBody;
   readonly deletes: number;
@@ -107,8 +99,9 @@ interface MergePlan {
   }[];
 }
 
-function planMerge({ form, careful }: MergeSession, net: NetChanges): MergePlan {
-  const staged = copyBody(form);
+function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges): MergePlan {
+  const { form, careful } = session;
+  const staged = new StagedRows(session, table);
   const direct = copyBody(form);
   const partial = new Map<string, { group: number; unchanged: readonly number[]; rows: number }>();
   let deletes = 0;
@@ -116,18 +109,18 @@ function planMerge({ form, careful }: MergeSession, net: NetChanges): MergePlan 
   for (let entry = 0; entry < net.size; entry++) {
     switch (net.kindOf(entry)) {
       case "insert":
-        if (careful) staged.addGrouped(stageGroup.insert, net.tupleOf(entry));
+        if (careful) staged.add(stageGroup.insert, net.tupleOf(entry));
         else direct.add(net.tupleOf(entry));
         break;
       case "delete":
         deletes++;
-        staged.addGrouped(stageGroup.delete, net.tupleOf(entry));
+        staged.add(stageGroup.delete, net.tupleOf(entry));
         break;
       case "update": {
         const unchanged = net.unchangedOf(entry);
         if (unchanged.length === 0) {
           updates++;
-          staged.addGrouped(stageGroup.update, net.tupleOf(entry));
+          staged.add(stageGroup.update, net.tupleOf(entry));
           break;
         }
         const set = partial.get(unchanged.join()) ?? { group: partial.size + 1, unchanged, rows: 0 };
@@ -135,7 +128,7 @@ function planMerge({ form, careful }: MergeSession, net: NetChanges): MergePlan 
         set.rows++;
         const { bytes, start } = net.tupleOf(entry);
         const tuple = unchangedAsNull(bytes, start);
-        staged.addGrouped(set.group, { bytes: tuple, start: 0, end: tuple.length });
+        staged.add(set.group, { bytes: tuple, start: 0, end: tuple.length });
         break;
       }
       case "none":
@@ -146,32 +139,35 @@ function planMerge({ form, careful }: MergeSession, net: NetChanges): MergePlan 
 }
 
 async function applyStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  const { client } = session;
-  if (plan.deletes > 0) await client.query(deleteSql(table, [stageGroup.delete]));
-  if (plan.updates > 0) await updateStaged(session, table, plan.updates);
+  if (plan.deletes > 0) {
+    await plan.staged.over([stageGroup.delete], (condition) => deleteSql(table, condition));
+  }
+  if (plan.updates > 0) await updateStaged(session, table, plan);
   await updatePartial(session, table, plan);
 }
 
-async function updateStaged(session: MergeSession, table: PreparedTable, expected: number): Promise<void> {
-  const sql = updateSql(table, stageGroup.update, []);
+async function updateStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
+  const sql = updateSql(table, []);
   if (sql === null) return;
-  const { rowCount } = await session.client.query(sql);
-  if (rowCount === expected) return;
-  const inserted = await session.client.query(insertSql(table, [stageGroup.update], true));
-  if (table.copy.kind === "none" || !inserted.rowCount) return;
+  const updated = await plan.staged.over([stageGroup.update], sql);
+  if (updated === plan.updates) return;
+  const inserted = await plan.staged.over([stageGroup.update], (condition) =>
+    insertSql(table, condition, true),
+  );
+  if (table.copy.kind === "none" || inserted === 0) return;
   session.warn(
-    `Table ${qualifiedName(table.target)} lacked ${inserted.rowCount} rows that the source has updated: they were put ` +
+    `Table ${qualifiedName(table.target)} lacked ${inserted} rows that the source has updated: they were put ` +
       "back. Something else has deleted them.",
   );
 }
 
 async function updatePartial(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   for (const { group, unchanged, rows } of plan.partial) {
-    const sql = updateSql(table, group, unchanged);
+    const sql = updateSql(table, unchanged);
     if (sql === null) continue;
-    const { rowCount } = await session.client.query(sql);
+    const updated = await plan.staged.over([group], sql);
     // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
-    if (rowCount === rows || table.copy.kind === "none" || session.repeats) continue;
+    if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
     throw new MillraceError(
       "sink_rejected_rows",
       "Rows that the source has updated are missing, and the source did not send all of their values (TOAST). " +
@@ -182,18 +178,8 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
 
 /** As `applyStaged`, but takes away whatever has a staged key first: for value swaps, and for rows that should not be there. */
 async function replaceStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  const { client } = session;
   const whole = [stageGroup.update, stageGroup.insert];
-  await client.query(deleteSql(table, [stageGroup.delete, ...whole]));
+  await plan.staged.over([stageGroup.delete, ...whole], (condition) => deleteSql(table, condition));
   await updatePartial(session, table, plan);
-  await client.query(insertSql(table, whole));
-}
-
-/** COPY into the table's staging table, made or emptied first. */
-export async function stage(session: MergeSession, table: PreparedTable, body: CopyBody): Promise<void> {
-  const known = session.staging.get(table.staging);
-  if (!known) await session.client.query(createStagingSql(table));
-  else if (known.dirty) await session.client.query(`truncate pg_temp.${table.staging}`);
-  session.staging.set(table.staging, { dirty: true, isCommitted: known?.isCommitted ?? false });
-  await copyIn(session.client, copyToStagingSql(table, session.form), body.chunks());
+  await plan.staged.over(whole, (condition) => insertSql(table, condition));
 }

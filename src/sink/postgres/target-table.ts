@@ -4,9 +4,10 @@ import type { Client } from "pg";
 import type { Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import type { ColumnWidth } from "./row-width.ts";
 import type { TargetName } from "./target-name.ts";
 
-export interface TargetColumn {
+export interface TargetColumn extends ColumnWidth {
   readonly name: string;
   readonly typeOid: number;
   /** As `format_type` prints it with an empty search_path. */
@@ -54,6 +55,7 @@ const targetQuery = `
 select c.relkind = 'p' as "isPartitioned",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
+      'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
       'plainType', quote_ident(tn.nspname) || '.' || quote_ident(t.typname),
       'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
