@@ -52,6 +52,17 @@ export interface TableShape {
   readonly estimatedBytes: number;
   /** Names the files that hold the rows. Changes when the table is rewritten: a snapshot from before sees it empty then. */
   readonly storage: string;
+  /** Which of its columns copies and changes have; absent: all of them, also those that come later. */
+  readonly coverage?: Coverage;
+}
+
+export interface Coverage {
+  /** Columns that the table has and the connector leaves out. */
+  readonly excluded: readonly string[];
+  /** The source sends listed columns alone: one that is added to the table is missing from its rows until it is listed too. */
+  readonly isListed: boolean;
+  /** The source does not send its changes at the moment: whatever a sink holds of it may have missed some. */
+  readonly isUnpublished: boolean;
 }
 
 /**
@@ -82,5 +93,5 @@ export function copyIdentity(relation: Relation): string {
 
 /** Whether a copy was one of this table, in whatever shape. */
 export function isCopyOfTable(identity: string, relation: Relation): boolean {
-  return identity === `${relation.id}` || identity.startsWith(`${relation.id} `);
+  return /^\d+/.exec(identity)?.[0] === String(relation.id);
 }

@@ -74,6 +74,7 @@ class PipelineRun {
     const { checkpoint, point } = await this.#begin(source, sink, known, held);
     await this.request.reporter.initialized();
     const { form, missing } = await sink.prepare(tables, this.request.forms);
+    if (point === null) await source.publish();
     await this.#copy(source, sink, meter, missing, point);
     return { checkpoint, form };
   }
@@ -102,6 +103,7 @@ class PipelineRun {
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
     if (known !== null) await sink.forget();
     this.#step("make the replication slot");
+    await source.publish();
     const point = await source.createSlot();
     held.use(point);
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
@@ -176,6 +178,7 @@ class PipelineRun {
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
+    await source.publish();
     if (missing.length > 0) await sink.flush();
     await this.#copy(source, sink, meter, missing, null);
     return tables;

@@ -17,10 +17,17 @@ import type { SourceNotes } from "./source-notes.ts";
 
 export interface Source extends AsyncDisposable {
   /**
-   * The selected tables as they are now, published from here on. Throws `table_unavailable` when one that was
-   * named is missing.
+   * The selected tables as they are now. Nothing changes at the source: which of their changes were not published up to now
+   * is in their coverage. Throws `table_unavailable` when one that was named is missing.
    */
   tables(): Promise<readonly TableShape[]>;
+
+  /**
+   * Publishes the changes of the tables that `tables` told last, and of no others. To be called when the sink has noted
+   * which copies no longer count: what the source says of the time before is gone then. A point that is taken afterwards
+   * has every change that was made before.
+   */
+  publish(): Promise<void>;
 
   /**
    * Resolves when the selected tables may no longer be what `tables` told last: one was created, dropped, renamed, given

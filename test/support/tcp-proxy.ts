@@ -16,6 +16,7 @@ export class TcpProxy implements AsyncDisposable {
   #stalled = false;
   #refusing = false;
   #accepted = 0;
+  #recorded: Buffer[] | null = null;
   #fatalText: string | null = null;
 
   private constructor(
@@ -47,6 +48,13 @@ export class TcpProxy implements AsyncDisposable {
   /** Breaks every connection, as a network does that goes away: with a reset, in the middle of whatever is sent. */
   cut(): void {
     for (const pair of [...this.#pairs]) this.#close(pair);
+  }
+
+  /** Keeps from here on what the upstream sends. Returns a look at all of it. */
+  record(): () => Buffer {
+    const recorded: Buffer[] = [];
+    this.#recorded = recorded;
+    return () => Buffer.concat(recorded);
   }
 
   /** Nothing passes any more, in either direction; connections stay open. */
@@ -111,6 +119,7 @@ export class TcpProxy implements AsyncDisposable {
 
   #forward(from: Socket, to: Socket, pair: Pair): void {
     from.on("data", (chunk) => {
+      if (from === pair.upstream) this.#recorded?.push(Buffer.from(chunk));
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }

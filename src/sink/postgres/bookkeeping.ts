@@ -40,7 +40,7 @@ export interface Bookkeeping {
 export interface TableCopyRecord {
   readonly schema: string;
   readonly name: string;
-  /** `copyIdentity` of the relation that was copied. */
+  /** `copyMark` of the table that was copied. */
   readonly identity: string;
   /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
   readonly point: Lsn;

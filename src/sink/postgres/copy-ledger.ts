@@ -2,15 +2,10 @@
 // tables; this is what a run knows of them.
 
 import type { Client } from "pg";
+import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import {
-  copyIdentity,
-  isCopyOfTable,
-  qualifiedName,
-  type Relation,
-  type TableShape,
-} from "../../change/relation.ts";
-import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
+import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { recordCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
 
 export class CopyLedger {
@@ -47,14 +42,24 @@ export class CopyLedger {
 
   /** Copies that no longer count: their tables are not among `tables`, are others by now, or are gone at the sink. */
   outdated(tables: readonly TableShape[], isThere: (relation: Relation) => boolean): TableCopyRecord[] {
-    const relations = new Map(tables.map(({ relation }) => [qualifiedName(relation), relation]));
+    const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
     return [...this.#records.values()].filter((record) => {
-      const relation = relations.get(qualifiedName(record));
+      const table = byName.get(qualifiedName(record));
       return (
-        record.point > zeroLsn &&
-        !(relation && copyIdentity(relation) === record.identity && isThere(relation))
+        record.point > zeroLsn && !(table && isCopyOf(record.identity, table) && isThere(table.relation))
       );
     });
+  }
+
+  /** Notes what the copies that count are copies of from here on: the selection may have changed. Durable as `void` is. */
+  async remark(client: Client, tables: readonly TableShape[]): Promise<void> {
+    for (const table of tables) {
+      const record = this.#records.get(qualifiedName(table.relation));
+      const identity = copyMark(table);
+      if (!record || record.point === zeroLsn || record.identity === identity) continue;
+      await recordCopy(client, this.connectorId, { ...record, identity });
+      this.add({ ...record, identity });
+    }
   }
 
   /** Durable on return, unless a transaction is open. */
@@ -69,8 +74,8 @@ export class CopyLedger {
   }
 }
 
-/** What is recorded of a copy of `relation`. */
-export function copyRecord(relation: Relation, point: Lsn, isMerged: boolean): TableCopyRecord {
-  const { schema, name } = relation;
-  return { schema, name, identity: copyIdentity(relation), point, isMerged };
+/** What is recorded of a copy of `table`. */
+export function copyRecord(table: TableShape, point: Lsn, isMerged: boolean): TableCopyRecord {
+  const { schema, name } = table.relation;
+  return { schema, name, identity: copyMark(table), point, isMerged };
 }

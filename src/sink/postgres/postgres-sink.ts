@@ -89,6 +89,7 @@ export class PostgresSink implements Sink {
       const best = await this.#tables.look(client, tables);
       const isThere = (relation: Relation) => this.#tables.isThere(relation);
       await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
+      await this.#ledger.remark(client, tables);
       this.#form = forms.includes(best) ? best : "text";
       const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
       return { form: this.#form, missing };

@@ -45,7 +45,7 @@ export async function copyIntoTarget(
     rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
     await merge(client, existing, columns, table.relation, isMerged);
   }
-  const record = copyRecord(table.relation, request.lsn, isMerged);
+  const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connectorId, record);
   await client.query("commit");
   return { rows, record };

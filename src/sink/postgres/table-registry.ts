@@ -122,7 +122,11 @@ function shapeOf(relation: Relation): TableShape {
 async function formOf(client: Client, shape: TableShape, table: TargetTable | null): Promise<TupleForm> {
   const { columns } = shape.relation;
   if (columns.some((column) => column.binaryLayout === null)) return "text";
-  const fits = table ? takesBinary(table, shape.relation) : await fitsNewTable(client, columns);
+  // What the target lacks is added with the source's type.
+  const added = columns.filter(({ name }) => !table?.columns.some((column) => column.name === name));
+  const others = columns.filter((column) => !added.includes(column));
+  const fits =
+    (await fitsNewTable(client, added)) && (table === null || takesBinary(table, { columns: others }));
   return fits ? "binary" : "text";
 }
 

@@ -98,7 +98,7 @@ export async function readTargetTable(client: Client, target: TargetName): Promi
 }
 
 /** Whether COPY BINARY may put the source's bytes into the table: what they are called does not matter, only how they lie. */
-export function takesBinary(table: TargetTable, relation: Relation): boolean {
+export function takesBinary(table: TargetTable, relation: Pick<Relation, "columns">): boolean {
   const layouts = new Map(table.columns.map((column) => [column.name, column.binaryLayout]));
   return relation.columns.every(
     ({ name, binaryLayout }) => binaryLayout !== null && layouts.get(name) === binaryLayout,

@@ -5,7 +5,7 @@
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { Relation } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { CopyRequest } from "../sink.ts";
 
@@ -21,7 +21,7 @@ export type ToDelivery =
   | { readonly type: "log"; readonly id: number; readonly log: string }
   | { readonly type: "forget"; readonly id: number }
   /** All tables that the stream will bring. */
-  | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableIdentity[] }
+  | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableShape[] }
   | { readonly type: "relation"; readonly handle: number; readonly relation: Relation }
   /** `bytes`: what `credit` gives back when the batch has been cut into requests. */
   | { readonly type: "changes"; readonly batch: LineBatch; readonly bytes: number }
@@ -36,8 +36,8 @@ export type ToDelivery =
       readonly mode: CopyRequest["mode"];
     }
   | { readonly type: "copy.rows"; readonly copy: number; readonly batch: LineBatch; readonly bytes: number }
-  /** Answered when the copy, and that it was made, is durable. */
-  | { readonly type: "copy.end"; readonly id: number; readonly copy: number }
+  /** Answered when the copy, and that it was made, is durable. `mark`: its `copyMark`. */
+  | { readonly type: "copy.end"; readonly id: number; readonly copy: number; readonly mark: string }
   | { readonly type: "close"; readonly id: number };
 
 /** webhook worker → replication worker */
@@ -54,13 +54,6 @@ export type FromDelivery =
   | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
   /** Nothing is delivered in this session any more. */
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
-
-export interface TableIdentity {
-  /** `qualifiedName` at the source. */
-  readonly name: string;
-  /** `copyIdentity` of its relation. */
-  readonly identity: string;
-}
 
 /** Where the sink stands; answers `open` and `prepare`. */
 export interface DeliveryState {

@@ -1,9 +1,10 @@
 // Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in
 // the next one.
 
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { CheckpointStore } from "../sink.ts";
-import type { DeliveryState, TableIdentity } from "./line-messages.ts";
-import { formatRecord, holdsCopy, type SinkRecord, withoutMissed } from "./sink-record.ts";
+import type { DeliveryState } from "./line-messages.ts";
+import { copiesOf, formatRecord, holdsCopy, type SinkRecord } from "./sink-record.ts";
 
 /** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
 const spacingMs = 10;
@@ -32,13 +33,14 @@ export class RecordKeeper {
   }
 
   /** Notes which tables the stream will bring, and tells which of them lack a copy. */
-  async prepare(tables: readonly TableIdentity[]): Promise<DeliveryState> {
-    const copied = withoutMissed(this.#record.copied, tables);
+  async prepare(tables: readonly TableShape[]): Promise<DeliveryState> {
+    const copied = copiesOf(this.#record.copied, tables);
     if (copied !== this.#record.copied) {
       this.change({ copied });
       await this.save();
     }
-    const missing = tables.filter(({ name }) => !holdsCopy(copied, name)).map(({ name }) => name);
+    const names = tables.map(({ relation }) => qualifiedName(relation));
+    const missing = names.filter((name) => !holdsCopy(copied, name));
     return { checkpoint: this.#record.checkpoint, missing };
   }
 

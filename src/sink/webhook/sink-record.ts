@@ -2,9 +2,10 @@
 // copied. Pure: keeping it is record-keeper.ts's.
 
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
+import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { TableIdentity } from "./line-messages.ts";
 
 export interface SinkRecord {
   readonly checkpoint: Checkpoint;
@@ -27,7 +28,7 @@ export interface SinkRecord {
 export type CopiedTables = ReadonlyMap<string, CopiedTable>;
 
 export interface CopiedTable {
-  /** `copyIdentity` of the relation that was copied. */
+  /** `copyMark` of the table that was copied. */
   readonly identity: string;
   /** The consistent point of the copy. Zero: changes were missed since, and it is to be made again. */
   readonly lsn: Lsn;
@@ -131,16 +132,19 @@ function readRecord(stored: StoredRecord): SinkRecord {
 }
 
 /**
- * `copied` with what is no longer selected, or is another table by now, marked as missed; itself when
- * nothing is.
+ * `copied` as it stands for `tables`: what is no longer selected, or not a copy of what is selected by now, is marked as
+ * missed. Itself when nothing changes.
  */
-export function withoutMissed(copied: CopiedTables, tables: readonly TableIdentity[]): CopiedTables {
-  const identities = new Map(tables.map(({ name, identity }) => [name, identity]));
-  const missed = [...copied].filter(
-    ([name, copy]) => copy.lsn > 0n && identities.get(name) !== copy.identity,
-  );
-  if (missed.length === 0) return copied;
-  return new Map([...copied, ...missed.map(([name, copy]) => [name, { ...copy, lsn: zeroLsn }] as const)]);
+export function copiesOf(copied: CopiedTables, tables: readonly TableShape[]): CopiedTables {
+  const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
+  const changed = [...copied].flatMap(([name, copy]): [string, CopiedTable][] => {
+    if (copy.lsn === zeroLsn) return [];
+    const table = byName.get(name);
+    if (!table || !isCopyOf(copy.identity, table)) return [[name, { ...copy, lsn: zeroLsn }]];
+    const identity = copyMark(table);
+    return identity === copy.identity ? [] : [[name, { ...copy, identity }]];
+  });
+  return changed.length === 0 ? copied : new Map([...copied, ...changed]);
 }
 
 export function holdsCopy(copied: CopiedTables, name: string): boolean {

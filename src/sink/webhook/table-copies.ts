@@ -1,7 +1,6 @@
 // The copies of tables that are on their way, several at once: with which version each is sent, and when it
 // is recorded.
 
-import { copyIdentity } from "../../change/relation.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
@@ -46,14 +45,14 @@ export class TableCopies {
   }
 
   /** Resolves when all rows are delivered and that they are is durable. */
-  async end(number: number, keeper: RecordKeeper): Promise<void> {
+  async end(number: number, mark: string, keeper: RecordKeeper): Promise<void> {
     const copy = this.#copies.get(number);
     if (!copy) return;
     await copy.finish();
     this.#copies.delete(number);
-    const { name, relation } = copy.table;
+    const { name } = copy.table;
     keeper.change({
-      copied: new Map(keeper.record.copied).set(name, { identity: copyIdentity(relation), lsn: copy.lsn }),
+      copied: new Map(keeper.record.copied).set(name, { identity: mark, lsn: copy.lsn }),
     });
     await keeper.save();
   }

@@ -175,7 +175,7 @@ export class WebhookDelivery {
         return this.send({ type: "credit", bytes: message.bytes });
       case "copy.end":
         // Not awaited: other copies and the stream go on meanwhile.
-        this.#copies.end(message.copy, this.#record()).then(
+        this.#copies.end(message.copy, message.mark, this.#record()).then(
           () => this.#done(message.id),
           (error) => this.#fail(error),
         );

@@ -3,8 +3,9 @@
 
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import { copyMark } from "../../change/copy-mark.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
-import { copyIdentity, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
@@ -47,11 +48,7 @@ class WebhookSink implements Sink {
   }
 
   async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
-    const identities = tables.map(({ relation }) => ({
-      name: qualifiedName(relation),
-      identity: copyIdentity(relation),
-    }));
-    const state = await this.client.ask({ type: "prepare", tables: identities });
+    const state = await this.client.ask({ type: "prepare", tables });
     const missing = new Set(state?.missing);
     return {
       form: "text",
@@ -76,7 +73,7 @@ class WebhookSink implements Sink {
     }
     const last = parser.finish();
     if (last) await this.#send(last, copy);
-    await this.client.ask({ type: "copy.end", copy });
+    await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
   }
 
   write(batch: ChangeBatch): Promise<void> {

@@ -18,17 +18,29 @@ interface MemberRow {
   /** Null before PostgreSQL 15: all columns. */
   columns: string[] | null;
   has_row_filter: boolean;
+  /** It has a list of columns: one that is added to the table is not published. */
+  is_listed: boolean;
 }
 
 const publicationQuery = `
 select pubviaroot as via_root, pubinsert and pubupdate and pubdelete and pubtruncate as publishes_all
 from pg_publication where pubname = $1`;
 
-/** The view has had columns and row filters since PostgreSQL 15. */
+/** The view has had columns and row filters since PostgreSQL 15, and the table lists. A partition takes its root's list. */
 const membersQuery = `
-select schemaname as schema, tablename as name, to_jsonb(p) -> 'attnames' as columns,
-  to_jsonb(p) ->> 'rowfilter' is not null as has_row_filter
-from pg_publication_tables p where pubname = $1`;
+with listed as materialized (
+  select r.prrelid from pg_publication_rel r join pg_publication pub on pub.oid = r.prpubid
+  where pub.pubname = $1 and jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array'
+)
+select p.schemaname as schema, p.tablename as name, to_jsonb(p) -> 'attnames' as columns,
+  to_jsonb(p) ->> 'rowfilter' is not null as has_row_filter,
+  c.oid in (select prrelid from listed)
+    or c.relispartition and exists (select from pg_partition_ancestors(c.oid) a where a.relid in (select prrelid from listed))
+    as is_listed
+from pg_publication_tables p
+join pg_namespace n on n.nspname = p.schemaname
+join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
+where p.pubname = $1`;
 
 /**
  * The selected tables that the publication has. `isNamed` says whether the catalog includes a table by name: such a one must
@@ -36,14 +48,14 @@ from pg_publication_tables p where pubname = $1`;
  *
  * Throws `publication_missing`, or `publication_mismatch` with the SQL or the setting that mends it.
  */
-export async function publishedTables(
+export async function publishedTables<Table extends TableShape>(
   client: Client,
   publication: string,
-  tables: readonly TableShape[],
+  tables: readonly Table[],
   partitionsAsRoot: boolean,
   isNamed: (table: TableShape) => boolean,
   warn: (reason: string) => void,
-): Promise<readonly TableShape[]> {
+): Promise<readonly Table[]> {
   const own = await client.query<PublicationRow>(publicationQuery, [publication]);
   const facts = own.rows[0];
   const sqlName = escapeIdentifier(publication);
@@ -73,7 +85,13 @@ export async function publishedTables(
   }
   const published = tables.filter((table) => !absent.includes(table));
   for (const table of published) requireWhole(publication, table, members);
-  return published;
+  return published.map((table) => {
+    const isListed = members.get(qualifiedName(table.relation))?.is_listed === true;
+    return {
+      ...table,
+      coverage: { excluded: table.coverage?.excluded ?? [], isListed, isUnpublished: false },
+    };
+  });
 }
 
 function requireNamed(publication: string, absent: readonly TableShape[]): void {

@@ -24,7 +24,12 @@ import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { publishedTables } from "./named-publication.ts";
 import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
-import { dropOwnPublications, reconcilePublications } from "./publication.ts";
+import {
+  dropOwnPublications,
+  ownPublications,
+  reconcilePublications,
+  withOwnCoverage,
+} from "./publication.ts";
 import { describeRelation } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { dropSlot, logEndSql, readSlotState, type SlotKind } from "./slot.ts";
@@ -49,8 +54,7 @@ const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
-  #tables: readonly TableShape[] = [];
-  #publications: readonly string[] = [];
+  #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
   #stream: PostgresStream | null = null;
@@ -73,8 +77,15 @@ export class PostgresSource implements Source {
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#warnOfSilentChanges(shapes);
-      this.#tables = await this.#publish(client, shapes);
+      this.#tables = await this.#published(client, shapes);
       return this.#tables;
+    });
+  }
+
+  async publish(): Promise<void> {
+    if (this.#namedPublication !== null) return;
+    await this.#withClient("control", async (client) => {
+      await reconcilePublications(client, this.slot, this.#tables, this.config.partitions_as_root);
     });
   }
 
@@ -89,14 +100,17 @@ export class PostgresSource implements Source {
     }
   }
 
-  async #publish(client: Client, shapes: readonly TableShape[]): Promise<readonly TableShape[]> {
+  get #publications(): readonly string[] {
+    const own = ownPublications(this.slot);
+    const named = this.#namedPublication;
+    return named === null ? [own.identified, own.appendOnly] : [named];
+  }
+
+  /** The tables whose changes come, or will when `publish` has been called. */
+  async #published(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
     const { partitions_as_root: viaRoot, catalog } = this.config;
     const named = this.#namedPublication;
-    if (named === null) {
-      this.#publications = await reconcilePublications(client, this.slot, shapes, viaRoot);
-      return shapes;
-    }
-    this.#publications = [named];
+    if (named === null) return await withOwnCoverage(client, this.slot, shapes);
     const wanted = namedTables(catalog);
     const isNamed = ({ relation }: TableShape) =>
       wanted.some(({ schema, name }) => schema === relation.schema && name === relation.name);

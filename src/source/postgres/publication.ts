@@ -4,26 +4,67 @@
 // https://www.postgresql.org/docs/current/logical-replication-publication.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { isIdentified, type TableShape } from "../../change/relation.ts";
+import { isIdentified } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { columnListOf, firstWithColumnLists } from "./column-list.ts";
 import { describePublicationDenial } from "./privileges.ts";
+import type { SourceTable } from "./table-shapes.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
   return { identified: base, appendOnly: `${base}$append` };
 }
 
-/** Makes the connector's own publications hold exactly `tables`. Returns their names. */
+/** A table in a publication. */
+interface Member {
+  readonly id: number;
+  readonly schema: string;
+  readonly name: string;
+  /** Null: the table is published whole. */
+  readonly columns: readonly string[] | null;
+}
+
+/** What the connector's own publications hold at the moment, by the tables' OIDs. */
+async function readOwnMembers(client: Client, base: string): Promise<ReadonlyMap<number, Member>> {
+  const { identified, appendOnly } = ownPublications(base);
+  const members = [...(await readMembers(client, identified)), ...(await readMembers(client, appendOnly))];
+  return new Map(members.map((member) => [member.id, member]));
+}
+
+/** `tables` with what the connector's own publications say of them by now, and are to list from here on. */
+export async function withOwnCoverage(
+  client: Client,
+  base: string,
+  tables: readonly SourceTable[],
+): Promise<readonly SourceTable[]> {
+  const { rows } = await client.query<{ number: number }>(
+    "select current_setting('server_version_num')::int4 as number",
+  );
+  const hasLists = (rows[0]?.number ?? 0) >= firstWithColumnLists;
+  const members = await readOwnMembers(client, base);
+  return tables.map((table) => {
+    const member = members.get(table.relation.id);
+    const isWhole = table.facts.every(({ name }) => member?.columns?.includes(name) ?? true);
+    const coverage = {
+      excluded: table.coverage?.excluded ?? [],
+      isListed: hasLists && columnListOf(table) !== null,
+      isUnpublished: member === undefined || !isWhole,
+    };
+    return { ...table, coverage };
+  });
+}
+
+/** Makes the connector's own publications hold exactly `tables`, with the columns that are to be listed. */
 export async function reconcilePublications(
   client: Client,
   base: string,
-  tables: readonly TableShape[],
+  tables: readonly SourceTable[],
   viaRoot: boolean,
-): Promise<readonly string[]> {
+): Promise<void> {
   const names = ownPublications(base);
   const identified = tables.filter(({ relation }) => isIdentified(relation));
   const appendOnly = tables.filter(({ relation }) => !isIdentified(relation));
-  // In one transaction: a table that moves from one to the other is in both or neither for no change at all.
+  // In one transaction: a table that moves from one to the other, or gets another list, is out of both for no change at all.
   try {
     await client.query("begin");
     await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
@@ -34,7 +75,6 @@ export async function reconcilePublications(
     const relations = tables.map(({ relation }) => relation);
     throw await describePublicationDenial(client, error, relations, viaRoot);
   }
-  return [names.identified, names.appendOnly];
 }
 
 export async function dropOwnPublications(client: Client, base: string): Promise<void> {
@@ -44,40 +84,62 @@ export async function dropOwnPublications(client: Client, base: string): Promise
   );
 }
 
-interface ExistingTable {
-  schema: string;
-  name: string;
-}
-
+/** Column lists as the catalog has them are numbers; to_jsonb, because there is no such column before PostgreSQL 15. */
 const membersQuery = `
-select n.nspname as schema, c.relname as name
+select c.oid::int8::text as id, n.nspname as schema, c.relname as name,
+  case when jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array' then (
+    select coalesce(json_agg(a.attname order by a.attnum), '[]')
+    from jsonb_array_elements_text(to_jsonb(r) -> 'prattrs') as listed(attnum)
+    join pg_attribute a on a.attrelid = c.oid and a.attnum = listed.attnum::int2
+  ) end as columns
 from pg_publication_rel r
 join pg_publication p on p.oid = r.prpubid
 join pg_class c on c.oid = r.prrelid
 join pg_namespace n on n.oid = c.relnamespace
 where p.pubname = $1`;
 
+async function readMembers(client: Client, publication: string): Promise<readonly Member[]> {
+  const { rows } = await client.query<Member & { id: string }>(membersQuery, [publication]);
+  return rows.map((row) => ({ ...row, id: Number(row.id) }));
+}
+
 async function reconcile(
   client: Client,
   name: string,
-  tables: readonly TableShape[],
+  tables: readonly SourceTable[],
   publish: string,
   viaRoot: boolean,
 ): Promise<void> {
-  const wanted = tables.map(({ relation }) => sqlName(relation)).sort();
+  const wanted = new Map(tables.map((table) => [memberSql(table.relation, listOf(table)), table]));
   const options = `publish = ${escapeLiteral(publish)}, publish_via_partition_root = ${viaRoot}`;
   const { rowCount } = await client.query("select from pg_publication where pubname = $1", [name]);
   if (!rowCount) {
-    const list = wanted.length > 0 ? `for table ${wanted.join(", ")}` : "";
+    const list = wanted.size > 0 ? `for table ${[...wanted.keys()].join(", ")}` : "";
     await client.query(`create publication ${escapeIdentifier(name)} ${list} with (${options})`);
     return;
   }
-  await client.query(`alter publication ${escapeIdentifier(name)} set (${options})`);
-  const { rows } = await client.query<ExistingTable>(membersQuery, [name]);
-  const existing = rows.map(sqlName).sort();
-  const surplus = existing.filter((table) => !wanted.includes(table));
-  const lacking = wanted.filter((table) => !existing.includes(table));
+  const existing = new Map(
+    (await readMembers(client, name)).map((member) => [memberSql(member, member.columns), member]),
+  );
+  const surplus = [...existing].filter(([sql]) => !wanted.has(sql)).map(([, member]) => sqlName(member));
+  const lacking = [...wanted.keys()].filter((sql) => !existing.has(sql));
   const alter = `alter publication ${escapeIdentifier(name)}`;
+  // Before the options: a list does not go with every option.
   if (surplus.length > 0) await client.query(`${alter} drop table ${surplus.join(", ")}`);
+  await client.query(`${alter} set (${options})`);
   if (lacking.length > 0) await client.query(`${alter} add table ${lacking.join(", ")}`);
+}
+
+function listOf(table: SourceTable): readonly string[] | null {
+  return table.coverage?.isListed ? table.facts.map(({ name }) => name) : null;
+}
+
+/** A table as CREATE PUBLICATION takes it. */
+function memberSql(
+  table: { readonly schema: string; readonly name: string },
+  columns: readonly string[] | null,
+): string {
+  return columns === null
+    ? sqlName(table)
+    : `${sqlName(table)} (${columns.map(escapeIdentifier).join(", ")})`;
 }

@@ -3,7 +3,7 @@
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnFacts } from "./column-changes.ts";
@@ -14,6 +14,8 @@ import type { TableSelection } from "./table-selection.ts";
 /** A shape, and what is remembered of the table to notice what changes without an event. */
 export interface SourceTable extends TableShape {
   readonly facts: readonly ColumnFacts[];
+  /** A partition of it has not the default replica identity. */
+  readonly hasOtherLeafIdentities: boolean;
 }
 
 interface TableRow {
@@ -22,6 +24,7 @@ interface TableRow {
   name: string;
   identity: string;
   is_partitioned: boolean;
+  has_other_leaf_identities: boolean;
   estimated_rows: string;
   storage: string | null;
   estimated_bytes: string;
@@ -52,11 +55,13 @@ select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, 
   c.relkind = 'p' as is_partitioned,
   greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
   columns.list as columns, identity.names as identity_columns, primary_key.names as primary_key,
-  coalesce(primary_key.is_immediate, false) as is_key_immediate
+  coalesce(primary_key.is_immediate, false) as is_key_immediate,
+  sizes.has_other_identities as has_other_leaf_identities
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 cross join lateral (
-  select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes
+  select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes,
+    coalesce(bool_or(leaf.oid <> c.oid and leaf.relreplident <> 'd'), false) as has_other_identities
   from pg_class leaf
   where leaf.oid = c.oid
     or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
@@ -98,7 +103,7 @@ order by n.nspname, c.relname`;
  * The selected tables, with the selected columns.
  *
  * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
- * selection leaves out a primary key's column.
+ * selection leaves out a column of a primary key or of a replica identity.
  */
 export async function readTableShapes(
   client: Client,
@@ -148,14 +153,9 @@ export async function readTablesFingerprint(client: Client): Promise<string> {
 function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayouts): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
   const primaryKey = row.primary_key ?? [];
-  const missing = primaryKey.find((name) => !columns.some((column) => column.name === name));
-  if (missing !== undefined) {
-    throw new MillraceError(
-      "invalid_request",
-      `The catalog excludes column ${missing}, which is part of the primary key of ${row.schema}.${row.name}: include it.`,
-    );
-  }
   const key = keyColumns(row);
+  requireKey(row, columns, primaryKey, "primary key");
+  requireKey(row, columns, key, "replica identity");
   const relation: Relation = {
     id: row.oid,
     schema: row.schema,
@@ -179,6 +179,8 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
     storage: row.storage ?? "",
+    coverage: { excluded: excludedColumns(row, selection), isListed: false, isUnpublished: false },
+    hasOtherLeafIdentities: row.has_other_leaf_identities,
     facts: columns.map((column) => ({
       number: column.number,
       name: column.name,
@@ -186,6 +188,26 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
       hasDefault: column.has_default,
     })),
   };
+}
+
+/** Without it a change does not say which row it means. */
+function requireKey(
+  row: TableRow,
+  columns: readonly ColumnRow[],
+  key: readonly string[],
+  what: string,
+): void {
+  const missing = key.find((name) => !columns.some((column) => column.name === name));
+  if (missing === undefined) return;
+  throw new MillraceError(
+    "invalid_request",
+    `The catalog excludes column ${missing}, which is part of the ${what} of ${qualifiedName(row)}: include it.`,
+  );
+}
+
+function excludedColumns(row: TableRow, selection: TableSelection): readonly string[] {
+  const names = row.columns.map(({ name }) => name);
+  return names.filter((name) => !selection.includesColumn(row.schema, row.name, name));
 }
 
 /** Names of the columns that find a row: as Postgres chooses them for UPDATE and DELETE; under identity full the primary key. */

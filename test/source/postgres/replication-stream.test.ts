@@ -39,6 +39,7 @@ async function place(port = server.port) {
     events: { warning: () => {} },
   });
   await source.tables();
+  await source.publish();
   const point = await source.createSlot();
   await point[Symbol.asyncDispose]();
   const checkpoint: Checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: 0n };

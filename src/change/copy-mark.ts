@@ -1,0 +1,34 @@
+// What a sink notes of a table's copy, and whether a copy that was noted is still one: not when another table took its name,
+// and not when the connector carries by now what neither the copy nor the changes since had. Pure.
+
+import { copyIdentity, type TableShape } from "./relation.ts";
+
+/** Behind the identity, on a line of its own. */
+type Covered = { readonly only: readonly string[] } | { readonly without: readonly string[] };
+
+/** What is noted of a copy of `table`, and of a copy that is still one when the selection has changed. */
+export function copyMark(table: TableShape): string {
+  const identity = copyIdentity(table.relation);
+  const covered = coveredBy(table);
+  return covered === null ? identity : `${identity}\n${JSON.stringify(covered)}`;
+}
+
+/**
+ * Whether a copy with this mark, and the changes since, are all that `table` calls for. Fewer columns than before are: those
+ * that are left out now stay as they are.
+ */
+export function isCopyOf(mark: string, table: TableShape): boolean {
+  const [identity, covered] = mark.split("\n");
+  if (identity !== copyIdentity(table.relation) || table.coverage?.isUnpublished === true) return false;
+  if (covered === undefined) return true;
+  const noted = JSON.parse(covered) as Covered;
+  return table.relation.columns.every(({ name }) =>
+    "only" in noted ? noted.only.includes(name) : !noted.without.includes(name),
+  );
+}
+
+/** Null: every column, also those that come later. */
+function coveredBy({ coverage, relation }: TableShape): Covered | null {
+  if (coverage?.isListed) return { only: relation.columns.map(({ name }) => name) };
+  return coverage && coverage.excluded.length > 0 ? { without: coverage.excluded } : null;
+}
