@@ -215,8 +215,14 @@ function verification(mode: PostgresConnection["ssl_mode"], hasRoot: boolean) {
   }
 }
 
+interface ClientSocket {
+  readonly encrypted?: boolean;
+  readonly bytesRead: number;
+  readonly bytesWritten: number;
+  destroy(): void;
+}
+
 // library edge: pg does not type the connection below a client.
-function socketOf(client: Client): { encrypted?: boolean; destroy(): void } {
-  return (client as unknown as { connection: { stream: { encrypted?: boolean; destroy(): void } } })
-    .connection.stream;
+export function socketOf(client: Client): ClientSocket {
+  return (client as unknown as { connection: { stream: ClientSocket } }).connection.stream;
 }

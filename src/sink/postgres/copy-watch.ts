@@ -10,6 +10,8 @@ const lookEveryMs = 500;
 export interface CopyWatch {
   /** The chunks of the request, counted. */
   readonly counted: AsyncIterable<Uint8Array>;
+  /** Whether the sink has all that has come so far, and waits for the source. */
+  isWaitingForRows(): boolean;
   /** The copy is complete. */
   finish(rows: number): Promise<void>;
   stop(): void;
@@ -18,12 +20,17 @@ export interface CopyWatch {
 /** `observer` is a session beside the copying one; it must be idle. */
 export function watchCopy(observer: Client, copying: Client, request: CopyRequest): CopyWatch {
   let bytes = 0;
+  let isWaiting = false;
   let looking: Promise<void> = Promise.resolve();
   async function* counted() {
+    isWaiting = true;
     for await (const chunk of request.chunks) {
+      isWaiting = false;
       bytes += chunk.length;
       yield chunk;
+      isWaiting = true;
     }
+    isWaiting = false;
   }
   const look = async () => {
     const { rows } = await observer.query<{ rows: string }>(
@@ -37,6 +44,7 @@ export function watchCopy(observer: Client, copying: Client, request: CopyReques
   }, lookEveryMs);
   return {
     counted: counted(),
+    isWaitingForRows: () => isWaiting,
     async finish(rows) {
       clearInterval(timer);
       await looking;

@@ -7,6 +7,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
@@ -23,7 +24,6 @@ import {
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
 import { remedyFor } from "./remedy.ts";
-import { whileWatched } from "./session-watch.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -111,7 +111,7 @@ export class PostgresSink implements Sink {
       try {
         const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
         const counted = { ...request, mode, chunks: watch.counted };
-        const { rows, record } = await whileWatched(this.config.connection, client, signal, () =>
+        const { rows, record } = await whileWatched(this.#session(client, watch.isWaitingForRows), () =>
           copyIntoTarget(client, this.config, connectorId, counted),
         );
         await watch.finish(rows);
@@ -227,11 +227,15 @@ export class PostgresSink implements Sink {
     this.#staging.clear();
   }
 
+  #session(client: Client, isOurTurn = () => false): WatchedSession {
+    const { connection } = this.config;
+    return { connection, side: "sink", client, isOurTurn, signal: this.context.signal };
+  }
+
   async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {
     const client = this.#connected;
-    const { connection } = this.config;
     try {
-      return await whileWatched(connection, client, this.context.signal, () => action(client));
+      return await whileWatched(this.#session(client), () => action(client));
     } catch (error) {
       throw this.#described(error);
     }

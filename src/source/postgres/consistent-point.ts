@@ -9,6 +9,7 @@ import {
   withPostgres,
 } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { watchSession } from "../../connection/session-watch.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { mendReplicationDenial } from "./privileges.ts";
@@ -46,6 +47,7 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   signal.addEventListener("abort", giveUp, { once: true });
   const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
   const begunAt = performance.now();
+  using _watch = watchSession({ connection, side: "source", client: replication, signal });
   try {
     return await ExportedSnapshot.create(replication, slot, kind, control);
   } catch (error) {

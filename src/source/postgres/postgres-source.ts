@@ -6,15 +6,9 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { parseLsn } from "../../change/lsn.ts";
 import type { TableShape } from "../../change/relation.ts";
-import {
-  type ConnectionPurpose,
-  clientOptions,
-  closeClient,
-  connectPostgres,
-  isEncrypted,
-  withPostgres,
-} from "../../connection/postgres-client.ts";
+import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
@@ -72,7 +66,7 @@ export class PostgresSource implements Source {
   }
 
   async tables(): Promise<readonly TableShape[]> {
-    return await this.#withClient("control", async (client) => {
+    return await this.#withClient(async (client) => {
       this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
@@ -84,7 +78,7 @@ export class PostgresSource implements Source {
 
   async publish(): Promise<void> {
     if (this.#namedPublication !== null) return;
-    await this.#withClient("control", async (client) => {
+    await this.#withClient(async (client) => {
       await reconcilePublications(client, this.slot, this.#tables, this.config.partitions_as_root);
     });
   }
@@ -130,7 +124,7 @@ export class PostgresSource implements Source {
       const walEnd = this.#stream?.walEnd;
       if (walEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
-      const print = await this.#withClient("control", readTablesFingerprint).catch(() => null);
+      const print = await this.#withClient(readTablesFingerprint).catch(() => null);
       if (print === null) continue;
       if (print !== this.#fingerprint) return;
       seen = walEnd;
@@ -138,7 +132,7 @@ export class PostgresSource implements Source {
   }
 
   async createSlot(): Promise<SnapshotPoint> {
-    return await this.#withClient("control", async (client) => {
+    return await this.#withHolder(async (client) => {
       await dropSlot(client, this.slot);
       try {
         return await this.#snapshot(client, this.slot, "permanent");
@@ -153,7 +147,7 @@ export class PostgresSource implements Source {
 
   async checkSlot(checkpoint: Checkpoint): Promise<string> {
     const log = await this.#checkLog(checkpoint);
-    await this.#withClient("control", async (client) => {
+    await this.#withClient(async (client) => {
       const problem = judgeSlot(this.slot, await readSlotState(client, this.slot), checkpoint);
       if (problem) throw problem;
       await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
@@ -179,22 +173,28 @@ export class PostgresSource implements Source {
 
   async snapshotPoint(): Promise<SnapshotPoint> {
     const name = `${this.slot.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
-    return await this.#withClient("control", (client) => this.#snapshot(client, name, "temporary"));
+    return await this.#withHolder((client) => this.#snapshot(client, name, "temporary"));
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
-    const connect = () => connectPostgres(this.config.connection, "snapshot", signal, "source");
     return {
       table,
       form,
-      chunks: copyTableChunks(connect, table, point.snapshotName, form, this.#selection, signal),
+      chunks: copyTableChunks(
+        this.config.connection,
+        table,
+        point.snapshotName,
+        form,
+        this.#selection,
+        signal,
+      ),
     };
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
-    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient("control", async (client) => {
+    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient(async (client) => {
       // Copies may have taken long since the slot was looked at.
       await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
       const { rows } = await client.query<{ ms: number; end: string }>(
@@ -229,7 +229,7 @@ export class PostgresSource implements Source {
       logEnd,
       bounds,
       describe: (relations) =>
-        this.#withClient("control", (client) =>
+        this.#withClient((client) =>
           Promise.all(relations.map((relation) => describeRelation(client, relation))),
         ),
       pace: this.pace,
@@ -241,7 +241,7 @@ export class PostgresSource implements Source {
 
   /** One that fails is no failure of the run: the stream sees by itself when the server is gone. */
   async #beat(): Promise<void> {
-    const denial = await this.#withClient("control", writeHeartbeat).catch(() => null);
+    const denial = await this.#withClient(writeHeartbeat).catch(() => null);
     if (denial === null || this.#hasWarnedOfBeats) return;
     this.#hasWarnedOfBeats = true;
     this.context.events.warning(denial);
@@ -280,7 +280,16 @@ export class PostgresSource implements Source {
     );
   }
 
-  #withClient<T>(purpose: ConnectionPurpose, action: (client: Client) => Promise<T>): Promise<T> {
-    return withPostgres(this.config.connection, purpose, this.context.signal, "source", action);
+  /** A session that stands idle while a slot is made, however long that takes. */
+  #withHolder<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    return withPostgres(this.config.connection, "control", this.context.signal, "source", action);
+  }
+
+  #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    const { connection } = this.config;
+    const { signal } = this.context;
+    return this.#withHolder((client) =>
+      whileWatched({ connection, side: "source", client, signal }, () => action(client)),
+    );
   }
 }

@@ -5,9 +5,11 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
+import { closeClient, connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
 import { mendReadDenial } from "./privileges.ts";
@@ -17,17 +19,20 @@ import { readStorage } from "./table-shapes.ts";
 
 /** The chunks of the copy. Connects at the first; leaving early breaks the connection. */
 export async function* copyTableChunks(
-  connect: () => Promise<Client>,
+  connection: PostgresConnection,
   table: TableShape,
   snapshotName: string,
   form: TupleForm,
   selection: TableSelection,
   signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
-  const client = await connect();
+  const client = await connectPostgres(connection, "snapshot", signal, "source");
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;
+  // While nobody asks for a chunk, the server waits for us to read on.
+  let isOurTurn = false;
+  using _watch = watchSession({ connection, side: "source", client, isOurTurn: () => isOurTurn, signal });
   try {
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
@@ -38,7 +43,11 @@ export async function* copyTableChunks(
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
-    yield* client.query(copyTo(copySql(table, rendered, form))) as AsyncIterable<Uint8Array>;
+    for await (const chunk of client.query(copyTo(copySql(table, rendered, form)))) {
+      isOurTurn = true;
+      yield chunk as Uint8Array;
+      isOurTurn = false;
+    }
     await client.query("commit");
     finished = true;
   } catch (error) {

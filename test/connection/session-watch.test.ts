@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
-import { fullConnection } from "../../support/connector-config.ts";
-import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
-import { TcpProxy } from "../../support/tcp-proxy.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { fullConnection } from "../support/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
 
 test("a sink that falls silent in the middle of a write is given up, and gone on with when it is back", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });

@@ -1,0 +1,116 @@
+// Notices that a session's other end is gone while a statement runs. A server that died without a word, or a network that
+// drops packets or has forgotten the connection, would keep the statement waiting until TCP gives up, a quarter of an hour
+// later or never.
+
+import type { Client } from "pg";
+import type { PostgresConnection } from "../connector/connection.ts";
+import { closeClient, connectPostgres, destroyClient, processIdOf, socketOf } from "./postgres-client.ts";
+import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+
+const lookEveryMs = 5_000;
+/** Behind a look that raised a suspicion. */
+const lookAgainMs = 2_000;
+/** Looks in a row that must see the same. */
+const looksToBeSure = 3;
+
+export interface WatchedSession {
+  readonly connection: PostgresConnection;
+  readonly side: PostgresSide;
+  readonly client: Client;
+  /** Whether the server rightly waits for us, for all that the caller knows: then its waiting means nothing. */
+  readonly isOurTurn?: () => boolean;
+  readonly signal: AbortSignal;
+}
+
+/** Runs `action` on the session's client, watched. */
+export async function whileWatched<T>(session: WatchedSession, action: () => Promise<T>): Promise<T> {
+  using _watch = watchSession(session);
+  return await action();
+}
+
+/**
+ * Until it is disposed of, breaks the session's connection when another one finds its backend gone, finds no server, or
+ * finds the backend waiting for us while we wait for it.
+ */
+export function watchSession(session: WatchedSession): Disposable {
+  let timer: ReturnType<typeof setTimeout>;
+  let isOver = false;
+  let suspicion: Suspicion | null = null;
+  const look = async () => {
+    const sight = await lookAt(session, (seen) => {
+      suspicion = suspect(suspicion, seen);
+      return !isOver && suspicion !== null && suspicion.looks >= looksToBeSure;
+    });
+    if (isOver) return;
+    if (sight === "gone") destroyClient(session.client);
+    else arm(suspicion === null ? lookEveryMs : lookAgainMs);
+  };
+  const arm = (ms: number) => {
+    timer = setTimeout(() => void look(), ms);
+  };
+  arm(lookEveryMs);
+  return {
+    [Symbol.dispose]() {
+      isOver = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** What one look has seen. */
+export interface Sight {
+  /** `waits`: for its client to read or to write. */
+  readonly backend: "waits" | "works";
+  /** Changes whenever something has passed, in either direction, or the backend has begun something else. */
+  readonly progress: string;
+}
+
+export interface Suspicion {
+  readonly progress: string;
+  readonly looks: number;
+}
+
+/** What comes of a look behind the last. Pure. */
+export function suspect(before: Suspicion | null, { backend, progress }: Sight): Suspicion | null {
+  if (backend !== "waits") return null;
+  if (before === null || before.progress !== progress) return { progress, looks: 1 };
+  return { progress, looks: before.looks + 1 };
+}
+
+/**
+ * Whether the session is to be given up: its backend is not there, `isStuck` says so of what is seen, or the server cannot
+ * be reached; one that refuses to tell does not count. A backend that is stuck is ended too: it would go on holding its
+ * locks, and wait for us for hours.
+ */
+async function lookAt(
+  { connection, side, client, isOurTurn, signal }: WatchedSession,
+  isStuck: (sight: Sight) => boolean,
+): Promise<"gone" | "there"> {
+  const wasOurTurn = isOurTurn?.() ?? false;
+  try {
+    const observer = await connectPostgres(connection, "control", signal, side);
+    try {
+      const pid = processIdOf(client);
+      const { rows } = await observer.query<{ waits: boolean; since: string }>(
+        `select coalesce(wait_event_type = 'Client', false) as waits, ${since} as since from pg_stat_activity where pid = $1`,
+        [pid],
+      );
+      const [row] = rows;
+      if (!row) return "gone";
+      const { bytesRead, bytesWritten } = socketOf(client);
+      const waits = row.waits && !wasOurTurn && !(isOurTurn?.() ?? false);
+      const progress = `${row.since} ${bytesRead} ${bytesWritten}`;
+      if (!isStuck({ backend: waits ? "waits" : "works", progress })) return "there";
+      const end = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and ${since} = $2`;
+      await observer.query(end, [pid, row.since]);
+      return "gone";
+    } finally {
+      await closeClient(observer);
+    }
+  } catch (error) {
+    return sqlStateOf(error) === null ? "gone" : "there";
+  }
+}
+
+/** The same as long as a backend has not begun or ended anything. */
+const since = "row(backend_start, state_change, query_start)::text";

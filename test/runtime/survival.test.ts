@@ -1,0 +1,228 @@
+// What a connection goes through in its life: servers that restart, sessions that are ended, networks that lose, stall and
+// half close. The run goes on by itself within 10 s of the cause's end; nothing is lost, nothing is there twice.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { LiveRun } from "../support/live-run.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
+
+/** By when a run is to go on, behind the return of what it needs. */
+const recoveryMs = 10_000;
+
+let source: PostgresServer;
+let sink: PostgresServer;
+let count = 0;
+
+beforeAll(async () => {
+  [source, sink] = await Promise.all([
+    PostgresServer.start({ settings: { wal_sender_timeout: "2s", fsync: "off" } }),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+  ]);
+});
+afterAll(async () => {
+  await source[Symbol.asyncDispose]();
+  await sink[Symbol.asyncDispose]();
+});
+
+/** A connector from a new database to another, each behind a proxy; rows have ids from 1 up. */
+async function setUp(options: { readonly rows?: number; readonly retryWindowSeconds?: number } = {}) {
+  const id = `survival${++count}`;
+  await using building = new AsyncDisposableStack();
+  await source.createDatabase(id);
+  await sink.createDatabase(id);
+  await source.query(
+    `create table t (id int primary key generated always as identity, v text);
+     insert into t (v) select repeat('x', 100) from generate_series(1, ${options.rows ?? 3})`,
+    id,
+  );
+  const sourceProxy = building.use(await TcpProxy.start(source.port));
+  const sinkProxy = building.use(await TcpProxy.start(sink.port));
+  const connect = (server: PostgresServer, proxy: TcpProxy) => ({
+    ...server.connection(id),
+    port: proxy.port,
+  });
+  const run = building.use(
+    LiveRun.start({
+      id,
+      source: {
+        postgres: {
+          connection: connect(source, sourceProxy),
+          replication_type: {
+            logical_replication: { retry_window_seconds: options.retryWindowSeconds ?? 0 },
+          },
+        },
+      },
+      sink: { postgres: { connection: connect(sink, sinkProxy) } },
+    }),
+  );
+  const owned = building.move();
+  const rowsQuery = "select count(*)::int as count, sum(id)::int8::text as sum, min(v) as v from t";
+  return {
+    id,
+    run,
+    sourceProxy,
+    sinkProxy,
+    insert: (rows = 1) =>
+      source.query(`insert into t (v) select 'x' from generate_series(1, ${rows})`, id).then(() => {}),
+    /** Waits until the sink holds what the source holds; the primary key keeps it from holding anything twice. */
+    async equal(timeoutMs = recoveryMs): Promise<void> {
+      const [wanted] = await source.query(rowsQuery, id);
+      let seen: unknown;
+      await waitFor(
+        "the sink to equal the source",
+        async () => {
+          [seen] = await sink.query(rowsQuery, id);
+          return Bun.deepEquals(seen, wanted);
+        },
+        { timeoutMs },
+      ).catch(() => {});
+      expect(seen, `the last failure: ${run.failures.at(-1)?.error}`).toEqual(wanted);
+    },
+    async [Symbol.asyncDispose]() {
+      await owned.disposeAsync();
+      await source.query(`drop database ${id} with (force)`);
+      await sink.query(`drop database ${id} with (force)`);
+    },
+  };
+}
+
+/** Ends the sessions of that purpose in that database; returns how many there were. */
+async function terminate(server: PostgresServer, database: string, purpose: string): Promise<number> {
+  const rows = await server.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = '${database}' and application_name like 'millrace ${purpose}%'`,
+  );
+  return rows.length;
+}
+
+describe("a server restarts", () => {
+  test.each([
+    ["source", "fast"],
+    ["source", "immediate"],
+    ["sink", "fast"],
+    ["sink", "immediate"],
+  ] as const)("the %s, %s", async (side, mode) => {
+    await using at = await setUp();
+    await at.run.untilRealtime();
+    const server = side === "source" ? source : sink;
+    await at.insert(500);
+    await server.stop(mode);
+    await server.launch();
+    await at.insert();
+    await at.equal();
+    expect(at.run.failures.every(({ error }) => error.retry === "transient")).toBe(true);
+  });
+});
+
+describe("a session is ended by its server", () => {
+  test("the walsender, and the one that applies", async () => {
+    await using at = await setUp();
+    await at.run.untilRealtime();
+    for (const [server, purpose] of [
+      [source, "replication"],
+      [sink, "apply"],
+    ] as const) {
+      await at.insert(500);
+      expect(await terminate(server, at.id, purpose)).toBe(1);
+      await at.insert();
+      await at.equal();
+    }
+  });
+
+  test.each([
+    ["source", "snapshot"],
+    ["sink", "copy"],
+  ] as const)("in a copy: at the %s", async (side, purpose) => {
+    await using at = await setUp({ rows: 300_000 });
+    const server = side === "source" ? source : sink;
+    await waitFor("the copy", async () => (await terminate(server, at.id, purpose)) > 0, { intervalMs: 5 });
+    await at.insert();
+    await at.equal(30_000);
+  });
+});
+
+describe("a network", () => {
+  const sides = ["sourceProxy", "sinkProxy"] as const;
+
+  test.each(sides)("drops, and closes halves of, its connections: %s", async (side) => {
+    await using at = await setUp();
+    await at.run.untilRealtime();
+    const faults = [
+      () => at[side].cut(),
+      () => at[side].halfClose("client"),
+      () => at[side].halfClose("upstream"),
+    ];
+    for (const fault of faults) {
+      await at.insert(500);
+      fault();
+      await at.insert();
+      await at.equal();
+    }
+  });
+
+  test.each(sides)("stalls for longer than wal_sender_timeout: %s", async (side) => {
+    await using at = await setUp();
+    await at.run.untilRealtime();
+    at[side].stall();
+    await at.insert(500);
+    await Bun.sleep(6_000); // three times the server's bound: nothing else tells that it is over
+    at[side].resume();
+    await at.insert();
+    await at.equal();
+  });
+
+  test.each(sides)("forgets connections without a word, and lets new ones through: %s", async (side) => {
+    await using at = await setUp();
+    await at.run.untilRealtime();
+    at[side].strand();
+    await at.insert(500);
+    await at.equal(2 * recoveryMs);
+  });
+});
+
+test("a sink that hangs for long costs no connection to the source", async () => {
+  await using at = await setUp();
+  await at.run.untilRealtime();
+  const walsender = async () => {
+    const [row] = await source.query<{ pid: number }>(
+      `select active_pid as pid from pg_replication_slots where slot_name = '${at.run.slot}'`,
+    );
+    return row?.pid;
+  };
+  const before = await walsender();
+  await using holder = await sink.connect(at.id);
+  await holder.query("begin; lock table t");
+  for (let second = 0; second < hangSeconds; second += 1) {
+    await at.insert(500);
+    await Bun.sleep(1_000);
+  }
+  await holder.query("rollback");
+  await at.equal();
+  expect(await walsender()).toBe(before as number);
+  expect(at.run.failures).toEqual([]);
+});
+
+/** MILLRACE_LONG_TESTS: as long as the promise says; otherwise six times the server's bound. */
+const hangSeconds = process.env.MILLRACE_LONG_TESTS ? 60 : 12;
+
+test("retry_window_seconds: tried that long, then failed with the reason; Start goes on", async () => {
+  await using at = await setUp({ retryWindowSeconds: 3 });
+  await at.run.untilRealtime();
+  at.sourceProxy.refuse(true);
+  at.sourceProxy.cut();
+  const begun = performance.now();
+  const { error, health } = await at.run.untilFailed();
+  expect(performance.now() - begun).toBeGreaterThan(2_500);
+  expect(performance.now() - begun).toBeLessThan(12_000);
+  expect(at.run.failures.length).toBeGreaterThan(3);
+  expect(error.code).toStartWith("source_");
+  expect("failed" in health && health.failed.reason).toContain("Given up after 3 s");
+  await at.insert(500);
+  at.sourceProxy.refuse(false);
+  await at.run.restart();
+  await at.equal();
+});

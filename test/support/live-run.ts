@@ -1,0 +1,121 @@
+// One connector's run with the real worker threads, the real rules of trying again and no service around them: what it
+// reports is kept, and its records are held in memory.
+
+import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import { slotName } from "../../src/connector/connector-id.ts";
+import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+import type { Status } from "../../src/connector/status.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
+import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
+import { dropSourceObjects } from "../../src/source/registry.ts";
+import { waitFor } from "./wait-for.ts";
+
+export interface LiveFailure {
+  readonly error: MillraceError;
+  readonly health: FailureHealth;
+  readonly atMs: number;
+}
+
+export class LiveRun implements AsyncDisposable {
+  readonly failures: LiveFailure[] = [];
+  status: Status | null = null;
+  readonly #config: ConnectorConfig;
+  readonly #records = new Map<string, string>();
+  #initialized = false;
+  #loop: RunLoop;
+
+  private constructor(request: ConnectorRequest) {
+    this.#config = resolveConnector(request, { id: request.id, stored: null });
+    this.#loop = this.#begin();
+  }
+
+  /** Begins at once, as the command Start does. */
+  static start(request: ConnectorRequest): LiveRun {
+    return new LiveRun(request);
+  }
+
+  get slot(): string {
+    return slotName(this.#config.id);
+  }
+
+  get isOver(): boolean {
+    return this.#loop.isOver;
+  }
+
+  /** Another run of the same connector, when the last one is over. */
+  async restart(): Promise<void> {
+    await this.stop();
+    this.#loop = this.#begin();
+  }
+
+  async stop(): Promise<void> {
+    this.#loop.stop();
+    await this.#loop.ended;
+  }
+
+  async untilRealtime(timeoutMs = 30_000): Promise<void> {
+    const isThere = () => this.status?.state.realtime !== undefined && this.status.status.retry === undefined;
+    await waitFor(`the stream; the last failure: ${this.failures.at(-1)?.error}`, isThere, { timeoutMs });
+  }
+
+  async untilFailed(timeoutMs = 30_000): Promise<LiveFailure> {
+    await waitFor("the end of the run", () => this.isOver, { timeoutMs });
+    const last = this.failures.at(-1);
+    if (!last) throw new Error("the run ended without a failure");
+    return last;
+  }
+
+  /** Stops it, and drops what it made at the source while that is there. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    await dropSourceObjects(this.#config, AbortSignal.timeout(20_000)).catch(() => {});
+  }
+
+  #begin(): RunLoop {
+    const id = this.#config.id;
+    const stored = {
+      ...{
+        id,
+        config: this.#config,
+        slotName: slotName(id),
+        runId: Bun.randomUUIDv7(),
+        createdAt: new Date(),
+      },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#initialized },
+    };
+    return new RunLoop(stored, {
+      startRun: (request, events) => new ConnectorRun(request, events),
+      events: this.#events(),
+      attached: () => {},
+      failing: (error, health) => this.failures.push({ error, health, atMs: performance.now() }),
+      nowMs: Date.now,
+      random: Math.random,
+      sleep: async (ms, signal) => {
+        const over = Promise.withResolvers<void>();
+        signal.addEventListener("abort", () => over.resolve(), { once: true });
+        await Promise.race([Bun.sleep(ms), over.promise]);
+      },
+    });
+  }
+
+  #events(): RunEvents {
+    return {
+      status: (_, status) => {
+        this.status = status;
+      },
+      initialized: async () => {
+        this.#initialized = true;
+      },
+      metrics: () => {},
+      claimTask: async () => false,
+      taskProgress: () => {},
+      taskEnded: () => {},
+      loadRecord: async (owner) => this.#records.get(JSON.stringify(owner)) ?? null,
+      saveRecord: async (owner, record) => {
+        this.#records.set(JSON.stringify(owner), record);
+      },
+      log: () => {},
+    };
+  }
+}
