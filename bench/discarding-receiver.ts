@@ -6,6 +6,7 @@ let marker = "";
 const server = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
+  maxRequestBodySize: 1024 * 1024 * 1024,
   async fetch(request) {
     if (request.method === "GET") return new Response(marker);
     const body = await request.arrayBuffer();

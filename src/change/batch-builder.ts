@@ -90,6 +90,13 @@ export class BatchBuilder {
     this.arena = grown;
   }
 
+  /** Takes memory in which the next tuples are made, in the place of its own. Only while it holds no change. */
+  adopt(arena: Uint8Array<ArrayBuffer>): void {
+    if (this.count > 0) throw new Error("a builder that holds changes cannot take another arena");
+    this.arena = arena;
+    this.arenaEnd = 0;
+  }
+
   /** Lists a change whose tuples have been written. Empty tuples are `start === end`. */
   add(
     kind: ChangeKind,

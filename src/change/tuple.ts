@@ -63,6 +63,14 @@ export function unchangedAsNull(arena: Uint8Array, at: number): Uint8Array<Array
   return concatTuple(parts);
 }
 
+/** The tuple at `at` with null in the place of all but the columns of `key`: enough to find its row by. */
+export function keyAlone(arena: Uint8Array, at: number, key: readonly number[]): Uint8Array<ArrayBuffer> {
+  const parts = tupleColumns(arena, at).map((column, i) =>
+    key.includes(i) ? slice(arena, column) : lengthBytes(NULL_LENGTH),
+  );
+  return concatTuple(parts);
+}
+
 /** Length and bytes of one column. */
 function slice(arena: Uint8Array, column: TupleColumn): Uint8Array {
   return arena.subarray(column.start - 4, column.start + Math.max(0, column.length));

@@ -4,6 +4,7 @@
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
+import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source } from "../source/source.ts";
@@ -145,6 +146,7 @@ class PipelineRun {
         case "batch":
           meter.writing(event.batch);
           await sink.write(event.batch);
+          releaseBytes(event.batch.arena);
           isWhole = !event.batch.endsInTransaction;
           break;
         case "task": {

@@ -43,6 +43,7 @@ export interface Sink extends AsyncDisposable {
   /** Takes a copy of a table; returns when it, and that it was made, is durable. */
   copyTable(request: CopyRequest): Promise<void>;
 
+  /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;
 
   /** Returns when everything written is durable. */

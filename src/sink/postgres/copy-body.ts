@@ -2,8 +2,10 @@
 // https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
 
 import type { TupleForm } from "../../change/change-batch.ts";
+import { copyEscapes } from "./copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "./copy-in.ts";
 import { readInt32 } from "./key-index.ts";
+import { largeTextRow } from "./large-text-row.ts";
 import type { TupleRef } from "./net-changes.ts";
 
 export interface CopyBody {
@@ -15,7 +17,8 @@ export interface CopyBody {
   addGrouped(group: number, tuple: TupleRef): void;
   /** Tuples that lie one behind the other. */
   addRun(run: TupleRef, rows: number): void;
-  chunks(): readonly Uint8Array[];
+  /** The body, to be read once. */
+  chunks(): Iterable<Uint8Array>;
 }
 
 export function copyBody(form: TupleForm): CopyBody {
@@ -25,12 +28,17 @@ export function copyBody(form: TupleForm): CopyBody {
 const chunkBytes = 256 * 1024;
 /** Most batches are small. */
 const firstChunkBytes = 8 * 1024;
+/** What is longer is not copied, but passed on from where it lies. */
+const passedBytes = chunkBytes / 4;
+
+/** Bytes that are made when they are sent. */
+type Deferred = () => Iterable<Uint8Array>;
 
 /** Bytes in chunks, which are handed out and not used again. */
 class Chunks {
   chunk = new Uint8Array(firstChunkBytes);
   end = 0;
-  readonly #full: Uint8Array[] = [];
+  readonly #full: (Uint8Array | Deferred)[] = [];
 
   reserve(length: number): void {
     if (this.end + length <= this.chunk.length) return;
@@ -40,6 +48,10 @@ class Chunks {
 
   append(bytes: Uint8Array, start: number, end: number): void {
     const length = end - start;
+    if (length > passedBytes) {
+      this.pass(bytes.subarray(start, end));
+      return;
+    }
     this.reserve(length);
     const chunk = this.chunk;
     let at = this.end;
@@ -49,7 +61,7 @@ class Chunks {
   }
 
   /** Takes the bytes over as they are. */
-  pass(bytes: Uint8Array): void {
+  pass(bytes: Uint8Array | Deferred): void {
     this.flush();
     this.#full.push(bytes);
   }
@@ -61,9 +73,12 @@ class Chunks {
     this.end = 0;
   }
 
-  taken(): readonly Uint8Array[] {
+  *taken(): Generator<Uint8Array> {
     this.flush();
-    return this.#full;
+    for (const chunk of this.#full) {
+      if (chunk instanceof Uint8Array) yield chunk;
+      else yield* chunk();
+    }
   }
 }
 
@@ -99,12 +114,13 @@ class BinaryBody implements CopyBody {
 
   addRun(run: TupleRef, rows: number): void {
     this.rows += rows;
-    if (run.end - run.start < chunkBytes / 4) this.#chunks.append(run.bytes, run.start, run.end);
-    else this.#chunks.pass(run.bytes.subarray(run.start, run.end));
+    this.#chunks.append(run.bytes, run.start, run.end);
   }
 
-  chunks(): readonly Uint8Array[] {
-    return [binaryHeader, ...this.#chunks.taken(), binaryTrailer];
+  *chunks(): Generator<Uint8Array> {
+    yield binaryHeader;
+    yield* this.#chunks.taken();
+    yield binaryTrailer;
   }
 }
 
@@ -112,20 +128,6 @@ const tab = 0x09;
 const newline = 0x0a;
 const backslash = 0x5c;
 const letterN = 0x4e;
-
-/** What COPY's text form writes behind a backslash for a byte that it cannot hold as it is; 0 for the others. */
-const escapes = new Uint8Array(256);
-for (const [byte, letter] of [
-  [0x08, "b"],
-  [tab, "t"],
-  [newline, "n"],
-  [0x0b, "v"],
-  [0x0c, "f"],
-  [0x0d, "r"],
-  [backslash, "\\"],
-] as const) {
-  escapes[byte] = letter.charCodeAt(0);
-}
 
 class TextBody implements CopyBody {
   rows = 0;
@@ -149,13 +151,18 @@ class TextBody implements CopyBody {
     }
   }
 
-  chunks(): readonly Uint8Array[] {
+  chunks(): Generator<Uint8Array> {
     return this.#chunks.taken();
   }
 
-  #row({ bytes, start, end }: TupleRef, group: number | null): void {
+  #row(tuple: TupleRef, group: number | null): void {
     this.rows++;
     const chunks = this.#chunks;
+    const { bytes, start, end } = tuple;
+    if (end - start > passedBytes) {
+      chunks.pass(() => largeTextRow(tuple, group));
+      return;
+    }
     // Every byte may need a backslash; a null is shorter than its length was.
     chunks.reserve((end - start) * 2 + 16);
     const chunk = chunks.chunk;
@@ -173,7 +180,7 @@ class TextBody implements CopyBody {
       }
       for (const valueEnd = read + Math.max(0, length); read < valueEnd; read++) {
         const byte = bytes[read]!;
-        const letter = escapes[byte]!;
+        const letter = copyEscapes[byte]!;
         if (letter !== 0) chunk[write++] = backslash;
         chunk[write++] = letter === 0 ? byte : letter;
       }

@@ -12,6 +12,8 @@ export const binaryHeader = Buffer.from([
 ]);
 export const binaryTrailer = Buffer.from([0xff, 0xff]);
 
+const writtenAtOnce = 1024 * 1024;
+
 /** Runs `sql`, a COPY … FROM STDIN, over the chunks; returns the number of rows. The chunks are free for use then. */
 export async function copyIn(
   client: Client,
@@ -23,8 +25,12 @@ export async function copyIn(
   done.catch(() => {});
   try {
     for await (const chunk of chunks) {
+      // A socket copies what it cannot send at once: of a large value, only so much is handed to it.
+      for (let at = 0; at < chunk.length && !stream.destroyed && !stream.errored; at += writtenAtOnce) {
+        const part = chunk.length > writtenAtOnce ? chunk.subarray(at, at + writtenAtOnce) : chunk;
+        if (!stream.write(part)) await Promise.race([once(stream, "drain"), done]);
+      }
       if (stream.destroyed || stream.errored) break;
-      if (!stream.write(chunk)) await Promise.race([once(stream, "drain"), done]);
     }
     stream.end();
   } catch (error) {

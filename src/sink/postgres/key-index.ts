@@ -4,6 +4,9 @@
 /** Where a tuple's key columns are: their indexes, rising. */
 export type KeyColumns = readonly number[];
 
+/** Room is made for all of a tuple that is no longer. */
+const wholeBytes = 4096;
+
 export class KeyIndex {
   /** Entries so far; they are numbered from 0 in the order of their first appearance. */
   size = 0;
@@ -20,7 +23,8 @@ export class KeyIndex {
   /** The entry of the key in the tuple at `arena[at]`; a new one where `size` was returned. */
   entryOf(arena: Uint8Array, at: number, tupleEnd: number): number {
     const start = this.#keysEnd;
-    this.#reserve(tupleEnd - at);
+    // Of a long tuple the key is a small part.
+    this.#reserve(tupleEnd - at <= wholeBytes ? tupleEnd - at : this.#keyBytes(arena, at));
     const hash = this.#appendKey(arena, at);
     const mask = this.#table.length - 1;
     let slot = hash & mask;
@@ -34,6 +38,18 @@ export class KeyIndex {
       slot = (slot + 1) & mask;
     }
     return this.#insert(slot, start, hash);
+  }
+
+  #keyBytes(arena: Uint8Array, at: number): number {
+    let bytes = 0;
+    let read = at + 2;
+    const last = this.columns.at(-1) ?? -1;
+    for (let column = 0; column <= last; column++) {
+      const length = 4 + Math.max(0, readInt32(arena, read));
+      if (this.columns.includes(column)) bytes += length;
+      read += length;
+    }
+    return bytes;
   }
 
   /** Copies the key columns, with their lengths, behind the other keys, and hashes them (FNV-1a). */

@@ -4,11 +4,11 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
-import { unchangedAsNull } from "../../change/tuple.ts";
+import { keyAlone, unchangedAsNull } from "../../change/tuple.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
-import type { InsertRuns, NetChanges } from "./net-changes.ts";
+import type { InsertRuns, NetChanges, TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { StagedRows } from "./staged-rows.ts";
 import { copyToTargetSql, deleteSql, insertSql, stageGroup, updateSql } from "./staging.ts";
@@ -85,6 +85,8 @@ async function usingIndex(
   await client.query("set local enable_hashjoin = on; set local enable_mergejoin = on");
 }
 
+const shortTupleBytes = 4096;
+
 interface MergePlan {
   readonly staged: StagedRows;
   /** New rows that go straight into the target. */
@@ -97,6 +99,13 @@ interface MergePlan {
     readonly unchanged: readonly number[];
     rows: number;
   }[];
+}
+
+/** A row to delete is found by its key: what else is in a long one need not travel. */
+function withoutRest(tuple: TupleRef, key: readonly number[]): TupleRef {
+  if (tuple.end - tuple.start <= shortTupleBytes) return tuple;
+  const bytes = keyAlone(tuple.bytes, tuple.start, key);
+  return { bytes, start: 0, end: bytes.length };
 }
 
 function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges): MergePlan {
@@ -114,7 +123,7 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
         break;
       case "delete":
         deletes++;
-        staged.add(stageGroup.delete, net.tupleOf(entry));
+        staged.add(stageGroup.delete, withoutRest(net.tupleOf(entry), table.key));
         break;
       case "update": {
         const unchanged = net.unchangedOf(entry);

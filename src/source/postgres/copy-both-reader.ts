@@ -7,11 +7,22 @@ import { type Lsn, lsn } from "../../change/lsn.ts";
 export interface StreamHandlers {
   /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
   onMessage(bytes: Buffer, at: number, end: number): void;
+  /**
+   * A large one: memory that is the handler's to keep, and to write over. Before `at` lie at
+   * least `roomBeforeLarge` bytes that hold nothing.
+   */
+  onLargeMessage(bytes: Buffer, at: number, end: number): void;
   /** The server's log ends here, and all before it has been sent. */
   onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
   /** A whole message of another kind. */
   onOther(bytes: Buffer): void;
 }
+
+/**
+ * A tuple is made in the memory of its message. It begins so far in front of it that it never catches up: of each of 1,600
+ * columns in two tuples, a null is three bytes longer in a tuple, and a hash 64 bytes longer than what it is made of.
+ */
+export const roomBeforeLarge = 256 * 1024;
 
 const copyData = 0x64;
 const xLogData = 0x77;
@@ -25,23 +36,45 @@ export class CopyBothReader {
   /** The beginning of a message whose end has not come. */
   #rest = Buffer.alloc(0);
   #restEnd = 0;
+  /** A large message that is on its way, behind the room before it, and where what has come of it ends. */
+  #large: Buffer | null = null;
+  #largeEnd = 0;
 
-  constructor(private readonly handlers: StreamHandlers) {}
+  constructor(
+    private readonly handlers: StreamHandlers,
+    /** A message above this gets memory of its own, of its size, in which it can stay. */
+    private readonly largeBytes = 1024 * 1024,
+  ) {}
 
   push(chunk: Buffer): void {
+    const at = this.#fillLarge(chunk);
+    if (at === chunk.length) return;
     if (this.#restEnd === 0) {
-      this.#keep(chunk, this.#read(chunk, chunk.length), chunk.length);
+      this.#keep(chunk, this.#read(chunk, at, chunk.length), chunk.length);
       return;
     }
     this.#append(chunk);
     const end = this.#restEnd;
-    const read = this.#read(this.#rest, end);
-    if (read > 0) this.#keep(this.#rest, read, end);
+    const read = this.#read(this.#rest, 0, end);
+    if (read > 0 || this.#isLarge(this.#rest, 0, end)) this.#keep(this.#rest, read, end);
   }
 
-  /** Handles the whole messages of `bytes[0, end)`. Returns where they end. */
-  #read(bytes: Buffer, end: number): number {
-    let at = 0;
+  /** Gives a large message what has come of it. Returns what was taken of the chunk. */
+  #fillLarge(chunk: Buffer): number {
+    const large = this.#large;
+    if (large === null) return 0;
+    const taken = chunk.copy(large, this.#largeEnd);
+    this.#largeEnd += taken;
+    if (this.#largeEnd === large.length) {
+      this.#large = null;
+      this.#message(large, roomBeforeLarge, large.length, true);
+    }
+    return taken;
+  }
+
+  /** Handles the whole messages of `bytes[from, end)`. Returns where they end. */
+  #read(bytes: Buffer, from: number, end: number): number {
+    let at = from;
     while (at + headerBytes <= end) {
       const next = at + 1 + bytes.readUInt32BE(at + 1);
       if (next > end) break;
@@ -51,18 +84,25 @@ export class CopyBothReader {
     return at;
   }
 
-  #message(bytes: Buffer, at: number, end: number): void {
+  #message(bytes: Buffer, at: number, end: number, isOwn = false): void {
     const payload = at + headerBytes;
-    if (bytes[at] !== copyData) this.handlers.onOther(Buffer.from(bytes.subarray(at, end)));
-    else if (bytes[payload] === xLogData) this.handlers.onMessage(bytes, payload + xLogHeaderBytes, end);
-    else if (bytes[payload] === keepalive) {
-      this.handlers.onKeepalive(lsn(bytes.readBigUInt64BE(payload + 1)), bytes[payload + 17] === 1);
+    const { handlers } = this;
+    if (bytes[at] !== copyData) handlers.onOther(Buffer.from(bytes.subarray(at, end)));
+    else if (bytes[payload] === xLogData) {
+      if (isOwn) handlers.onLargeMessage(bytes, payload + xLogHeaderBytes, end);
+      else handlers.onMessage(bytes, payload + xLogHeaderBytes, end);
+    } else if (bytes[payload] === keepalive) {
+      handlers.onKeepalive(lsn(bytes.readBigUInt64BE(payload + 1)), bytes[payload + 17] === 1);
     }
   }
 
   /** Remembers `bytes[from, end)`. */
   #keep(bytes: Buffer, from: number, end: number): void {
     const length = end - from;
+    if (this.#isLarge(bytes, from, end)) {
+      this.#begin(bytes, from, end);
+      return;
+    }
     if (length > this.#rest.length || this.#rest.length > 4 * Math.max(length, 256 * 1024)) {
       const rest = Buffer.allocUnsafeSlow(Math.max(length, 128 * 1024));
       bytes.copy(rest, 0, from, end);
@@ -71,6 +111,14 @@ export class CopyBothReader {
       bytes.copy(this.#rest, 0, from, end);
     }
     this.#restEnd = length;
+  }
+
+  /** A message whose size is known: memory that grows with it would be copied again and again. */
+  #begin(bytes: Buffer, from: number, end: number): void {
+    const large = Buffer.allocUnsafeSlow(roomBeforeLarge + 1 + bytes.readUInt32BE(from + 1));
+    this.#largeEnd = roomBeforeLarge + bytes.copy(large, roomBeforeLarge, from, end);
+    this.#large = large;
+    this.#restEnd = 0;
   }
 
   #append(chunk: Buffer): void {
@@ -82,5 +130,10 @@ export class CopyBothReader {
     }
     chunk.copy(this.#rest, this.#restEnd);
     this.#restEnd = end;
+  }
+
+  /** Whether a large message begins at `from`, of which the bytes up to `end` have come. */
+  #isLarge(bytes: Buffer, from: number, end: number): boolean {
+    return end - from >= headerBytes && bytes.readUInt32BE(from + 1) >= this.largeBytes;
   }
 }

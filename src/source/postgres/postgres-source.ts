@@ -17,7 +17,7 @@ import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { publishedTables } from "./named-publication.ts";
-import { PostgresStream, type StreamBounds } from "./postgres-stream.ts";
+import { PostgresStream } from "./postgres-stream.ts";
 import {
   dropOwnPublications,
   ownPublications,
@@ -31,6 +31,7 @@ import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
+import type { StreamBounds } from "./stream-buffer.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";

@@ -20,15 +20,8 @@ import {
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { isUndescribed, type RelationRegistry } from "./relation-registry.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
+import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
-
-export interface StreamBounds {
-  /** The socket is paused while more than this waits to be taken. */
-  readonly maxBufferedBytes: number;
-  readonly maxBufferedRows: number;
-  /** A transaction that is larger is handed out in pieces of about this size. */
-  readonly pieceBytes: number;
-}
 
 export interface PostgresStreamOptions {
   readonly client: Parameters<typeof ReplicationClient.start>[0];
@@ -53,6 +46,7 @@ export class PostgresStream implements ChangeStream {
   readonly caughtUp: Promise<void>;
   readonly #catchUp = Promise.withResolvers<void>();
   readonly #decoder: PgoutputDecoder;
+  readonly #buffer: StreamBuffer;
   #client: ReplicationClient | null = null;
   #timer: ReturnType<typeof setInterval> | null = null;
   #failure: unknown = null;
@@ -81,6 +75,7 @@ export class PostgresStream implements ChangeStream {
     this.#stirredEnd = checkpoint.resumeLsn;
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry);
+    this.#buffer = new StreamBuffer(this.#decoder, request.form, options.bounds);
   }
 
   static async start(options: PostgresStreamOptions): Promise<PostgresStream> {
@@ -90,6 +85,10 @@ export class PostgresStream implements ChangeStream {
       const { client, request, signal } = options;
       const handlers = {
         onMessage: (bytes: Buffer, at: number, end: number) => stream.#receive(bytes, at, end),
+        onLargeMessage: (bytes: Buffer, at: number, end: number) => stream.#receiveLarge(bytes, at, end),
+        onBytes: () => {
+          stream.#heard = true;
+        },
         onKeepalive: (walEnd: Lsn, replyRequested: boolean) => stream.#keepalive(walEnd, replyRequested),
         onFailure: (error: unknown) => stream.#fail(describeStreamError(error)),
       };
@@ -103,6 +102,8 @@ export class PostgresStream implements ChangeStream {
   }
 
   async next(): Promise<ChangeBatch> {
+    this.#buffer.takeBack();
+    this.#regulate();
     while (true) {
       this.options.signal.throwIfAborted();
       const batch = this.#take();
@@ -137,8 +138,9 @@ export class PostgresStream implements ChangeStream {
 
   lag(): StreamLag {
     // What the server has logged since then is not for us, unless something of it waits.
-    const { builder, lastCommitTimeUs } = this.#decoder;
-    const hasWork = builder.inTransaction || builder.count > 0 || this.#acknowledged < this.#handedOut;
+    const { lastCommitTimeUs } = this.#decoder;
+    const { inTransaction } = this.#decoder.builder;
+    const hasWork = inTransaction || !this.#buffer.isEmpty || this.#acknowledged < this.#handedOut;
     const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
     return { bytes: Number(behind), lastCommitTimeUs };
   }
@@ -153,14 +155,18 @@ export class PostgresStream implements ChangeStream {
   readonly #onAbort = () => this.#notify();
 
   #receive(bytes: Buffer, at: number, end: number): void {
-    this.#heard = true;
     this.#decoder.decode(bytes, at, end);
-    if (this.#wake !== null && this.#isDeliverable()) this.#notify();
-    if (!this.#isPaused && this.#isFull()) this.#regulate();
+    if (this.#wake !== null && this.#buffer.isDeliverable) this.#notify();
+    if (!this.#isPaused && this.#buffer.isFull) this.#regulate();
+  }
+
+  #receiveLarge(bytes: Buffer, at: number, end: number): void {
+    this.#buffer.receiveLarge(bytes, at, end);
+    if (this.#buffer.isDeliverable) this.#notify();
+    this.#regulate();
   }
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
-    this.#heard = true;
     if (walEnd > this.#walEnd) this.#walEnd = walEnd;
     const builder = this.#decoder.builder;
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
@@ -181,8 +187,8 @@ export class PostgresStream implements ChangeStream {
   }
 
   #noteCatchUp(): void {
-    const { inTransaction, count, resumeLsn } = this.#decoder.builder;
-    if (!inTransaction && count === 0 && resumeLsn >= this.options.logEnd) this.#catchUp.resolve();
+    const { inTransaction, resumeLsn } = this.#decoder.builder;
+    if (!inTransaction && this.#buffer.isEmpty && resumeLsn >= this.options.logEnd) this.#catchUp.resolve();
   }
 
   #tick(): void {
@@ -213,42 +219,20 @@ export class PostgresStream implements ChangeStream {
     this.#stirredEnd = this.#walEnd;
   }
 
-  #isDeliverable(): boolean {
-    return this.#decoder.builder.wholeCount > 0 || this.#isPiece();
-  }
-
-  /** So much of one transaction has come that it is handed out before its end. */
-  #isPiece(): boolean {
-    const { count, bytes } = this.#decoder.builder;
-    return count > 0 && (bytes >= this.options.bounds.pieceBytes || this.#isFull());
-  }
-
   #isIdleAdvance(): boolean {
     const builder = this.#decoder.builder;
     const grown = builder.resumeLsn - this.#handedOut;
-    if (builder.count > 0 || grown <= 0n) return false;
+    if (!this.#buffer.isEmpty || grown <= 0n) return false;
     return (
       this.#advanceNow ||
       isAdvanceDue(grown, performance.now() - this.#handedOutAt, this.#isFollowedUp, this.options.pace)
     );
   }
 
-  #isFull(): boolean {
-    const { bytes, count } = this.#decoder.builder;
-    return bytes >= this.options.bounds.maxBufferedBytes || count >= this.options.bounds.maxBufferedRows;
-  }
-
   #take(): ChangeBatch | null {
-    const builder = this.#decoder.builder;
-    if (builder.wholeCount > 0) return this.#continueWith(builder.takeWhole());
-    if (this.#isPiece()) return this.#continueWith(builder.takeAll());
-    if (this.#isIdleAdvance()) return emptyBatch(this.options.request.form, builder.resumeLsn);
-    return null;
-  }
-
-  #continueWith(taken: { batch: ChangeBatch; rest: BatchBuilder }): ChangeBatch {
-    this.#decoder.continueWith(taken.rest);
-    return taken.batch;
+    const batch = this.#buffer.take();
+    if (batch !== null || !this.#isIdleAdvance()) return batch;
+    return emptyBatch(this.options.request.form, this.#decoder.builder.resumeLsn);
   }
 
   async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
@@ -258,13 +242,13 @@ export class PostgresStream implements ChangeStream {
     const described = await this.options.describe(relations);
     const own = [...batch.relations];
     relations.forEach((relation, i) => {
-      registry.describe(relation, described[i] ?? relation, [own, this.#decoder.builder.relations]);
+      registry.describe(relation, described[i] ?? relation, [own, ...this.#buffer.relationLists]);
     });
     return { ...batch, relations: own };
   }
 
   #regulate(): void {
-    const isFull = this.#isFull();
+    const { isFull } = this.#buffer;
     if (isFull === this.#isPaused) return;
     this.#isPaused = isFull;
     if (isFull) this.#client?.pause();

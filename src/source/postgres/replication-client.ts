@@ -14,6 +14,7 @@ import { LogicalReplicationService } from "pg-logical-replication";
 import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstract.plugin.js";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
+import { releaseBytes } from "../../change/release-bytes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
 import { formatLog, readLog } from "./source-log.ts";
@@ -21,6 +22,10 @@ import { formatLog, readLog } from "./source-log.ts";
 export interface ReplicationHandlers {
   /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
   onMessage(bytes: Buffer, at: number, end: number): void;
+  /** A large one: memory that is the handler's own. See copy-both-reader.ts. */
+  onLargeMessage(bytes: Buffer, at: number, end: number): void;
+  /** Bytes have come: of a message whose end may take its time. */
+  onBytes(): void;
   /** The server's log ends here, and all before it has been sent. */
   onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
   /** The stream is over. Called once. */
@@ -129,7 +134,10 @@ export class ReplicationClient implements AsyncDisposable {
     const reader = new CopyBothReader({ ...handlers, onOther: (bytes) => passOn(bytes) });
     const plugin = new RawPlugin(request, (chunk, pgListener) => {
       passOn = pgListener;
+      handlers.onBytes();
       client.#guard(() => reader.push(chunk));
+      // All that is kept of it is copied by now.
+      releaseBytes(chunk);
     });
     const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
     const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(

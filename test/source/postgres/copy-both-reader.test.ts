@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { CopyBothReader } from "../../../src/source/postgres/copy-both-reader.ts";
+import { CopyBothReader, roomBeforeLarge } from "../../../src/source/postgres/copy-both-reader.ts";
 
 function message(type: string, body: Buffer): Buffer {
   const head = Buffer.alloc(5);
@@ -44,11 +44,21 @@ test("messages come out as they were sent, wherever the chunks are cut", () => {
       fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1 }),
       (all, cuts) => {
         const told: string[] = [];
-        const reader = new CopyBothReader({
-          onMessage: (bytes, at, end) => told.push(`data ${bytes.toString("utf8", at, end)}`),
-          onKeepalive: (walEnd, reply) => told.push(`keepalive ${walEnd} ${reply}`),
-          onOther: (bytes) => told.push(`other ${bytes.toString("latin1")}`),
-        });
+        const large: { bytes: Buffer; at: number; text: string }[] = [];
+        const reader = new CopyBothReader(
+          {
+            onMessage: (bytes, at, end) => told.push(`data ${bytes.toString("utf8", at, end)}`),
+            onLargeMessage: (bytes, at, end) => {
+              expect(at).toBeGreaterThanOrEqual(roomBeforeLarge);
+              const text = bytes.toString("utf8", at, end);
+              told.push(`data ${text}`);
+              large.push({ bytes, at, text });
+            },
+            onKeepalive: (walEnd, reply) => told.push(`keepalive ${walEnd} ${reply}`),
+            onOther: (bytes) => told.push(`other ${bytes.toString("latin1")}`),
+          },
+          150_000,
+        );
         const stream = Buffer.concat(all.map(({ bytes }) => bytes));
         for (let at = 0, i = 0; at < stream.length; i++) {
           const next = Math.min(stream.length, at + cuts[i % cuts.length]! * (i % 7 === 0 ? 50 : 1));
@@ -59,6 +69,7 @@ test("messages come out as they were sent, wherever the chunks are cut", () => {
           at = next;
         }
         expect(told).toEqual(all.map((each) => each.told));
+        for (const { bytes, at, text } of large) expect(bytes.toString("utf8", at)).toBe(text);
       },
     ),
     { numRuns: 60 },

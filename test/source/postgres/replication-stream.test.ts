@@ -167,6 +167,8 @@ test("a handler that throws ends the stream with its error, and no later message
         calls++;
         throw new Error("cannot take it");
       },
+      onLargeMessage: () => {},
+      onBytes: () => {},
       onKeepalive: () => {},
       onFailure: failure.resolve,
     },
@@ -189,7 +191,13 @@ describe("a start that gets no answer", () => {
       startLsn: at.checkpoint.resumeLsn,
       form: "text",
     } as const;
-    const handlers = { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} };
+    const handlers = {
+      onMessage: () => {},
+      onLargeMessage: () => {},
+      onBytes: () => {},
+      onKeepalive: () => {},
+      onFailure: () => {},
+    };
     const error = await ReplicationClient.start(options, request, handlers, bounds).catch((e: unknown) => e);
     await waitFor("the connection is closed", () => proxy.open === 0);
     return error;

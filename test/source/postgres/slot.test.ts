@@ -48,7 +48,13 @@ async function hold(rig: PipelineRig, applicationName: string): Promise<Replicat
   return await ReplicationClient.start(
     { ...clientOptions(connection, "replication", false), application_name: applicationName },
     { slot: rig.slot, publications: [rig.slot], startLsn: lsn(0n), form: "text" },
-    { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} },
+    {
+      onMessage: () => {},
+      onLargeMessage: () => {},
+      onBytes: () => {},
+      onKeepalive: () => {},
+      onFailure: () => {},
+    },
     { signal: AbortSignal.timeout(30_000) },
   );
 }
@@ -155,7 +161,13 @@ test("no slot free, no walsender free, and a wal_level that is too low each have
     await using _holder = await ReplicationClient.start(
       clientOptions(connection, "replication", false),
       { slot: "other", publications: [rig.slot], startLsn: lsn(0n), form: "text" },
-      { onMessage: () => {}, onKeepalive: () => {}, onFailure: () => {} },
+      {
+        onMessage: () => {},
+        onLargeMessage: () => {},
+        onBytes: () => {},
+        onKeepalive: () => {},
+        onFailure: () => {},
+      },
       { signal: AbortSignal.timeout(30_000) },
     );
     const noSender = await failure(rig);

@@ -1,0 +1,86 @@
+// Values of more than a megabyte between small ones: they take ways of their own through source and sink.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+/** More than a megabyte that holds what COPY's text form escapes, nulls around them, and a value that is dropped from the middle. */
+const body = String.raw`repeat(E'a\tb\\c\nd' || n, 150000)`;
+const tables = ["by_key", "whole_row", "by_index", "inserts_only"] as const;
+
+function changes(table: (typeof tables)[number]): string {
+  const insert = `insert into ${table} (id, note, body, raw) select n, null, ${body}, decode(repeat(md5(n::text), 40000), 'hex')
+    from generate_series(1, 3) n`;
+  const small = `insert into ${table} (id, note) select n, 'small ' || n from generate_series(100, 130) n`;
+  if (table === "inserts_only") return `begin; ${small}; ${insert}; commit;`;
+  return `
+    begin; ${small}; ${insert}; insert into ${table} (id) values (7); commit;
+    update ${table} set note = 'other column' where id < 10;
+    begin; update ${table} set body = body || 'x' where id = 1; update ${table} set note = 'n' where id > 100; commit;
+    update ${table} set id = id + 1000 where id = 2;
+    delete from ${table} where id = 3;
+    begin; ${insert.replace("(1, 3)", "(3, 5)")}; update ${table} set raw = null where id = 4; delete from ${table} where id = 5; commit;
+    begin; insert into ${table} (id, body) select 50, ${body} from generate_series(1, 1) n; rollback;`;
+}
+
+test.each(["binary", "text"] as const)("large values are carried as %s as they are", async (form) => {
+  const forms = form === "text" ? (["text"] as const) : (["binary", "text"] as const);
+  await using pair = await PipelineRig.create(server, `large_${form}`, { forms });
+  for (const table of tables) {
+    const key = table === "inserts_only" ? "" : "primary key";
+    await pair.source(
+      `create table ${table} (id int not null ${key}, note text, body text, raw bytea, dropped int);
+       alter table ${table} alter body set storage external, alter raw set storage external;
+       alter table ${table} drop column dropped; insert into ${table} select 90 + n, null, ${body} from generate_series(1, 2) n`,
+    );
+  }
+  await pair.source("alter table whole_row replica identity full");
+  await pair.source("alter table by_index replica identity using index by_index_pkey");
+  pair.start();
+  await pair.untilRealtime();
+  for (const table of tables) await pair.source(changes(table));
+  await pair.expectEqual();
+  expect(pair.streamForms).toEqual([form]);
+  await pair.stop();
+});
+
+test("a run goes on in the middle of a transaction of large values", async () => {
+  await using pair = await PipelineRig.create(server, "large_cut");
+  await pair.source("create table t (id int primary key, body text)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(`insert into t select n, ${body} from generate_series(1, 40) n`);
+  await waitFor(
+    "some of it is on its way",
+    async () => {
+      const [row] = await pair.sink<{ busy: boolean }>(
+        "select count(*) > 0 as busy from pg_stat_progress_copy where bytes_processed > 0",
+      );
+      return row?.busy === true;
+    },
+    { intervalMs: 2 },
+  );
+  await pair.crash();
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("a transaction whose last piece was handed out is committed at its end, though nothing follows it", async () => {
+  await using pair = await PipelineRig.create(server, "large_end");
+  await pair.source("create table t (id int primary key, body text)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(`insert into t select 1, ${body} from generate_series(1, 1) n`);
+  await pair.expectEqual(5_000);
+  await pair.stop();
+});
