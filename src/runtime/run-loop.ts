@@ -5,6 +5,7 @@ import type { Status } from "../connector/status.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
+import { locateFailure } from "./located-failure.ts";
 import type { RunMetrics } from "./messages.ts";
 import { addFailure, decideRestart, defaultRetryWindowMs, type FailureStreak } from "./restart-policy.ts";
 
@@ -68,11 +69,12 @@ export class RunLoop {
     let streak: FailureStreak | null = null;
     while (!this.isStopping) {
       // One that cannot even begin, for want of a thread or of memory, is an attempt that failed.
-      const { error, progressed } = await this.#attempt().catch((fault: unknown) => ({
+      const { error: ended, progressed } = await this.#attempt().catch((fault: unknown) => ({
         error: toMillraceError(fault),
         progressed: false,
       }));
-      if (error === null || this.isStopping) return;
+      if (ended === null || this.isStopping) return;
+      const error = locateFailure(ended, this.connector.config);
       const nowMs = this.context.nowMs();
       streak = addFailure(progressed ? null : streak, nowMs);
       const retryWindowMs = this.#retryWindowMs();

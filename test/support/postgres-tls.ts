@@ -6,10 +6,24 @@ import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { testServerCertificate, testServerKey } from "./tls-certificates.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** Resolves when new connections may use TLS. The certificate is for `localhost`. */
-export async function enableTls(server: PostgresServer): Promise<void> {
-  await writeOwned(server, "server.crt", testServerCertificate);
-  await writeOwned(server, "server.key", testServerKey);
+export interface ServerTls {
+  /** PEM text. */
+  readonly certificate: string;
+  readonly key: string;
+  /** What client certificates must be signed by; without one none is asked for. */
+  readonly clientRoot?: string;
+}
+
+const usual: ServerTls = { certificate: testServerCertificate, key: testServerKey };
+
+/** Resolves when new connections may use TLS. The usual certificate is for `localhost`. */
+export async function enableTls(server: PostgresServer, tls: ServerTls = usual): Promise<void> {
+  await writeOwned(server, "server.crt", tls.certificate);
+  await writeOwned(server, "server.key", tls.key);
+  if (tls.clientRoot !== undefined) {
+    await writeOwned(server, "root.crt", tls.clientRoot);
+    await server.query("alter system set ssl_ca_file = 'root.crt'");
+  }
   await server.query("alter system set ssl = on");
   await server.query("select pg_reload_conf()");
   await waitFor("ssl is on", async () => {
