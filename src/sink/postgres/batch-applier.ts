@@ -2,11 +2,10 @@
 // tables or shapes matters (TRUNCATE, a new shape of a table, a change that stands alone).
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
-import { qualifiedName, type Relation } from "../../change/relation.ts";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
+import type { Relation } from "../../change/relation.ts";
 import { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { describeRefusedRows } from "./refused-rows.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts";
 import { truncateTables } from "./truncation.ts";
@@ -124,9 +123,7 @@ export class BatchApplier {
     try {
       await action();
     } catch (error) {
-      const described = describePostgresError(error, "sink", "sink_rejected_rows");
-      const text = `Table ${qualifiedName(table.target)}: ${described.message}`;
-      throw new MillraceError(described.code, text, { cause: error });
+      throw describeRefusedRows(error, table.target, table.columnNames);
     }
   }
 }

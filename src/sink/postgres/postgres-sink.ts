@@ -23,11 +23,13 @@ import {
 } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
+import { describeRefusedRows } from "./refused-rows.ts";
 import { remedyFor } from "./remedy.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import type { MergeSession } from "./table-merge.ts";
 import { TableRegistry } from "./table-registry.ts";
+import { targetName } from "./target-name.ts";
 
 /** Changes of tables that one batch may bring about. */
 const maxRemedies = 100;
@@ -123,7 +125,10 @@ export class PostgresSink implements Sink {
       await closeClient(client);
     } catch (error) {
       destroyClient(client);
-      throw this.#described(error);
+      if (signal.aborted) throw signal.reason;
+      const { relation } = request.table;
+      const names = relation.columns.map(({ name }) => name);
+      throw describeRefusedRows(error, targetName(this.config, relation), names);
     } finally {
       signal.removeEventListener("abort", abort);
     }

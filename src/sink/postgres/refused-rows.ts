@@ -1,0 +1,51 @@
+// Says which table, and where it can be told which column, the sink's server refused rows of. Never a value: the server's
+// own words may quote one.
+
+import { DatabaseError, escapeIdentifier } from "pg";
+import { qualifiedName } from "../../change/relation.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { TargetName } from "./target-name.ts";
+
+/**
+ * `error` of a statement that writes to `target`, as a MillraceError. `columnNames` are in the order of the tuple, as those
+ * of the staging table are: `c0`, `c1`, …. A failure of the source in the middle of a copy is returned
+ * as it is.
+ */
+export function describeRefusedRows(
+  error: unknown,
+  target: TargetName,
+  columnNames: readonly string[],
+): MillraceError {
+  if (error instanceof MillraceError && !error.code.startsWith("sink_")) return error;
+  const described = describePostgresError(error, "sink", "sink_rejected_rows");
+  const column = columnOf(error, columnNames);
+  const table = `Table ${qualifiedName(target)}`;
+  if (column === null) return withText(described, `${table}: ${described.message}`, error);
+  // A value that is no value: only reg* types and aclitem look names up while they read one.
+  if (/^(42|3F)/.test((error as DatabaseError).code ?? "")) {
+    return new MillraceError(
+      "sink_rejected_rows",
+      `${table}: a value of column ${column} names an object that the sink does not have. Create it there, or keep its ` +
+        `name alone, as text: ALTER TABLE ${sqlName(target)} ALTER COLUMN ${escapeIdentifier(column)} TYPE text;`,
+      { cause: error },
+    );
+  }
+  return withText(described, `${table}, column ${column}: ${described.message}`, error);
+}
+
+function withText({ code }: MillraceError, text: string, cause: unknown): MillraceError {
+  return new MillraceError(code, text, { cause });
+}
+
+/** `COPY t, line 1, column c: "value"` is where the server says that it was. Names may hold all that stands around them. */
+function columnOf(error: unknown, columnNames: readonly string[]): string | null {
+  if (!(error instanceof DatabaseError)) return null;
+  const match = /(?:^|\n)COPY (.+?), line \d+, column (.+)/s.exec(error.where ?? "");
+  if (!match) return null;
+  const [, relation = "", behind = ""] = match;
+  if (relation.startsWith("millrace_stage_")) return columnNames[Number(/^c(\d+)/.exec(behind)?.[1])] ?? null;
+  const fitting = columnNames.filter((name) => behind === name || behind.startsWith(`${name}: `));
+  return fitting.toSorted((a, b) => b.length - a.length)[0] ?? null;
+}

@@ -1,0 +1,142 @@
+// Where the sink's types are not what the source's are called: the form that is chosen carries the value, or the failure
+// says what is wrong.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+
+async function between(sourceSql: string, sinkSql: string, sinkServer = server): Promise<PipelineRig> {
+  const rig = await PipelineRig.create(server, `x${++count}`, { sinkServer });
+  await rig.source(sourceSql);
+  await rig.sink(sinkSql);
+  rig.start();
+  return rig;
+}
+
+test.each<[string, string, string, "binary" | "text"]>([
+  [
+    "a domain of the same name over another type",
+    "create domain d as int4",
+    "create domain d as float4",
+    "text",
+  ],
+  [
+    "a range of the same name over another type",
+    "create type d as range (subtype = int4)",
+    "create type d as range (subtype = numeric)",
+    "text",
+  ],
+  [
+    "a domain over another domain of the same bytes",
+    "create domain d as int4",
+    "create domain e as int4; create domain d as e",
+    "binary",
+  ],
+  ["a type that is a composite at the sink", "create domain d as text", "create type d as (a text)", "text"],
+])("%s", async (_, sourceSql, sinkSql, form) => {
+  const value = sourceSql.includes("range") ? "'[1,5)'" : sinkSql.includes("(a text)") ? "'(x)'" : "'1'";
+  await using rig = await between(
+    `${sourceSql}; create table t (id int primary key, v d); insert into t values (1, ${value})`,
+    sinkSql,
+  );
+  await rig.untilRealtime();
+  await rig.source(`insert into t values (2, ${value}); update t set v = ${value} where id = 1`);
+  await rig.expectEqual();
+  await rig.stop();
+  expect(rig.streamForms).toEqual([form]);
+});
+
+test("an enum whose labels the sink does not have is refused by name, in the copy and in the stream", async () => {
+  await using rig = await between(
+    "create type mood as enum ('good', 'secret'); create table t (id int primary key, v mood); insert into t values (1, 'secret')",
+    "create type mood as enum ('good')",
+  );
+  const refused = (await rig.ended()) as MillraceError;
+  expect(refused.code).toBe("sink_rejected_rows");
+  expect(refused.message).toContain("Table public.t, column v:");
+  expect(refused.message).not.toContain("secret");
+  await rig.sink("alter type mood add value 'secret'");
+  rig.start();
+  await rig.expectEqual();
+  await rig.source("alter type mood add value 'other'");
+  await rig.source("insert into t values (2, 'other')");
+  const later = (await rig.ended()) as MillraceError;
+  expect(later.code).toBe("sink_rejected_rows");
+  expect(later.message).toContain("Table public.t, column v:");
+  await rig.sink("alter type mood add value 'other'");
+  rig.start();
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+test("a reference to an object that the sink lacks is refused by name, and carried where the column is text", async () => {
+  await using rig = await between(
+    `create table t (id int primary key, "v: ""x" regprocedure); insert into t values (1, 'abs(int4)')`,
+    "select 1",
+  );
+  await rig.expectEqual();
+  await rig.source("create function f() returns int language sql as 'select 1'");
+  for (const sql of ["insert into t values (2, 'f()')", `update t set "v: ""x" = 'f()' where id = 1`]) {
+    await rig.source(sql);
+    const refused = (await rig.ended()) as MillraceError;
+    expect(refused.code).toBe("sink_rejected_rows");
+    expect(refused.message).toContain(`ALTER TABLE "public"."t" ALTER COLUMN "v: ""x" TYPE text;`);
+    if (sql.startsWith("insert")) {
+      await rig.sink("create function f() returns int language sql as 'select 1'");
+      rig.start();
+      await rig.expectEqual();
+      await rig.sink("drop function f()");
+    }
+  }
+  await rig.sink(`alter table t alter "v: ""x" type text`);
+  rig.start();
+  const carried = async () => (await rig.sink(`select from t where "v: ""x" = 'public.f()'`)).length === 1;
+  await waitFor("the reference", carried);
+  await rig.stop();
+});
+
+test("an infinite interval is not read as a finite one by a sink that knows none", async () => {
+  await using older = await PostgresServer.start({ major: 16, settings: { fsync: "off" } });
+  await using rig = await between(
+    "create table t (id int primary key, v interval); insert into t values (1, '1 day')",
+    "select 1",
+    older,
+  );
+  await rig.expectEqual();
+  await rig.source("insert into t values (2, 'infinity')");
+  expect(await rig.ended()).toMatchObject({ code: "sink_rejected_rows" });
+  expect(rig.streamForms).toEqual(["text"]);
+});
+
+test("keys that are equal and not the same", async () => {
+  await using rig = await between(
+    `create extension citext; create table c (k citext primary key, v text); create table n (k numeric primary key, v text);
+     create table f (k float8 primary key, v text); alter table c alter v set storage external;
+     insert into c values ('A', repeat('x', 5000)), ('b', 'y'); insert into n values (1.0, 'x'), (2, 'y'); insert into f values (0, 'x'), ('NaN', 'y')`,
+    "create extension citext",
+  );
+  await rig.untilRealtime();
+  await rig.source(
+    "update c set k = 'a' where k = 'a'; update n set k = 1.00 where k = 1; update f set k = '-0' where k = 0",
+  );
+  await rig.expectEqual();
+  await rig.source(
+    `begin; update c set k = 'A' where k = 'a'; update c set v = 'z' where k = 'a'; delete from c where k = 'B'; insert into c values ('B', 'new');
+     update n set k = 1.000, v = 'z' where k = 1; delete from n where k = 2; insert into n values (2.0, 'new');
+     delete from f where k = 0; insert into f values (0, 'new'); update f set v = 'z' where k = 'NaN'; commit`,
+  );
+  await rig.expectEqual();
+  await rig.stop();
+});
