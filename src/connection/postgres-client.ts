@@ -40,6 +40,10 @@ const sessionSettings: Readonly<Record<string, string>> = {
   TimeZone: "UTC",
   bytea_output: "hex",
   lc_monetary: "C",
+  // What a value is read as: xml that is no document, and NULL in an array.
+  xmloption: "content",
+  array_nulls: "on",
+  quote_all_identifiers: "off",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
   idle_session_timeout: "0",

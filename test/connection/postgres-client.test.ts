@@ -130,6 +130,9 @@ test("each session prints values the same way", async () => {
             "extra_float_digits",
             "bytea_output",
             "lc_monetary",
+            "xmloption",
+            "array_nulls",
+            "quote_all_identifiers",
             "client_encoding",
             "search_path",
             "lock_timeout",
@@ -146,13 +149,16 @@ test("each session prints values the same way", async () => {
     IntervalStyle: "postgres",
     TimeZone: "UTC",
     application_name: "millrace apply",
+    array_nulls: "on",
     bytea_output: "hex",
     client_encoding: "UTF8",
     extra_float_digits: "3",
     lc_monetary: "C",
     lock_timeout: "3s",
+    quote_all_identifiers: "off",
     search_path: "",
     statement_timeout: "0",
+    xmloption: "content",
   });
 });
 

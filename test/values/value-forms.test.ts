@@ -140,3 +140,45 @@ test("keys that are equal and not the same", async () => {
   await rig.expectEqual();
   await rig.stop();
 });
+
+test.each(["binary", "text"] as const)(
+  "what a database has set changes no value, in %s form",
+  async (form) => {
+    await using rig = await PipelineRig.create(server, `x${++count}`, { forms: [form] });
+    for (const database of [rig.sourceDatabase, rig.sinkDatabase]) {
+      const settings = [
+        ...[
+          "datestyle = 'SQL, DMY'",
+          "intervalstyle = sql_standard",
+          "extra_float_digits = -5",
+          "bytea_output = escape",
+        ],
+        ...[
+          "timezone = 'Asia/Kathmandu'",
+          "quote_all_identifiers = on",
+          "xmloption = document",
+          "array_nulls = off",
+        ],
+        ...[
+          "standard_conforming_strings = off",
+          "default_transaction_read_only = off",
+          "transform_null_equals = on",
+        ],
+      ];
+      for (const setting of settings) await server.query(`alter database ${database} set ${setting}`);
+    }
+    const row = `'2024-02-03 04:05:06.789', '2024-02-03 04:05:06.789+02', '1 year -2 days 03:04:05', 0.30000000000000004, decode('5c00ff', 'hex'),
+    array_append('{a}'::text[], null), 'no element', 'pg_class', '1 < 2'`;
+    const fill = (id: number) =>
+      `set standard_conforming_strings = on; set xmloption = content; insert into t values (${id}, ${row})`;
+    await rig.source(
+      `create table t (id int primary key, ts timestamp, tz timestamptz, i interval, f float8, b bytea, a text[], x xml, ${form === "text" ? "r regclass" : "r text"}, "select" text); ${fill(1)}`,
+    );
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source(`${fill(2)}; update t set f = f + 1 where id = 1`);
+    await rig.expectEqual();
+    await rig.stop();
+    expect(rig.streamForms).toEqual([form]);
+  },
+);
