@@ -119,7 +119,7 @@ describe("a server restarts", () => {
 });
 
 describe("a session is ended by its server", () => {
-  test("the walsender, and the one that applies", async () => {
+  test.concurrent("the walsender, and the one that applies", async () => {
     await using at = await setUp();
     await at.run.untilRealtime();
     for (const [server, purpose] of [
@@ -133,7 +133,7 @@ describe("a session is ended by its server", () => {
     }
   });
 
-  test.each([
+  test.concurrent.each([
     ["source", "snapshot"],
     ["sink", "copy"],
   ] as const)("in a copy: at the %s", async (side, purpose) => {
@@ -148,7 +148,7 @@ describe("a session is ended by its server", () => {
 describe("a network", () => {
   const sides = ["sourceProxy", "sinkProxy"] as const;
 
-  test.each(sides)("drops, and closes halves of, its connections: %s", async (side) => {
+  test.concurrent.each(sides)("drops, and closes halves of, its connections: %s", async (side) => {
     await using at = await setUp();
     await at.run.untilRealtime();
     const faults = [
@@ -164,7 +164,7 @@ describe("a network", () => {
     }
   });
 
-  test.each(sides)("stalls for longer than wal_sender_timeout: %s", async (side) => {
+  test.concurrent.each(sides)("stalls for longer than wal_sender_timeout: %s", async (side) => {
     await using at = await setUp();
     await at.run.untilRealtime();
     at[side].stall();
@@ -175,7 +175,7 @@ describe("a network", () => {
     await at.equal();
   });
 
-  test.each(sides)("forgets connections without a word, and lets new ones through: %s", async (side) => {
+  test.concurrent.each(sides)("forgets connections without a word, and lets new ones through: %s", async (side) => {
     await using at = await setUp();
     await at.run.untilRealtime();
     at[side].strand();
@@ -184,7 +184,7 @@ describe("a network", () => {
   });
 });
 
-test("a sink that hangs for long costs no connection to the source", async () => {
+test.concurrent("a sink that hangs for long costs no connection to the source", async () => {
   await using at = await setUp();
   await at.run.untilRealtime();
   const walsender = async () => {
@@ -209,7 +209,7 @@ test("a sink that hangs for long costs no connection to the source", async () =>
 /** MILLRACE_LONG_TESTS: as long as the promise says; otherwise six times the server's bound. */
 const hangSeconds = process.env.MILLRACE_LONG_TESTS ? 60 : 12;
 
-test("retry_window_seconds: tried that long, then failed with the reason; Start goes on", async () => {
+test.concurrent("retry_window_seconds: tried that long, then failed with the reason; Start goes on", async () => {
   await using at = await setUp({ retryWindowSeconds: 3 });
   await at.run.untilRealtime();
   at.sourceProxy.refuse(true);
