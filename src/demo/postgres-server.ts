@@ -17,6 +17,8 @@ export interface PostgresServerOptions {
   readonly settings?: Readonly<Record<string, string | number>>;
   /** Write lines of pg_hba.conf in place of trusting everyone on loopback. */
   readonly hba?: readonly string[];
+  /** Fills the data directory, which does not exist yet, in place of initdb. */
+  readonly fill?: (dataDirectory: string) => Promise<void>;
 }
 
 export interface ConnectionSettings {
@@ -135,6 +137,7 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   async #initialise(): Promise<void> {
+    if (this.options.fill) return await this.options.fill(this.#data);
     const child = this.#spawn("initdb", [
       ...["-D", this.#data, "-U", this.user, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
     ]);
@@ -171,7 +174,7 @@ export class PostgresServer implements AsyncDisposable {
       child.stderr?.on("data", (chunk: Buffer) => {
         if (log.length > 100_000) return;
         log += chunk.toString();
-        if (log.includes("database system is ready to accept connections")) settle();
+        if (/database system is ready to accept (read-only )?connections/.test(log)) settle();
       });
       child.once("error", settle);
       child.once("exit", (code) => settle(new Error(`Postgres ended with ${code} at its start:\n${log}`)));

@@ -175,13 +175,16 @@ describe("a network", () => {
     await at.equal();
   });
 
-  test.concurrent.each(sides)("forgets connections without a word, and lets new ones through: %s", async (side) => {
-    await using at = await setUp();
-    await at.run.untilRealtime();
-    at[side].strand();
-    await at.insert(500);
-    await at.equal(2 * recoveryMs);
-  });
+  test.concurrent.each(sides)(
+    "forgets connections without a word, and lets new ones through: %s",
+    async (side) => {
+      await using at = await setUp();
+      await at.run.untilRealtime();
+      at[side].strand();
+      await at.insert(500);
+      await at.equal(2 * recoveryMs);
+    },
+  );
 });
 
 test.concurrent("a sink that hangs for long costs no connection to the source", async () => {

@@ -22,7 +22,8 @@ export class TcpProxy implements AsyncDisposable {
   private constructor(
     private readonly server: Server,
     readonly port: number,
-    private readonly targetPort: number,
+    /** Where new connections lead to, on loopback. */
+    public targetPort: number,
   ) {
     server.on("connection", (client) => this.#accept(client));
   }

@@ -1,0 +1,97 @@
+// The source's server dies and its standby takes over at the same address.
+// https://www.postgresql.org/docs/current/logical-replication-failover.html
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { LiveRun } from "../support/live-run.ts";
+import { standbySlot, startStandby } from "../support/standby.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(90_000);
+
+const rowsQuery = "select count(*)::int as count, sum(id)::int8::text as sum from t";
+
+async function setUp(standbySettings: Record<string, string>) {
+  await using building = new AsyncDisposableStack();
+  const primary = building.use(await PostgresServer.start({ settings: { fsync: "off" } }));
+  const sink = building.use(await PostgresServer.start({ settings: { fsync: "off" } }));
+  await primary.query(
+    "create table t (id int primary key generated always as identity); insert into t select from generate_series(1, 100)",
+  );
+  const standby = building.use(await startStandby(primary, standbySettings));
+  // Nothing is streamed that the standby does not have yet.
+  await primary.query(`alter system set synchronized_standby_slots = '${standbySlot}'`);
+  await primary.query("select pg_reload_conf()");
+  const address = building.use(await TcpProxy.start(primary.port));
+  const run = building.use(
+    LiveRun.start({
+      id: "failover",
+      source: {
+        postgres: {
+          connection: { ...primary.connection(), port: address.port },
+          replication_type: { logical_replication: {} },
+        },
+      },
+      sink: { postgres: { connection: sink.connection() } },
+    }),
+  );
+  const owned = building.move();
+  return {
+    primary,
+    standby,
+    sink,
+    run,
+    /** The primary dies under load, and its address leads to the promoted standby. */
+    async failOver(): Promise<void> {
+      const loading = (async () => {
+        // Ends with the server.
+        while (true) await primary.query("insert into t select from generate_series(1, 50)");
+      })().catch(() => {});
+      await waitFor("changes travel", async () => {
+        const [row] = await sink.query<{ count: number }>(rowsQuery);
+        return (row?.count ?? 0) > 200;
+      });
+      await primary.stop("immediate");
+      await loading;
+      await standby.query("select pg_promote()");
+      address.targetPort = standby.port;
+      address.cut();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+test("with its slot synchronised, the stream goes on there and nothing is lost", async () => {
+  await using at = await setUp({ sync_replication_slots: "on" });
+  await at.run.untilRealtime();
+  await waitFor("the slot at the standby", async () => {
+    const rows = await at.standby.query(
+      `select from pg_replication_slots where slot_name = '${at.run.slot}' and synced and not temporary`,
+    );
+    return rows.length === 1;
+  });
+  await at.failOver();
+  await at.standby.query("insert into t select from generate_series(1, 10)");
+  const wanted = await at.standby.query(rowsQuery);
+  let seen: unknown;
+  await waitFor(
+    "the sink to equal the new primary",
+    async () => {
+      seen = await at.sink.query(rowsQuery);
+      return Bun.deepEquals(seen, wanted);
+    },
+    { timeoutMs: 10_000 },
+  ).catch(() => {});
+  expect(seen, `the last failure: ${at.run.failures.at(-1)?.error}`).toEqual(wanted);
+});
+
+test("without its slot there the run has failed, and says that changes may be missing", async () => {
+  await using at = await setUp({});
+  await at.run.untilRealtime();
+  await at.failOver();
+  const { error } = await at.run.untilFailed();
+  expect(error).toMatchObject({ code: "slot_missing", retry: "permanent" });
+  expect(error.message).toContain("ReIntialize");
+});
