@@ -64,7 +64,13 @@ async function attempt(
     skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
     parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
     makeSource: (warning) =>
-      createSource(connector, { signal: abort.signal, owner, notes, events: { warning } }),
+      createSource(connector, {
+        signal: abort.signal,
+        owner,
+        notes,
+        events: { warning },
+        sinkFollowsShapes: connector.sink.postgres !== undefined,
+      }),
     makeSink: (events) =>
       createSink(
         connector,

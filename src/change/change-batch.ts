@@ -18,6 +18,8 @@ export const ChangeKind = {
   truncate: 4,
   /** A row of a snapshot: it has a new tuple only. */
   read: 5,
+  /** No row: the table has the relation's shape from here on. For sinks that asked for it; see `PreparedTables`. */
+  shape: 6,
 } as const;
 export type ChangeKind = (typeof ChangeKind)[keyof typeof ChangeKind];
 

@@ -3,6 +3,8 @@
 /** One column, in the order of the tuple. */
 export interface Column {
   readonly name: string;
+  /** The source's own number for the column: it stays when the column is renamed, and no other gets it. 0: not known. */
+  readonly number: number;
   /** OID of the type at the source. That of a built-in type is the same on every server. */
   readonly typeOid: number;
   readonly typmod: number;
@@ -15,6 +17,8 @@ export interface Column {
   readonly binaryLayout: string | null;
   /** What stands between the elements of an array's text, where that is no comma: `;` of box. */
   readonly arrayDelimiter?: string;
+  /** Text of the value that all rows got when the column was added; null: none, or not known. */
+  readonly addedValue: string | null;
 }
 
 /** What Postgres sends of the old row with an UPDATE or DELETE. */
@@ -37,6 +41,8 @@ export interface Relation {
    * Rows that were made in another way are not the same rows.
    */
   readonly rendering?: string;
+  /** Numbers of the table's columns that do not travel: excluded, or generated. */
+  readonly withheld: readonly number[];
 }
 
 /** What the catalog knows of a table beyond its relation's shape: enough to make it anew at a sink. */

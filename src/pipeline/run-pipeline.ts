@@ -6,7 +6,7 @@ import type { Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { Sink, SinkEvents } from "../sink/sink.ts";
+import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source } from "../source/source.ts";
 import { copyTables } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -60,7 +60,7 @@ class PipelineRun {
     const tables = await source.tables();
     const begun = await this.#beginAndCopy(source, sink, meter, known, tables);
     if (request.stop.aborted) return;
-    await this.#carry(source, sink, meter, begun.checkpoint, begun.form);
+    await this.#carry(source, sink, meter, begun);
   }
 
   /** The snapshot that a new slot brings is held until the tables are copied, and no longer. */
@@ -70,14 +70,14 @@ class PipelineRun {
     meter: ProgressMeter,
     known: Checkpoint | null,
     tables: readonly TableShape[],
-  ): Promise<{ checkpoint: Checkpoint; form: TupleForm }> {
+  ): Promise<Begun> {
     await using held = new AsyncDisposableStack();
     const { checkpoint, point } = await this.#begin(source, sink, known, held);
     await this.request.reporter.initialized();
-    const { form, missing } = await sink.prepare(tables, this.request.forms);
+    const prepared = await sink.prepare(tables, this.request.forms);
     if (point === null) await source.publish();
-    await this.#copy(source, sink, meter, missing, point);
-    return { checkpoint, form };
+    await this.#copy(source, sink, meter, prepared.missing, point);
+    return { checkpoint, form: prepared.form, behind: this.#stillBehind(prepared) };
   }
 
   /** Where the stream is to begin. A connector that has not begun, or is to begin anew, gets a new slot. */
@@ -131,13 +131,13 @@ class PipelineRun {
     source: Source,
     sink: Sink,
     meter: ProgressMeter,
-    checkpoint: Checkpoint,
-    form: TupleForm,
+    { checkpoint, form, behind }: Begun,
   ): Promise<void> {
     const { reporter, stop, tasks } = this.request;
     await using stream = await source.stream(checkpoint, form);
     this.#stream = stream;
     this.#enter((health) => reporter.phase({ name: "realtime" }, health));
+    if (behind.length > 0) await source.announceShapes(behind);
     using events = new StreamEvents(stream, source, tasks, stop);
     this.#events = events;
     for (let isWhole = true; !stop.aborted; ) {
@@ -176,14 +176,22 @@ class PipelineRun {
     form: TupleForm,
   ): Promise<readonly TableShape[]> {
     const tables = await source.tables();
-    const { form: wanted, missing } = await sink.prepare(tables, this.request.forms);
+    const prepared = await sink.prepare(tables, this.request.forms);
+    const { form: wanted, missing } = prepared;
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     await source.publish();
     if (missing.length > 0) await sink.flush();
     await this.#copy(source, sink, meter, missing, null);
+    const behind = this.#stillBehind(prepared);
+    if (behind.length > 0) await source.announceShapes(behind);
     return tables;
+  }
+
+  /** A table that is copied gets its shape with its copy. */
+  #stillBehind({ behind, missing }: PreparedTables): readonly TableShape[] {
+    return this.request.skipSnapshots ? behind : behind.filter((table) => !missing.includes(table));
   }
 
   #sinkEvents(meter: ProgressMeter): SinkEvents {
@@ -222,6 +230,14 @@ class PipelineRun {
     const reason = this.#warning;
     this.#health(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
   }
+}
+
+/** What the stream begins with. */
+interface Begun {
+  readonly checkpoint: Checkpoint;
+  readonly form: TupleForm;
+  /** Tables whose shape the sink wants to be told by the stream. */
+  readonly behind: readonly TableShape[];
 }
 
 interface Beginning {

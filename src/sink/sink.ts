@@ -55,6 +55,11 @@ export interface PreparedTables {
   readonly form: TupleForm;
   /** Tables whose initial copy it does not hold. */
   readonly missing: readonly TableShape[];
+  /**
+   * Tables that have another shape at the sink: it wants to be told by the stream from where on they have this one. A shape
+   * that is told may come again or be lost with the run; an idempotent sink, which must repeat itself, asks for none.
+   */
+  readonly behind: readonly TableShape[];
 }
 
 export interface CopyRequest {

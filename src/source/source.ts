@@ -36,6 +36,12 @@ export interface Source extends AsyncDisposable {
   tablesChanged(): Promise<void>;
 
   /**
+   * Brings the shapes that these tables have now to their place in the stream, as changes of kind `shape`: for tables that
+   * may not change for long. Call it while a stream is open; a table that cannot be had now comes later.
+   */
+  announceShapes(tables: readonly TableShape[]): Promise<void>;
+
+  /**
    * Makes the slot and returns the point where it begins; call `tables` first. A slot of the same name is dropped:
    * only for when nothing was ever delivered from it, or everything is to be copied again.
    */
@@ -102,6 +108,8 @@ export interface SourceContext {
   readonly owner?: string | undefined;
   readonly notes: SourceNotes;
   readonly events: SourceEvents;
+  /** The sink renames columns, and adds them with their value, as the source did: nobody has to be warned of it. */
+  readonly sinkFollowsShapes: boolean;
 }
 
 export interface SourceEvents {

@@ -393,43 +393,6 @@ describe("a sink whose shape falls behind", () => {
   });
 });
 
-describe("what changes at the source without an event", () => {
-  test.each([
-    ["alter table t add column z int default 7", "column z was added with a default"],
-    ["alter table t rename column b to bb", "column b was renamed to bb"],
-    ["alter table t alter column a type bigint using a * 10", "column a was given another type"],
-    [
-      "alter table t drop column a; alter table t add column a int default 5",
-      "column a was added with a default",
-    ],
-  ])("%s is warned of, with the task that mends it", async (sql, reason) => {
-    await using pair = await streaming(
-      "create table t (id int primary key, a int, b text); insert into t values (1, 1, 'x'), (2, 2, 'y')",
-    );
-    await pair.source(`${sql}; insert into t (id) values (3)`);
-    const warned = () =>
-      pair.phases.find(({ health }) => health.kind === "warning" && health.reason.includes(reason));
-    if (sql.includes(" type ")) {
-      expect(await pair.ended()).toMatchObject({ code: "stream_form_changed" });
-      pair.start(["text"]);
-    }
-    await waitFor("the warning", warned);
-    expect(JSON.stringify(warned())).toContain("Snapshot");
-    expect(pair.phases.at(-1)?.health.kind).toBe("warning");
-    expect(await pair.snapshot("t", true)).toBeNull();
-    if (!sql.includes("rename") && !sql.includes("type")) await pair.expectEqual();
-    await pair.stop();
-  });
-
-  test("a column that is added without a default is no reason for a warning", async () => {
-    await using pair = await streaming("create table t (id int primary key); insert into t values (1)");
-    await pair.source("alter table t add column z int; update t set z = 1");
-    await pair.expectEqual();
-    await pair.stop();
-    expect(pair.phases.filter(({ health }) => health.kind === "warning")).toEqual([]);
-  });
-});
-
 test("a publication that was dropped while changes were logged says what to do", async () => {
   await using pair = await streaming("create table t (id int primary key)");
   await pair.source(`drop publication ${pair.slot}`);

@@ -55,12 +55,15 @@ export function relation(
     replicaIdentity: options.replicaIdentity ?? "default",
     columns: columns.map(([column, typeOid, typeName]) => ({
       name: column,
+      number: 0,
       typeOid,
       typmod: options.typmod ?? -1,
       typeName,
       binaryLayout: "same",
+      addedValue: null,
     })),
     key: options.key ?? [0],
+    withheld: [],
   };
 }
 

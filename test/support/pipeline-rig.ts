@@ -116,7 +116,7 @@ export class PipelineRig implements AsyncDisposable {
           this.#sourceConfig,
           this.slot,
           0,
-          { signal, owner: "rig", notes, events: { warning } },
+          { signal, owner: "rig", notes, events: { warning }, sinkFollowsShapes: true },
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>

@@ -39,6 +39,7 @@ export class WebhookLife {
           signal,
           notes,
           events: { warning },
+          sinkFollowsShapes: false,
         }),
       makeSink: (events) => life.rig.sink(events),
       reporter: {

@@ -2,9 +2,10 @@
 // tables or shapes matters (TRUNCATE, a new shape of a table, a change that stands alone).
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import { type Lsn, lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { InsertRuns, NetChanges } from "./net-changes.ts";
-import type { PreparedTable } from "./prepared-table.ts";
+import type { CopyState, PreparedTable } from "./prepared-table.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts";
@@ -21,7 +22,9 @@ export class BatchApplier {
   constructor(
     private readonly session: MergeSession,
     private readonly batch: ChangeBatch,
-    private readonly prepare: (relation: Relation) => Promise<PreparedTable>,
+    private readonly prepare: (relation: Relation, at: Lsn) => Promise<PreparedTable>,
+    /** How the changes of a relation's table stand to its copy. */
+    private readonly copyOf: (relation: Relation) => CopyState,
   ) {
     this.#onlyInserts = relationsWithInsertsOnly(batch);
   }
@@ -30,8 +33,10 @@ export class BatchApplier {
     const { batch } = this;
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
-      const table = this.#tables[at] ?? (await this.#enter(at));
-      if (this.#isCopied(table, i)) continue;
+      // First: a table that has followed its copy's shape must not be made to fit an earlier one.
+      if (this.#isCopied(at, i)) continue;
+      const table = this.#tables[at] ?? (await this.#enter(at, i));
+      if (batch.kind[i] === ChangeKind.shape) continue;
       if (batch.kind[i] === ChangeKind.truncate) {
         await this.#flush();
         i = await this.#truncate(i);
@@ -49,22 +54,23 @@ export class BatchApplier {
   }
 
   /** A relation's first change in the batch. What another shape of the same table left is written first. */
-  async #enter(at: number): Promise<PreparedTable> {
+  async #enter(at: number, i: number): Promise<PreparedTable> {
     const relation = this.batch.relations[at]!;
     const hasOtherShape = this.#tables.some((table) => table?.relation.id === relation.id);
     if (hasOtherShape) await this.#flush();
-    const table = await this.prepare(relation);
+    const table = await this.prepare(relation, this.#commitLsn(i));
     this.#tables[at] = table;
     return table;
   }
 
   /** The change is in the table's copy already, and nothing is to be done about it. */
-  #isCopied(table: PreparedTable, i: number): boolean {
-    return table.copy.kind === "exact" && this.#commitLsn(i) < table.copy.point;
+  #isCopied(at: number, i: number): boolean {
+    const copy = this.#tables[at]?.copy ?? this.copyOf(this.batch.relations[at]!);
+    return copy.kind === "exact" && this.#commitLsn(i) < copy.point;
   }
 
-  #commitLsn(i: number): bigint {
-    return this.batch.transactions.commitLsn[this.batch.transaction[i]!]!;
+  #commitLsn(i: number): Lsn {
+    return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
   }
 
   /** The session for one table: with care while its merged copy is caught up with. */
@@ -109,8 +115,7 @@ export class BatchApplier {
     let last = first;
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
-      const table = this.#tables[at] ?? (await this.#enter(at));
-      if (!this.#isCopied(table, i)) targets.push(table);
+      if (!this.#isCopied(at, i)) targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
       last = i;
     }
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
@@ -139,7 +144,8 @@ function belongsTo(batch: ChangeBatch, i: number, first: number): boolean {
 function relationsWithInsertsOnly(batch: ChangeBatch): readonly boolean[] {
   const onlyInserts = batch.relations.map(() => true);
   for (let i = 0; i < batch.count; i++) {
-    if (batch.kind[i] !== ChangeKind.insert) onlyInserts[batch.relation[i]!] = false;
+    if (batch.kind[i] !== ChangeKind.insert && batch.kind[i] !== ChangeKind.shape)
+      onlyInserts[batch.relation[i]!] = false;
   }
   return onlyInserts;
 }

@@ -1,5 +1,5 @@
 // What the sink keeps of a connector in the target database, so that it moves in the same transaction as the rows:
-// the checkpoint, and the point of each table's copy.
+// the checkpoint, the point of each table's copy, and the columns that each table has followed.
 
 import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
@@ -29,7 +29,16 @@ create table if not exists millrace.table_copy (
   copied_at timestamptz not null default now(),
   primary key (connector_id, table_schema, table_name)
 );
-alter table millrace.checkpoint add column if not exists source_log text`;
+alter table millrace.checkpoint add column if not exists source_log text;
+create table if not exists millrace.table_shape (
+  connector_id text not null,
+  table_schema text not null,
+  table_name text not null,
+  table_id int8 not null,
+  since pg_lsn not null,
+  columns json not null,
+  primary key (connector_id, table_schema, table_name)
+)`;
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
@@ -65,8 +74,7 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_copy') is not null and exists (select from pg_attribute " +
-      "where attrelid = to_regclass('millrace.checkpoint') and attname = 'source_log') as exists",
+    "select to_regclass('millrace.table_shape') is not null as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");
@@ -209,5 +217,6 @@ export async function forgetConnector(client: Client, connectorId: string): Prom
   await client.query("update millrace.table_copy set point_lsn = '0/0' where connector_id = $1", [
     connectorId,
   ]);
+  await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
 }

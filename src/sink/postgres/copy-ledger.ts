@@ -69,6 +69,11 @@ export class CopyLedger {
     this.voidKnown(records);
   }
 
+  async voidOf(client: Client, relation: Relation): Promise<void> {
+    const record = this.#records.get(qualifiedName(relation));
+    if (record) await this.void(client, [record]);
+  }
+
   voidKnown(records: Iterable<TableCopyRecord> = [...this.#records.values()]): void {
     for (const record of records) this.add({ ...record, point: zeroLsn });
   }

@@ -25,6 +25,7 @@ import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { remedyFor } from "./remedy.ts";
+import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -40,6 +41,7 @@ export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
   readonly #ledger: CopyLedger;
+  readonly #shapes: ShapeLedger;
   readonly #tables: TableRegistry;
   #form: TupleForm = "binary";
   readonly #staging: MergeSession["staging"] = new Map();
@@ -51,7 +53,8 @@ export class PostgresSink implements Sink {
     private readonly context: SinkContext,
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
-    this.#tables = new TableRegistry(config, this.#ledger);
+    this.#shapes = new ShapeLedger(context.connectorId);
+    this.#tables = new TableRegistry(config, this.#ledger, this.#shapes);
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -67,6 +70,7 @@ export class PostgresSink implements Sink {
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
       this.#ledger.load(copies.values());
+      await this.#shapes.load(client);
       return checkpoint;
     });
   }
@@ -84,6 +88,7 @@ export class PostgresSink implements Sink {
     await this.#guard((client) => forgetConnector(client, this.context.connectorId));
     this.#checkpoint = null;
     this.#ledger.voidKnown();
+    this.#shapes.forget();
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
@@ -94,7 +99,7 @@ export class PostgresSink implements Sink {
       await this.#ledger.remark(client, tables);
       this.#form = forms.includes(best) ? best : "text";
       const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
-      return { form: this.#form, missing };
+      return { form: this.#form, missing, behind: this.#tables.behind(tables) };
     });
   }
 
@@ -113,11 +118,13 @@ export class PostgresSink implements Sink {
       try {
         const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
         const counted = { ...request, mode, chunks: watch.counted };
+        const known = this.#shapes.of(request.table.relation);
         const { rows, record } = await whileWatched(this.#session(client, watch.isWaitingForRows), () =>
-          copyIntoTarget(client, this.config, connectorId, counted),
+          copyIntoTarget(client, this.config, connectorId, counted, known),
         );
         await watch.finish(rows);
         this.#ledger.add(record);
+        this.#shapes.add(request.table.relation, request.lsn);
       } finally {
         watch.stop();
       }
@@ -178,6 +185,7 @@ export class PostgresSink implements Sink {
         await this.#apply(client, batch, isCareful);
         break;
       } catch (error) {
+        await this.#voidAltered(client);
         const remedy = remedyFor(error, isCareful, this.config.migration_strategy);
         if (remedy === null || changes.length >= maxRemedies) throw error;
         if (remedy.kind === "care") isCareful = true;
@@ -190,10 +198,19 @@ export class PostgresSink implements Sink {
     if (wasInTransaction) await client.query("release savepoint piece");
   }
 
+  /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
+  async #voidAltered(client: Client): Promise<void> {
+    const altered = this.#tables.takeAltered();
+    if (altered === null) return;
+    await client.query("rollback");
+    await this.#ledger.voidOf(client, altered);
+  }
+
   /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
   #forgetUncommitted(): void {
     for (const [name, state] of this.#staging) if (!state.isCommitted) this.#staging.delete(name);
     this.#tables.forgetShapes();
+    this.#shapes.rolledBack();
   }
 
   async #apply(client: Client, batch: ChangeBatch, careful: boolean): Promise<void> {
@@ -205,8 +222,8 @@ export class PostgresSink implements Sink {
       repeats: false,
       warn: (reason) => this.context.events.warning(reason),
     };
-    const prepare = (relation: Relation) => this.#tables.prepared(client, relation, this.#form);
-    await new BatchApplier(session, batch, prepare).apply();
+    const prepare = (relation: Relation, at: Lsn) => this.#tables.prepared(client, relation, this.#form, at);
+    await new BatchApplier(session, batch, prepare, (relation) => this.#ledger.stateOf(relation)).apply();
   }
 
   async #commit(client: Client, resumeLsn: Lsn): Promise<void> {
@@ -216,6 +233,7 @@ export class PostgresSink implements Sink {
     if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isInTransaction = false;
+    this.#shapes.committed();
     for (const state of this.#staging.values()) {
       state.dirty = false;
       state.isCommitted = true;

@@ -9,7 +9,9 @@ import type { CopyRequest } from "../sink.ts";
 import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
-import { addKey, createTable, requireAllowed, schemaChanges } from "./table-schema.ts";
+import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
+import { fitTable } from "./table-fit.ts";
+import { addKey, createTable } from "./table-schema.ts";
 import { sqlList, type TargetName, targetName } from "./target-name.ts";
 import { equalSql, keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
 
@@ -20,17 +22,18 @@ export interface CopyOutcome {
   readonly record: TableCopyRecord;
 }
 
-/** All in one transaction: table, rows, and that the copy was made. */
+/** All in one transaction: table, rows, and that the copy was made. `shape`: what is known of the table's columns. */
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
   connectorId: string,
   request: CopyRequest,
+  shape: ShapeRecord | null,
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
-  const existing = await ensureTable(client, config, target, request);
+  const existing = await ensureTable(client, config, target, request, shape);
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isMerged = !isEmpty && mode !== "replace" && table.relation.key.length > 0;
@@ -47,6 +50,7 @@ export async function copyIntoTarget(
   }
   const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connectorId, record);
+  await recordShape(client, connectorId, table.relation, request.lsn);
   await client.query("commit");
   return { rows, record };
 }
@@ -57,16 +61,22 @@ async function ensureTable(
   config: PostgresSinkConfig,
   target: TargetName,
   request: CopyRequest,
+  shape: ShapeRecord | null,
 ): Promise<TargetTable | null> {
   const existing = await readTargetTable(client, target);
   if (!existing) {
     await createTable(client, target, request.table);
     return null;
   }
-  const changes = await schemaChanges(client, existing, request.table.relation);
-  requireAllowed(config.migration_strategy, target, changes);
-  for (const sql of changes) await client.query(sql);
-  return existing;
+  const { relation } = request.table;
+  const isChanged = await fitTable(
+    client,
+    config.migration_strategy,
+    existing,
+    shape?.columns ?? null,
+    relation,
+  );
+  return isChanged ? await readTargetTable(client, target) : existing;
 }
 
 async function hasRows(client: Client, table: TargetTable): Promise<boolean> {

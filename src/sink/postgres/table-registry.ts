@@ -2,19 +2,16 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import {
-  addKey,
-  createSchemas,
-  createTable,
-  fitsNewTable,
-  requireAllowed,
-  schemaChanges,
-} from "./table-schema.ts";
+import type { ShapeLedger } from "./shape-ledger.ts";
+import { fitTable } from "./table-fit.ts";
+import { isFollowed, planMigration } from "./table-migration.ts";
+import { addKey, createSchemas, createTable, fitsNewTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
 import { readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
 
@@ -23,12 +20,14 @@ export class TableRegistry {
   readonly #copyForms = new Map<string, TupleForm>();
   readonly #missing = new Set<string>();
   #prepared = new Map<Relation, PreparedTable>();
+  #altered: Relation | null = null;
   /** Names of staging tables, by target and columns: rows of the same shape use the same one. */
   readonly #staging = new Map<string, string>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly ledger: CopyLedger,
+    private readonly shapes: ShapeLedger,
   ) {}
 
   /**
@@ -47,7 +46,7 @@ export class TableRegistry {
       this.#shapes.set(shape.relation.id, shape);
       const table = await readTargetTable(client, targetName(this.config, shape.relation));
       if (!table) this.#missing.add(qualifiedName(shape.relation));
-      const own = await formOf(client, shape, table);
+      const own = await this.#formOf(client, shape, table);
       this.#copyForms.set(qualifiedName(shape.relation), own);
       if (own === "text") form = "text";
     }
@@ -63,15 +62,37 @@ export class TableRegistry {
     return this.#copyForms.get(qualifiedName(table.relation)) ?? "text";
   }
 
-  /** The target of a relation's rows, made or changed in the open transaction where need be and allowed. */
-  async prepared(client: Client, relation: Relation, form: TupleForm): Promise<PreparedTable> {
+  /** Tables whose targets follow another shape, or none that is known. */
+  behind(tables: readonly TableShape[]): readonly TableShape[] {
+    return tables.filter(({ relation }) => !isFollowed(this.shapes.of(relation)?.columns ?? null, relation));
+  }
+
+  /**
+   * The target of a relation's rows, made or changed in the open transaction where need be and allowed. `at`: the commit record
+   * of the first of these rows. Throws `table_changed` when the table has followed a later shape already: by a copy that these
+   * rows were to be added to once more.
+   */
+  async prepared(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<PreparedTable> {
     const known = this.#prepared.get(relation);
     if (known) return known;
-    const table = await this.#fit(client, relation);
-    const staging = this.#stagingName(table.target, relation);
+    const shape = this.shapes.of(relation);
+    if (shape && at < shape.since && !isFollowed(shape.columns, relation)) {
+      this.#altered = relation;
+      throw alteredMeanwhile(relation);
+    }
+    const target = targetName(this.config, relation);
+    const table = await this.#fit(client, target, relation, at);
+    const staging = this.#stagingName(target, relation);
     const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation));
     this.#prepared.set(relation, prepared);
     return prepared;
+  }
+
+  /** The table that `prepared` has refused as altered meanwhile; null when it has not. */
+  takeAltered(): Relation | null {
+    const altered = this.#altered;
+    this.#altered = null;
+    return altered;
   }
 
   /** Tables may have been changed by somebody else, or by a transaction that was rolled back. */
@@ -86,8 +107,7 @@ export class TableRegistry {
     return name;
   }
 
-  async #fit(client: Client, relation: Relation): Promise<TargetTable> {
-    const target = targetName(this.config, relation);
+  async #fit(client: Client, target: TargetName, relation: Relation, at: Lsn): Promise<TargetTable> {
     let table = await readTargetTable(client, target);
     if (!table) {
       if (this.ledger.holds(relation)) throw tableMissing(target);
@@ -97,11 +117,21 @@ export class TableRegistry {
       table = await readTargetTable(client, target);
     }
     if (!table) throw new Error("a table is not there after it was made");
-    const changes = await schemaChanges(client, table, relation);
-    if (changes.length === 0) return table;
-    requireAllowed(this.config.migration_strategy, target, changes);
-    for (const sql of changes) await client.query(sql);
-    return (await readTargetTable(client, target)) ?? table;
+    const followed = this.shapes.of(relation)?.columns ?? null;
+    const isChanged = await fitTable(client, this.config.migration_strategy, table, followed, relation);
+    if (!isFollowed(followed, relation)) await this.shapes.record(client, relation, at);
+    return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
+  }
+
+  /** Binary when the target takes the bytes as they lie, once it has followed the shape. */
+  async #formOf(client: Client, { relation }: TableShape, table: TargetTable | null): Promise<TupleForm> {
+    if (relation.columns.some((column) => column.binaryLayout === null)) return "text";
+    if (!table) return (await fitsNewTable(client, relation.columns)) ? "binary" : "text";
+    const known = this.shapes.of(relation)?.columns ?? null;
+    const changes = planMigration(table, known, relation, this.config.migration_strategy);
+    const made = changes.flatMap((change) => ("column" in change ? [change.column] : []));
+    if (!takesBinary(table, relation, changes)) return "text";
+    return made.length === 0 || (await fitsNewTable(client, made)) ? "binary" : "text";
   }
 }
 
@@ -117,17 +147,6 @@ function shapeOf(relation: Relation): TableShape {
     estimatedBytes: 0,
     storage: "",
   };
-}
-
-async function formOf(client: Client, shape: TableShape, table: TargetTable | null): Promise<TupleForm> {
-  const { columns } = shape.relation;
-  if (columns.some((column) => column.binaryLayout === null)) return "text";
-  // What the target lacks is added with the source's type.
-  const added = columns.filter(({ name }) => !table?.columns.some((column) => column.name === name));
-  const others = columns.filter((column) => !added.includes(column));
-  const fits =
-    (await fitsNewTable(client, added)) && (table === null || takesBinary(table, { columns: others }));
-  return fits ? "binary" : "text";
 }
 
 function requireDistinctTargets(config: PostgresSinkConfig, tables: readonly TableShape[]): void {
@@ -151,5 +170,12 @@ function tableMissing(target: TargetName): MillraceError {
   return new MillraceError(
     "sink_table_missing",
     `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
+  );
+}
+
+function alteredMeanwhile(relation: Relation): MillraceError {
+  return new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(relation)} was altered while a snapshot task was under way: it is copied again.`,
   );
 }

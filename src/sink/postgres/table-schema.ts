@@ -1,15 +1,10 @@
-// Makes the sink's tables fit the source's, and says what is wrong where it may not or cannot.
+// Makes the sink's tables as the source's are. How one that is there changes is in table-migration.ts.
 
 import { type Client, escapeIdentifier } from "pg";
-import { type Column, isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
+import { type Column, isIdentified, type TableShape } from "../../change/relation.ts";
 import { BinaryLayouts, firstUnpinnedOid } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
-import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
-import type { TargetTable } from "./target-table.ts";
-
-type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
 
 /**
  * Makes the schemas that are missing. Before tables are made side by side: two sessions that make the same schema would wait
@@ -68,7 +63,7 @@ left join pg_type t on t.oid = case when c.oid < $4 then c.oid else to_regtype(c
 order by c.place`;
 
 /** The types at the sink: the source's where it has them and can fill them, else text. */
-async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly SinkType[]> {
+export async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly SinkType[]> {
   const { rows } = await client.query<SinkType>(resolveTypesSql, [
     columns.map((column) => column.typeOid),
     columns.map((column) => column.typmod),
@@ -88,47 +83,5 @@ export async function fitsNewTable(client: Client, columns: readonly Column[]): 
   );
   return columns.every(
     ({ binaryLayout }, i) => binaryLayout !== null && layouts.of(types[i]!.oid) === binaryLayout,
-  );
-}
-
-/** SQL that makes `table` able to take the relation's rows; empty when it is. */
-export async function schemaChanges(
-  client: Client,
-  table: TargetTable,
-  relation: Relation,
-): Promise<readonly string[]> {
-  const missing = relation.columns.filter(
-    (column) => !table.columns.some((candidate) => candidate.name === column.name),
-  );
-  const types = await resolveTypes(client, missing);
-  const added = missing.map(
-    (column, i) =>
-      `alter table ${sqlName(table.target)} add column ${escapeIdentifier(column.name)} ${types[i]!.name}`,
-  );
-  // A column that the source no longer has stays, with what it holds; it must not refuse new rows.
-  const relaxed = table.columns
-    .filter((column) => column.notNull && !column.hasDefault && !column.generated)
-    .filter((column) => !relation.columns.some((candidate) => candidate.name === column.name))
-    .map(
-      (column) =>
-        `alter table ${sqlName(table.target)} alter column ${escapeIdentifier(column.name)} drop not null`,
-    );
-  return [...added, ...relaxed];
-}
-
-/** Throws `sink_schema_mismatch` with the SQL to run when the strategy does not allow the changes. */
-export function requireAllowed(
-  strategy: MigrationStrategy,
-  target: TargetName,
-  sql: readonly string[],
-): void {
-  if (sql.length === 0) return;
-  const isAdd = sql.every((statement) => / add column /.test(statement));
-  const needed = isAdd ? (["Add"] as const) : (["Add", "Nullability"] as const);
-  if (!strategy.disable_all && needed.every((change) => strategy.allowed.includes(change))) return;
-  throw new MillraceError(
-    "sink_schema_mismatch",
-    `Table ${target.schema}.${target.name} at the sink does not fit the source's, and migration_strategy does not allow ` +
-      `millrace to change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
   );
 }

@@ -1,10 +1,11 @@
 // A table at the sink as its catalog describes it, beside the relation whose rows it takes.
 
 import type { Client } from "pg";
-import type { Relation } from "../../change/relation.ts";
+import type { Column, Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { ColumnWidth } from "./row-width.ts";
+import type { ColumnChange } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
 
 export interface TargetColumn extends ColumnWidth {
@@ -97,11 +98,24 @@ export async function readTargetTable(client: Client, target: TargetName): Promi
   return { target, ownRows, columns, uniqueKeys: row.keys };
 }
 
-/** Whether COPY BINARY may put the source's bytes into the table: what they are called does not matter, only how they lie. */
-export function takesBinary(table: TargetTable, relation: Pick<Relation, "columns">): boolean {
+/**
+ * Whether COPY BINARY may put the source's bytes into the table after these changes: what types are called does not matter, only
+ * how their values lie. Columns that the changes make are left to the caller.
+ */
+export function takesBinary(
+  table: TargetTable,
+  relation: Relation,
+  changes: readonly ColumnChange[] = [],
+): boolean {
   const layouts = new Map(table.columns.map((column) => [column.name, column.binaryLayout]));
+  const made = new Set<Column>();
+  for (const change of changes) {
+    if ("column" in change) made.add(change.column);
+    else if (change.kind === "rename") layouts.set(change.to, layouts.get(change.from) ?? null);
+  }
   return relation.columns.every(
-    ({ name, binaryLayout }) => binaryLayout !== null && layouts.get(name) === binaryLayout,
+    (column) =>
+      made.has(column) || (column.binaryLayout !== null && layouts.get(column.name) === column.binaryLayout),
   );
 }
 

@@ -83,7 +83,8 @@ export class ChangeRows {
       case ChangeKind.truncate:
         return this.#truncated(plan, table);
       case ChangeKind.read:
-        throw new Error("a row of a copy among the changes of the stream");
+      case ChangeKind.shape:
+        throw new Error("a row of a copy, or a shape that nobody asked for, among the changes of the stream");
       default:
         return kind satisfies never;
     }

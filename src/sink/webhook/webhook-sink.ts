@@ -53,6 +53,7 @@ class WebhookSink implements Sink {
     return {
       form: "text",
       missing: tables.filter(({ relation }) => missing.has(qualifiedName(relation))),
+      behind: [],
     };
   }
 

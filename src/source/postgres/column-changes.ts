@@ -7,26 +7,65 @@ import { qualifiedName, type TableShape } from "../../change/relation.ts";
 export interface ColumnFacts {
   readonly number: number;
   readonly name: string;
-  readonly typeOid: number;
-  /** It was added with a default: rows that were there have that value. */
-  readonly hasDefault: boolean;
+  /** Changes whenever the column's entry in the catalog is written: it was given another type, name or default. */
+  readonly version: string;
+  /** It was added with one default for all rows that were there, which the catalog remembers. */
+  readonly hasAddedValue: boolean;
 }
 
 /** What is remembered of a table to notice the change. */
 export interface TableFacts {
-  readonly columns: readonly ColumnFacts[];
+  readonly columns: readonly RememberedColumn[];
   readonly storage: string;
 }
 
-/** Why rows that were there may differ at a sink by now; null: they do not. */
-export function silentChange(before: TableFacts, after: TableFacts): string | null {
+export interface RememberedColumn extends ColumnFacts {
+  /** What it was called before, the latest last. */
+  readonly formerNames: readonly string[];
+}
+
+const rememberedNames = 5;
+
+/** What is to be remembered, with the names that columns had before. */
+export function remember(
+  before: TableFacts | null,
+  columns: readonly ColumnFacts[],
+  storage: string,
+): TableFacts {
+  const known = new Map(before?.columns.map((column) => [column.number, column]));
+  return {
+    storage,
+    columns: columns.map((column) => {
+      const old = known.get(column.number);
+      const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
+      return { ...column, formerNames: names?.slice(-rememberedNames) ?? [] };
+    }),
+  };
+}
+
+/**
+ * Why rows that were there may differ at a sink by now; null: they do not. A sink that `followsShapes` renames columns and
+ * adds them with their value by itself.
+ *
+ * A column's entry and the table's files that both changed tell a rewrite, since neither a rewrite of the table alone (VACUUM
+ * FULL, TRUNCATE) nor a change of the entry alone (a default, a longer varchar) touches a value. Both by chance is possible;
+ * a warning too many is better than one too few.
+ */
+export function silentChange(before: TableFacts, after: TableFacts, followsShapes: boolean): string | null {
   const known = new Map(before.columns.map((column) => [column.number, column]));
+  const isRewritten = before.storage !== after.storage;
   const reasons = after.columns.flatMap((column) => {
     const old = known.get(column.number);
-    if (!old) return column.hasDefault ? [`column ${column.name} was added with a default`] : [];
-    if (old.name !== column.name) return [`column ${old.name} was renamed to ${column.name}`];
-    const isRewritten = old.typeOid !== column.typeOid && before.storage !== after.storage;
-    return isRewritten ? [`column ${column.name} was given another type`] : [];
+    if (!old) {
+      if (column.hasAddedValue)
+        return followsShapes ? [] : [`column ${column.name} was added with a default`];
+      return isRewritten ? [`column ${column.name} was added with a value of its own in each row`] : [];
+    }
+    if (old.version === column.version) return [];
+    if (isRewritten) return [`column ${column.name} was rewritten`];
+    return old.name === column.name || followsShapes
+      ? []
+      : [`column ${old.name} was renamed to ${column.name}`];
   });
   return reasons.length > 0 ? reasons.join(", ") : null;
 }
@@ -35,7 +74,8 @@ export function silentChange(before: TableFacts, after: TableFacts): string | nu
 export function silentChangeWarning(table: TableShape, change: string): string {
   const { schema, name } = table.relation;
   return (
-    `Table ${qualifiedName(table.relation)}: ${change}. Rows that were there before may differ at the sink. Create a Snapshot ` +
-    `task to mend it: POST …/tasks {"Snapshot":{"schema":${JSON.stringify(schema)},"name":${JSON.stringify(name)}}}`
+    `Table ${qualifiedName(table.relation)}: ${change}, which no change event tells. Rows that were there before may differ at ` +
+    `the sink. Create a Snapshot task to mend it: POST …/tasks ` +
+    JSON.stringify({ Snapshot: { schema, name } })
   );
 }

@@ -14,8 +14,8 @@ export const saltSetting = "millrace.salt";
  * A column that holds text which the source has made. It has no binary layout, because it is made of the text forms of values:
  * only a stream in text form has those.
  */
-export function derivedColumn(name: string): Column {
-  return { name, typeOid: textOid, typmod: -1, typeName: "text", binaryLayout: null };
+export function derivedColumn(name: string, number: number, addedValue: string | null): Column {
+  return { name, number, typeOid: textOid, typmod: -1, typeName: "text", binaryLayout: null, addedValue };
 }
 
 /** Hex of SHA-256(salt + text), as ASCII bytes. `text`: UTF-8. */

@@ -12,10 +12,12 @@ import {
 } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
+import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
+import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
 import type { RelationRegistry, RelationSlot } from "./relation-registry.ts";
 import type { TupleRenderer } from "./row-rendering.ts";
+import { fencePrefix } from "./shape-fences.ts";
 
 /** Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from. */
 const postgresEpochUs = 946_684_800_000_000n;
@@ -25,6 +27,7 @@ const C = 0x43;
 const D = 0x44;
 const I = 0x49;
 const K = 0x4b;
+const M = 0x4d;
 const N = 0x4e;
 const O = 0x4f;
 const R = 0x52;
@@ -58,6 +61,7 @@ export class PgoutputDecoder {
     private readonly form: TupleForm,
     private readonly checkpoint: Checkpoint,
     private readonly registry: RelationRegistry,
+    private readonly shapesAt: (fence: string) => readonly Relation[],
   ) {
     this.builder = builder;
   }
@@ -87,7 +91,10 @@ export class PgoutputDecoder {
       case T:
         this.#truncate(bytes.subarray(at, end));
         break;
-      // Types, origins and logical messages carry no rows.
+      case M:
+        this.#message(bytes.subarray(at, end));
+        break;
+      // Types and origins carry no rows.
     }
   }
 
@@ -187,6 +194,20 @@ export class PgoutputDecoder {
       const ordinal = this.#ordinal - 1;
       this.builder.add(ChangeKind.truncate, flags, slot.indexInBatch, ordinal, 0, 0, statement, statement);
     }
+  }
+
+  /** A fence stands between transactions, and is one of its own. Other people's messages carry nothing for us. */
+  #message(bytes: Buffer): void {
+    const message = readLogicalMessage(bytes, fencePrefix);
+    if (message === null || message.lsn < this.checkpoint.resumeLsn || this.builder.inTransaction) return;
+    const shapes = this.shapesAt(message.content);
+    if (shapes.length === 0) return;
+    this.builder.begin(message.lsn, this.lastCommitTimeUs ?? 0n, 0);
+    shapes.forEach((relation, ordinal) => {
+      const index = this.builder.addRelation(relation);
+      this.builder.add(ChangeKind.shape, 0, index, ordinal, 0, 0, 0, 0);
+    });
+    this.builder.commit(message.lsn);
   }
 
   /** Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` to the arena. Leaves in `#readEnd` where it ends. */

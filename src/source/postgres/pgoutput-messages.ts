@@ -1,7 +1,8 @@
-// Reads the rare messages of the pgoutput protocol, version 1: relations and types. The frequent ones are read in
+// Reads the rare messages of the pgoutput protocol, version 1: relations, truncates and logical messages. The frequent ones are read in
 // place by pgoutput-decoder.ts.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 
+import { type Lsn, lsn } from "../../change/lsn.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export interface RelationMessage {
@@ -45,6 +46,17 @@ export function readTruncateMessage(message: Buffer): { options: number; oids: r
   return { options, oids: Array.from({ length: count }, () => reader.uint32()) };
 }
 
+/**
+ * Message `M` with this prefix; null for one with another. Its LSN is where the message's record starts.
+ */
+export function readLogicalMessage(message: Buffer, prefix: string): { lsn: Lsn; content: string } | null {
+  const reader = new Reader(message, 2);
+  const at = lsn(reader.uint64());
+  if (reader.text() !== prefix) return null;
+  const length = reader.uint32();
+  return { lsn: at, content: reader.bytes(length).toString("utf8") };
+}
+
 class Reader {
   constructor(
     private readonly buffer: Buffer,
@@ -65,6 +77,15 @@ class Reader {
 
   int32(): number {
     return this.buffer.readInt32BE(this.advance(4));
+  }
+
+  uint64(): bigint {
+    return this.buffer.readBigUInt64BE(this.advance(8));
+  }
+
+  bytes(length: number): Buffer {
+    const at = this.advance(length);
+    return this.buffer.subarray(at, at + length);
   }
 
   text(): string {

@@ -5,14 +5,13 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { parseLsn } from "../../change/lsn.ts";
-import type { TableShape } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
-import { silentChange, silentChangeWarning, type TableFacts } from "./column-changes.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
@@ -24,8 +23,11 @@ import {
   reconcilePublications,
   withOwnCoverage,
 } from "./publication.ts";
-import { describeRelation } from "./relation-description.ts";
+import { describeRelations } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
+import { renderedRelation } from "./row-rendering.ts";
+import { ShapeFences } from "./shape-fences.ts";
+import { SilentChanges } from "./silent-changes.ts";
 import { dropSlot, logEndSql, readSlotState, type SlotKind } from "./slot.ts";
 import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
@@ -54,6 +56,8 @@ export class PostgresSource implements Source {
   #fingerprint = "";
   #stream: PostgresStream | null = null;
   #hasWarnedOfBeats = false;
+  readonly #silentChanges: SilentChanges;
+  readonly #fences: ShapeFences;
   readonly #closing = new AbortController();
 
   constructor(
@@ -63,7 +67,12 @@ export class PostgresSource implements Source {
     private readonly context: SourceContext,
     private readonly pace: SourcePace = defaultPace,
   ) {
+    const { notes, events, sinkFollowsShapes } = context;
     this.#selection = selectionOf(config.catalog);
+    this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) => events.warning(reason));
+    this.#fences = new ShapeFences((client, ids) =>
+      readTableShapes(client, this.#selection, config.partitions_as_root, ids),
+    );
   }
 
   async tables(): Promise<readonly TableShape[]> {
@@ -71,7 +80,7 @@ export class PostgresSource implements Source {
       this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
-      this.#warnOfSilentChanges(shapes);
+      this.#silentChanges.look(shapes);
       this.#tables = await this.#published(client, shapes);
       return this.#tables;
     });
@@ -82,17 +91,6 @@ export class PostgresSource implements Source {
     await this.#withClient(async (client) => {
       await reconcilePublications(client, this.slot, this.#tables, this.config.partitions_as_root);
     });
-  }
-
-  #warnOfSilentChanges(tables: readonly SourceTable[]): void {
-    for (const table of tables) {
-      const after: TableFacts = { columns: table.facts, storage: table.storage };
-      const note = `columns of ${table.relation.id}`;
-      const before = this.context.notes.get(note);
-      this.context.notes.set(note, JSON.stringify(after));
-      const change = before ? silentChange(JSON.parse(before) as TableFacts, after) : null;
-      if (change !== null) this.context.events.warning(silentChangeWarning(table, change));
-    }
   }
 
   get #publications(): readonly string[] {
@@ -130,6 +128,12 @@ export class PostgresSource implements Source {
       if (print !== this.#fingerprint) return;
       seen = walEnd;
     }
+  }
+
+  async announceShapes(tables: readonly TableShape[]): Promise<void> {
+    const left = await this.#withClient((client) => this.#fences.set(client, tables));
+    // The next look takes it that they have changed.
+    if (left.length > 0) this.#fingerprint = "";
   }
 
   async createSlot(): Promise<SnapshotPoint> {
@@ -180,18 +184,20 @@ export class PostgresSource implements Source {
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
-    return {
-      table,
-      form,
-      chunks: copyTableChunks(
-        this.config.connection,
-        table,
-        point.snapshotName,
-        form,
-        this.#selection,
-        signal,
-      ),
-    };
+    const { connection } = this.config;
+    const chunks = copyTableChunks(connection, table, point.snapshotName, form, this.#selection, signal);
+    return { table, form, chunks: this.#mending(table, chunks) };
+  }
+
+  async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
+    const formerNames = (id: number) => this.#silentChanges.formerNames(id);
+    const described = await describeRelations(client, relations, formerNames);
+    return described.map((relation) => renderedRelation(relation, this.#selection));
+  }
+
+  async *#mending(table: TableShape, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    yield* chunks;
+    this.#silentChanges.mended(table.relation.id);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
@@ -229,10 +235,8 @@ export class PostgresSource implements Source {
       walSenderTimeoutMs,
       logEnd,
       bounds,
-      describe: (relations) =>
-        this.#withClient((client) =>
-          Promise.all(relations.map((relation) => describeRelation(client, relation))),
-        ),
+      describe: (relations) => this.#withClient((client) => this.#describe(client, relations)),
+      shapesAt: (fence) => this.#fences.take(fence),
       pace: this.pace,
       beat: () => this.#beat(),
       signal: this.context.signal,

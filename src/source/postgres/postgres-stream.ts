@@ -37,6 +37,8 @@ export interface PostgresStreamOptions {
   readonly pace: IdlePace;
   /** Writes a message of ours into the source's log. Never rejects. */
   readonly beat: () => Promise<void>;
+  /** The shapes that hold from a fence on, by the fence's name. */
+  readonly shapesAt: (fence: string) => readonly Relation[];
   readonly signal: AbortSignal;
 }
 
@@ -74,7 +76,7 @@ export class PostgresStream implements ChangeStream {
     this.#walEnd = checkpoint.resumeLsn;
     this.#stirredEnd = checkpoint.resumeLsn;
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
-    this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry);
+    this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry, options.shapesAt);
     this.#buffer = new StreamBuffer(this.#decoder, request.form, options.bounds);
   }
 

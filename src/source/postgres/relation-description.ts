@@ -1,10 +1,44 @@
-// Completes a relation that the stream announced with what only the catalog knows. It is asked as it is now, which is
-// later than the announcement: what types are called and how they travel, and a primary key's columns, are all that is
-// taken from it.
+// Completes relations that the stream announced with what only the catalog knows. It is asked as it is now, which is later
+// than the announcement: what is taken from it holds at any time, like a column's number, or is told of types.
 
 import type { Client } from "pg";
 import type { Column, Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
+import { type NumberedColumn, numberColumns } from "./column-numbers.ts";
+
+interface TableRow {
+  readonly id: number;
+  readonly primary_key: readonly string[] | null;
+  readonly columns: readonly CatalogColumn[];
+}
+
+interface CatalogColumn {
+  readonly number: number;
+  readonly name: string;
+  readonly typeOid: number;
+  readonly isDropped: boolean;
+  readonly addedValue: string | null;
+}
+
+type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter">;
+
+/** The text of `attmissingval`, an array of one element. */
+export const addedValueSql = "array_to_string(a.attmissingval, '')";
+
+const tablesQuery = `
+select c.oid as id, key.names as primary_key, columns.list as columns
+from pg_class c
+cross join lateral (
+  select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
+    'isDropped', a.attisdropped, 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
+  from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
+) columns
+left join lateral (
+  select json_agg(a.attname) as names
+  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and i.indimmediate
+) key on true
+where c.oid = any($1::oid[])`;
 
 const typeNamesQuery = `
 select format_type(c.type_oid, c.typmod) as name, nullif(e.typdelim, ',') as delimiter
@@ -12,41 +46,78 @@ from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
 left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
 order by c.place`;
 
-const primaryKeyQuery = `
-select a.attname as name
-from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
-where i.indrelid = $1 and i.indisprimary and i.indisvalid and i.indimmediate`;
+/**
+ * The relations in their order. `formerNames` tells what a table's columns were called before. The client's search_path must
+ * be empty, so that type names are qualified.
+ */
+export async function describeRelations(
+  client: Client,
+  relations: readonly Relation[],
+  formerNames: (tableId: number) => ReadonlyMap<number, readonly string[]>,
+): Promise<readonly Relation[]> {
+  const { rows } = await client.query<TableRow>(tablesQuery, [relations.map(({ id }) => id)]);
+  const tables = new Map(rows.map((row) => [row.id, row]));
+  const describeType = await readTypes(
+    client,
+    relations.flatMap(({ columns }) => columns),
+  );
+  return relations.map((relation) => {
+    const table = tables.get(relation.id);
+    return withCatalog(relation, table, formerNames(relation.id), describeType);
+  });
+}
 
-/** The client's search_path must be empty, so that type names are qualified. */
-export async function describeRelation(client: Client, relation: Relation): Promise<Relation> {
-  const columns = await describeTypes(client, relation.columns);
-  if (relation.replicaIdentity !== "full") return { ...relation, columns };
-  const { rows } = await client.query<{ name: string }>(primaryKeyQuery, [relation.id]);
-  const primaryKey = rows.map((row) => row.name);
+function withCatalog(
+  relation: Relation,
+  table: TableRow | undefined,
+  formerNames: ReadonlyMap<number, readonly string[]>,
+  describeType: (column: Column) => TypeFacts,
+): Relation {
+  const catalog = table?.columns ?? [];
+  const numbers = numberColumns(relation.columns, withFormerNames(catalog, formerNames));
+  const columns = relation.columns.map((column, i) => ({
+    ...column,
+    ...describeType(column),
+    number: numbers[i] ?? 0,
+    addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
+  }));
+  const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !numbers.includes(number);
+  const primaryKey = table?.primary_key ?? [];
   return {
     ...relation,
     columns,
-    key: columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : [])),
+    withheld: catalog.filter(isWithheld).map(({ number }) => number),
+    // Under identity full the announcement does not tell the key.
+    key:
+      relation.replicaIdentity === "full"
+        ? columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : []))
+        : relation.key,
   };
 }
 
-async function describeTypes(client: Client, columns: readonly Column[]): Promise<readonly Column[]> {
+function withFormerNames(
+  catalog: readonly CatalogColumn[],
+  formerNames: ReadonlyMap<number, readonly string[]>,
+): readonly NumberedColumn[] {
+  return catalog.map((column) => ({ ...column, formerNames: formerNames.get(column.number) ?? [] }));
+}
+
+async function readTypes(client: Client, columns: readonly Column[]) {
   const { rows } = await client.query<{ name: string; delimiter: string | null }>(typeNamesQuery, [
-    columns.map((column) => column.typeOid),
-    columns.map((column) => column.typmod),
+    columns.map(({ typeOid }) => typeOid),
+    columns.map(({ typmod }) => typmod),
   ]);
   const layouts = await BinaryLayouts.read(
     client,
-    columns.map((column) => column.typeOid),
+    columns.map(({ typeOid }) => typeOid),
   );
-  return columns.map((column, i) =>
-    column.typeName !== ""
-      ? column
-      : {
-          ...column,
-          typeName: rows[i]?.name ?? "text",
-          binaryLayout: layouts.of(column.typeOid),
-          ...(rows[i]?.delimiter ? { arrayDelimiter: rows[i].delimiter } : {}),
-        },
-  );
+  const types = new Map(columns.map((column, i) => [`${column.typeOid} ${column.typmod}`, rows[i]]));
+  return ({ typeOid, typmod }: Column): TypeFacts => {
+    const type = types.get(`${typeOid} ${typmod}`);
+    return {
+      typeName: type?.name ?? "text",
+      binaryLayout: layouts.of(typeOid),
+      ...(type?.delimiter ? { arrayDelimiter: type.delimiter } : {}),
+    };
+  };
 }

@@ -2,7 +2,7 @@
 // relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
 
 import type { Column, Relation, TableShape } from "../../change/relation.ts";
-import type { RelationMessage } from "./pgoutput-messages.ts";
+import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -10,6 +10,8 @@ import type { TableSelection } from "./table-selection.ts";
 /** What the decoder needs of a relation at each change. */
 export interface RelationSlot {
   relation: Relation;
+  /** The relation before the last announcement. */
+  readonly previous: Relation | null;
   /** Columns that travel, by their place in the message; null when all do. */
   readonly keep: Uint8Array | null;
   readonly selected: boolean;
@@ -34,31 +36,38 @@ export class RelationRegistry {
     return this.#byOid.get(oid);
   }
 
-  /** Takes an announcement. The same shape again keeps the Relation object that batches already refer to. */
+  /**
+   * Takes an announcement. The first one of a table that is as the catalog was read is known; any other one has to be
+   * described, since a column of the same name may be another by now.
+   */
   announce(message: RelationMessage): void {
     const keep = this.#keep(message);
-    const known = this.#byOid.get(message.oid);
-    // Under identity full the message does not tell the key: one that is announced again may have another by now.
-    const isKeyUnknown = known !== undefined && message.identity === "f";
-    const plain = relationOf(message, keep, isKeyUnknown ? undefined : this.#shapes.get(message.oid));
-    const relation = renderedRelation(plain, this.selection);
-    if (known && !isKeyUnknown && isSameShape(known.relation, relation)) return;
+    const previous = this.#byOid.get(message.oid)?.relation ?? null;
+    const announced = relationOf(message, keep);
+    const rendered = renderedRelation(announced, this.selection);
+    const read = previous === null ? this.#shapes.get(message.oid)?.relation : undefined;
     this.#byOid.set(message.oid, {
-      relation,
+      relation: read && isSameShape(read, rendered) ? read : announced,
+      previous,
       keep,
       selected: this.selection.includesTable(message.schema, message.name),
-      renderer: tupleRenderer(relation, this.selection),
+      renderer: tupleRenderer(rendered, this.selection),
       indexInBatch: -1,
     });
   }
 
-  /** Puts `described` in the place of `relation`, here and in the batches that hold it. */
+  /**
+   * Puts `described` in the place of `relation`, here and in the batches that hold it; the relation from before the
+   * announcement where it says the same, so that what is known of that stays known.
+   */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
     const slot = this.#byOid.get(relation.id);
-    if (slot?.relation === relation) slot.relation = described;
+    const isOld = slot?.previous && isSameRelation(slot.previous, described);
+    const settled = isOld ? slot.previous : described;
+    if (slot?.relation === relation) slot.relation = settled;
     for (const relations of batches) {
       const at = relations.indexOf(relation);
-      if (at >= 0) relations[at] = described;
+      if (at >= 0) relations[at] = settled;
     }
   }
 
@@ -75,52 +84,31 @@ export class RelationRegistry {
   }
 }
 
-/** Whether it still lacks what only the catalog knows: names of types, and a primary key under identity full. */
+/** Whether it still lacks what only the catalog knows: numbers, names of types, and a primary key under identity full. */
 export function isUndescribed(relation: Relation): boolean {
   return relation.columns.some((column) => column.typeName === "");
 }
 
-function relationOf(
-  message: RelationMessage,
-  keep: Uint8Array | null,
-  shape: TableShape | undefined,
-): Relation {
+function relationOf(message: RelationMessage, keep: Uint8Array | null): Relation {
   const sent = message.columns.filter((_, i) => keep === null || keep[i] === 1);
   const replicaIdentity = replicaIdentityOf(message.identity);
-  const catalogKey = shape?.relation.key.map((i) => shape.relation.columns[i]?.name) ?? [];
-  const isKey = (column: { name: string; inIdentity: boolean }) =>
-    replicaIdentity === "full" ? catalogKey.includes(column.name) : column.inIdentity;
+  const isKey = ({ inIdentity }: RelationMessageColumn) => replicaIdentity !== "full" && inIdentity;
   return {
     id: message.oid,
     schema: message.schema,
     name: message.name,
     replicaIdentity,
-    columns: sent.map(
-      ({ name, typeOid, typmod }) =>
-        knownColumn(shape, name, typeOid, typmod) ?? {
-          name,
-          typeOid,
-          typmod,
-          typeName: "",
-          binaryLayout: null,
-        },
-    ),
+    columns: sent.map(undescribedColumn),
     key: sent.flatMap((column, i) => (isKey(column) ? [i] : [])),
+    withheld: [],
   };
 }
 
-function knownColumn(
-  shape: TableShape | undefined,
-  name: string,
-  typeOid: number,
-  typmod: number,
-): Column | undefined {
-  return shape?.relation.columns.find(
-    (column) => column.name === name && column.typeOid === typeOid && column.typmod === typmod,
-  );
+function undescribedColumn({ name, typeOid, typmod }: RelationMessageColumn): Column {
+  return { name, number: 0, typeOid, typmod, typeName: "", binaryLayout: null, addedValue: null };
 }
 
-/** Type names aside: they follow from the OIDs. */
+/** By what an announcement tells. Under identity full that is not the key. */
 function isSameShape(a: Relation, b: Relation): boolean {
   return (
     a.schema === b.schema &&
@@ -131,6 +119,16 @@ function isSameShape(a: Relation, b: Relation): boolean {
       const other = b.columns[i]!;
       return column.name === other.name && column.typeOid === other.typeOid && column.typmod === other.typmod;
     }) &&
-    a.key.join() === b.key.join()
+    (a.replicaIdentity === "full" || a.key.join() === b.key.join())
+  );
+}
+
+/** By all that matters to a sink. */
+function isSameRelation(a: Relation, b: Relation): boolean {
+  return (
+    isSameShape(a, b) &&
+    a.key.join() === b.key.join() &&
+    a.withheld.join() === b.withheld.join() &&
+    a.columns.every((column, i) => column.number === b.columns[i]!.number)
   );
 }

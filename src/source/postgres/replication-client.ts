@@ -85,7 +85,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
       );
     }
     const names = publications.map(escapeIdentifier).join(",");
-    const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`];
+    const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`, "messages 'true'"];
     if (form === "binary") options.push("binary 'true'");
     this.#takeOver(client);
     return client.query(

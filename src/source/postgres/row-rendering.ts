@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { escapeIdentifier } from "pg";
 import type { BatchBuilder } from "../../change/batch-builder.ts";
 import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
-import type { Relation } from "../../change/relation.ts";
+import type { Column, Relation } from "../../change/relation.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { derivedColumn, hashedColumnSql, hashText } from "./column-hash.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -17,10 +17,15 @@ export function renderedRelation(relation: Relation, selection: TableSelection):
   return {
     ...relation,
     columns: relation.columns.map((column) =>
-      hashed.includes(column.name) ? derivedColumn(column.name) : column,
+      hashed.includes(column.name) ? hashedColumn(column, selection.salt) : column,
     ),
     rendering: `hashed(${JSON.stringify([...hashed].sort())} ${fingerprint(selection.salt)})`,
   };
+}
+
+function hashedColumn({ name, number, addedValue }: Column, salt: string): Column {
+  const hash = addedValue === null ? null : hashText(salt, Buffer.from(addedValue));
+  return derivedColumn(name, number, hash && Buffer.from(hash).toString("latin1"));
 }
 
 /** Tells one salt from another, and no more. */

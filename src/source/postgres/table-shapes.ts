@@ -7,6 +7,7 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnFacts } from "./column-changes.ts";
+import { addedValueSql } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -29,6 +30,7 @@ interface TableRow {
   storage: string | null;
   estimated_bytes: string;
   columns: ColumnRow[];
+  generated: number[];
   identity_columns: string[] | null;
   primary_key: string[] | null;
   /** A deferrable key identifies no row within a transaction, and is no replica identity. */
@@ -43,19 +45,21 @@ interface ColumnRow {
   delimiter: string | null;
   not_null: boolean;
   number: number;
-  has_default: boolean;
+  version: string;
+  added_value: string | null;
+  has_added_value: boolean;
 }
 
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
- * the sink's own table computes them. `$1` says whether roots are wanted.
+ * the sink's own table computes them. `$1` says whether roots are wanted, `$2` which tables: null for all.
  */
 const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
   c.relkind = 'p' as is_partitioned,
   greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
-  columns.list as columns, identity.names as identity_columns, primary_key.names as primary_key,
-  coalesce(primary_key.is_immediate, false) as is_key_immediate,
+  columns.list as columns, columns.generated as generated, identity.names as identity_columns,
+  primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
   sizes.has_other_identities as has_other_leaf_identities
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
@@ -76,9 +80,11 @@ cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
     'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
-    'number', a.attnum, 'has_default', a.atthasdef or a.atthasmissing) order by a.attnum), '[]') as list
+    'number', a.attnum, 'version', a.xmin::text, 'has_added_value', a.atthasmissing,
+    'added_value', ${addedValueSql}) order by a.attnum) filter (where a.attgenerated = ''), '[]') as list,
+    coalesce(json_agg(a.attnum) filter (where a.attgenerated <> ''), '[]') as generated
   from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type e on e.oid = t.typelem
-  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 ) columns
 left join lateral (
   select json_agg(a.attname order by k.place) as names
@@ -96,11 +102,12 @@ left join lateral (
 ) primary_key on true
 where c.relpersistence = 'p'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+  and ($2::oid[] is null or c.oid = any($2))
   and case when $1::bool then c.relkind in ('r', 'p') and not c.relispartition else c.relkind = 'r' end
 order by n.nspname, c.relname`;
 
 /**
- * The selected tables, with the selected columns.
+ * The selected tables, with the selected columns; of them those whose OIDs are `among`, if that is given.
  *
  * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
  * selection leaves out a column of a primary key or of a replica identity.
@@ -109,8 +116,9 @@ export async function readTableShapes(
   client: Client,
   selection: TableSelection,
   partitionsAsRoot: boolean,
+  among: readonly number[] | null = null,
 ): Promise<readonly SourceTable[]> {
-  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot]);
+  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, among]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
   const layouts = await BinaryLayouts.read(
     client,
@@ -139,12 +147,12 @@ from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 left join pg_index i on i.indrelid = c.oid and i.indisprimary
 left join lateral (
-  select string_agg(concat_ws(' ', attnum, attname, atttypid), ',' order by attnum) as columns
+  select string_agg(concat_ws(' ', attnum, attname, atttypid, xmin), ',' order by attnum) as columns
   from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
 ) a on true
 where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'`;
 
-/** Changes when a table comes, goes, is renamed, gets other columns, or is identified by something else. */
+/** Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else. */
 export async function readTablesFingerprint(client: Client): Promise<string> {
   const { rows } = await client.query<{ print: string }>(fingerprintQuery);
   return rows[0]?.print ?? "";
@@ -163,13 +171,16 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
     replicaIdentity: replicaIdentityOf(row.identity),
     columns: columns.map((column) => ({
       name: column.name,
+      number: column.number,
       typeOid: column.type_oid,
       typmod: column.typmod,
       typeName: column.type_name,
       binaryLayout: layouts.of(column.type_oid),
+      addedValue: column.added_value,
       ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
     })),
     key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
+    withheld: withheld(row, columns),
   };
   return {
     relation: renderedRelation(relation, selection),
@@ -184,8 +195,8 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
     facts: columns.map((column) => ({
       number: column.number,
       name: column.name,
-      typeOid: column.type_oid,
-      hasDefault: column.has_default,
+      version: column.version,
+      hasAddedValue: column.has_added_value,
     })),
   };
 }
@@ -208,6 +219,11 @@ function requireKey(
 function excludedColumns(row: TableRow, selection: TableSelection): readonly string[] {
   const names = row.columns.map(({ name }) => name);
   return names.filter((name) => !selection.includesColumn(row.schema, row.name, name));
+}
+
+function withheld(row: TableRow, carried: readonly ColumnRow[]): readonly number[] {
+  const excluded = row.columns.filter((column) => !carried.includes(column)).map(({ number }) => number);
+  return [...row.generated, ...excluded].sort((a, b) => a - b);
 }
 
 /** Names of the columns that find a row: as Postgres chooses them for UPDATE and DELETE; under identity full the primary key. */

@@ -37,6 +37,7 @@ async function place(port = server.port) {
     signal: controller.signal,
     notes: await blankNotes(),
     events: { warning: () => {} },
+    sinkFollowsShapes: false,
   });
   await source.tables();
   await source.publish();

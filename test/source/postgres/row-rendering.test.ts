@@ -20,8 +20,9 @@ function hashing(columns: readonly string[], salt = "s4lt"): TableSelection {
 }
 
 const column = (name: string, typeOid: number) => ({
-  ...{ name, typeOid, typmod: -1, typeName: "some" },
+  ...{ name, number: 0, typeOid, typmod: -1, typeName: "some" },
   binaryLayout: String(typeOid),
+  addedValue: null,
 });
 const relation: Relation = {
   id: 7,
@@ -30,6 +31,7 @@ const relation: Relation = {
   replicaIdentity: "default",
   columns: [column("id", 20), column('o"dd', 1043)],
   key: [0],
+  withheld: [],
 };
 
 test("a table without hashed columns is left as it is", () => {

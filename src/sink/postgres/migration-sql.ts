@@ -1,0 +1,69 @@
+// Writes the changes of a table at the sink as SQL.
+// https://www.postgresql.org/docs/current/sql-altertable.html
+
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import { sqlName } from "../../connection/sql-name.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { ColumnChange } from "./table-migration.ts";
+import { resolveTypes } from "./table-schema.ts";
+import type { TargetName } from "./target-name.ts";
+
+/** One statement for each change, or two: complete but for the semicolon. */
+export async function migrationSql(
+  client: Client,
+  target: TargetName,
+  changes: readonly ColumnChange[],
+): Promise<readonly string[]> {
+  const typed = changes.flatMap((change) => ("column" in change ? [change.column] : []));
+  const types = typed.length === 0 ? [] : await resolveTypes(client, typed);
+  const typeOf = new Map(typed.map((column, i) => [column, types[i]?.name ?? "text"]));
+  return changes.flatMap((change) =>
+    clauses(change, (column) => typeOf.get(column) ?? "text").map(
+      (clause) => `alter table ${sqlName(target)} ${clause}`,
+    ),
+  );
+}
+
+type Typed = Extract<ColumnChange, { readonly column: unknown }>["column"];
+
+function clauses(change: ColumnChange, typeOf: (column: Typed) => string): readonly string[] {
+  switch (change.kind) {
+    case "drop":
+      return [`drop column ${escapeIdentifier(change.name)}`];
+    case "rename":
+      return [`rename column ${escapeIdentifier(change.from)} to ${escapeIdentifier(change.to)}`];
+    case "retype": {
+      const name = escapeIdentifier(change.column.name);
+      const type = typeOf(change.column);
+      return [`alter column ${name} type ${type} using ${name}::${type}`];
+    }
+    case "add":
+      return addClauses(change.column, typeOf(change.column));
+    case "allow null":
+      return [`alter column ${escapeIdentifier(change.name)} drop not null`];
+    default:
+      return change satisfies never;
+  }
+}
+
+/**
+ * The value that the rows got at the source when the column was added. It is a default for as long as it takes: rows that come
+ * later bring theirs. No statement of this kind takes a parameter.
+ */
+function addClauses(column: Typed, type: string): readonly string[] {
+  const name = escapeIdentifier(column.name);
+  if (column.addedValue === null) return [`add column ${name} ${type}`];
+  return [
+    `add column ${name} ${type} default ${escapeLiteral(column.addedValue)}`,
+    `alter column ${name} drop default`,
+  ];
+}
+
+/** With the SQL to run. */
+export function migrationRefused(target: TargetName, sql: readonly string[]): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `Table ${target.schema}.${target.name} at the sink does not fit the source's, and migration_strategy does not allow ` +
+      `millrace to change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
+  );
+}

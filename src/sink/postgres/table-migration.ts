@@ -1,0 +1,164 @@
+// Decides how a table at the sink is to change so that it takes the rows of a relation: what the source did to its columns
+// since this table last followed them, and what else the rows need. Columns are told apart by the source's numbers, so that a
+// renamed one keeps its values. Pure; the SQL is written in migration-sql.ts.
+
+import type { Column, Relation } from "../../change/relation.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { TargetColumn, TargetTable } from "./target-table.ts";
+
+/** A column as the sink's table followed it last. */
+export interface FollowedColumn {
+  readonly number: number;
+  readonly name: string;
+  /** The source's type, as `Column.typeName`. */
+  readonly type: string;
+}
+
+export type ColumnChange =
+  | { readonly kind: "drop"; readonly name: string }
+  | { readonly kind: "rename"; readonly from: string; readonly to: string }
+  | { readonly kind: "retype"; readonly column: Column }
+  | { readonly kind: "add"; readonly column: Column }
+  | { readonly kind: "allow null"; readonly name: string };
+
+type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
+
+export function followedColumns(relation: Relation): readonly FollowedColumn[] {
+  return relation.columns.map(({ number, name, typeName }) => ({ number, name, type: typeName }));
+}
+
+export function isFollowed(known: readonly FollowedColumn[] | null, relation: Relation): boolean {
+  return known !== null && JSON.stringify(known) === JSON.stringify(followedColumns(relation));
+}
+
+/**
+ * In the order in which they are to be made. `known` null: nothing is known of the table, and columns are the same when they
+ * are called the same. A column that somebody has changed at the sink already is taken as it is.
+ */
+export function planMigration(
+  table: TargetTable,
+  known: readonly FollowedColumn[] | null,
+  relation: Relation,
+  strategy: MigrationStrategy,
+): readonly ColumnChange[] {
+  const names = new Set(table.columns.map(({ name }) => name));
+  const drops = isAllowed(strategy, "Drop") ? planDrops(names, known ?? [], relation) : [];
+  for (const { name } of drops) names.delete(name);
+  const renames = planRenames(names, known ?? [], relation);
+  for (const { from, to } of renames) {
+    names.delete(from);
+    names.add(to);
+  }
+  const added = relation.columns.filter(({ name }) => !names.has(name));
+  return [
+    ...drops,
+    ...renames,
+    ...planRetypes(table.columns, known ?? [], relation),
+    ...added.map((column) => ({ kind: "add", column }) as const),
+    ...planNulls(table.columns, names, relation),
+  ];
+}
+
+/** Changes that the strategy does not allow: to be made by hand. A column that must not be dropped merely stays. */
+export function refusedChanges(
+  strategy: MigrationStrategy,
+  changes: readonly ColumnChange[],
+): readonly ColumnChange[] {
+  return changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word)));
+}
+
+function strategyWords({ kind }: ColumnChange): readonly MigrationStrategy["allowed"][number][] {
+  switch (kind) {
+    case "drop":
+      return ["Drop"];
+    case "rename":
+      return ["Add", "Drop"];
+    case "retype":
+      return ["Datatype"];
+    case "add":
+      return ["Add"];
+    case "allow null":
+      return ["Nullability"];
+    default:
+      return kind satisfies never;
+  }
+}
+
+function isAllowed({ allowed, disable_all }: MigrationStrategy, word: (typeof allowed)[number]): boolean {
+  return !disable_all && allowed.includes(word);
+}
+
+type Drop = Extract<ColumnChange, { kind: "drop" }>;
+type Rename = Extract<ColumnChange, { kind: "rename" }>;
+
+/** Columns that the source had and no longer has. One that is merely excluded by now stays. */
+function planDrops(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Drop[] {
+  const present = new Set([...relation.columns.map(({ number }) => number), ...relation.withheld]);
+  if (present.has(0)) return [];
+  return known
+    .filter(({ number, name }) => number > 0 && !present.has(number) && names.has(name))
+    .map(({ name }) => ({ kind: "drop", name }));
+}
+
+/** Names may have been exchanged: where each waits for another to be free, one goes aside first. */
+function planRenames(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Rename[] {
+  const present = new Map(relation.columns.map((column) => [column.number, column.name]));
+  const waiting = known.flatMap(({ number, name }) => {
+    const to = number > 0 ? present.get(number) : undefined;
+    return to !== undefined && to !== name && names.has(name) ? [{ from: name, to }] : [];
+  });
+  const taken = new Set(names);
+  const renames: Rename[] = [];
+  const rename = (from: string, to: string) => {
+    renames.push({ kind: "rename", from, to });
+    taken.delete(from);
+    taken.add(to);
+  };
+  while (waiting.length > 0) {
+    const free = waiting.findIndex(({ to }) => !taken.has(to));
+    const [next] = waiting.splice(Math.max(free, 0), 1);
+    if (!next) break;
+    if (free >= 0) rename(next.from, next.to);
+    else if (waiting.some(({ from }) => from === next.to)) {
+      const aside = `millrace_renamed_${renames.length}`;
+      rename(next.from, aside);
+      waiting.push({ from: aside, to: next.to });
+    }
+    // Else the sink has a column of that name already: somebody made it, and it is taken as it is.
+  }
+  return renames;
+}
+
+/** Only where the sink's column had the source's type so far: another one was somebody's choice. */
+function planRetypes(
+  columns: readonly TargetColumn[],
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly ColumnChange[] {
+  return relation.columns.flatMap((column) => {
+    const before = known.find(({ number }) => number > 0 && number === column.number);
+    if (!before || before.type === column.typeName) return [];
+    const atSink = columns.find(({ name }) => name === before.name);
+    return atSink?.typeName === before.type ? [{ kind: "retype", column }] : [];
+  });
+}
+
+/** A column that the source does not send must not refuse its rows. */
+function planNulls(
+  columns: readonly TargetColumn[],
+  names: ReadonlySet<string>,
+  relation: Relation,
+): readonly ColumnChange[] {
+  return columns
+    .filter(({ notNull, hasDefault, generated }) => notNull && !hasDefault && !generated)
+    .filter(({ name }) => names.has(name) && !relation.columns.some((column) => column.name === name))
+    .map(({ name }) => ({ kind: "allow null", name }));
+}

@@ -1,0 +1,72 @@
+// Brings a table's shape to its place in the stream when no change of the table does. While a lock keeps the table from being
+// altered, its shape is read and a logical message is logged: every change that comes before the message was made under that
+// shape or an earlier one, and every change behind it under that shape or a later one.
+// https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-REPLICATION
+
+import type { Client } from "pg";
+import type { Relation, TableShape } from "../../change/relation.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+
+/** Prefix of the messages; the content is the fence's name. */
+export const fencePrefix = "millrace fence";
+
+/** Tables that one transaction locks. */
+const groupSize = 50;
+const lockTimeoutMs = 1_000;
+const lockNotAvailable = "55P03";
+const undefinedTable = "42P01";
+
+export class ShapeFences {
+  readonly #shapes = new Map<string, readonly Relation[]>();
+
+  constructor(
+    private readonly readShapes: (client: Client, ids: readonly number[]) => Promise<readonly TableShape[]>,
+  ) {}
+
+  /** Logs a fence for each group of `tables`. Returns those whose lock could not be had soon. */
+  async set(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
+    const left: TableShape[] = [];
+    for (let at = 0; at < tables.length; at += groupSize) {
+      const group = tables.slice(at, at + groupSize);
+      if (await this.#fence(client, group)) continue;
+      // One that is held must not keep the others.
+      for (const table of group) if (!(await this.#fence(client, [table]))) left.push(table);
+    }
+    return left;
+  }
+
+  /** The shapes that hold from a fence on; none of one that another run has set. */
+  take(name: string): readonly Relation[] {
+    const shapes = this.#shapes.get(name) ?? [];
+    this.#shapes.delete(name);
+    return shapes;
+  }
+
+  async #fence(client: Client, tables: readonly TableShape[]): Promise<boolean> {
+    const name = crypto.randomUUID();
+    try {
+      await client.query(`begin; set local lock_timeout = ${lockTimeoutMs}`);
+      await client.query(
+        `lock table ${tables.map(({ relation }) => sqlName(relation)).join(", ")} in access share mode`,
+      );
+      const shapes = await this.readShapes(
+        client,
+        tables.map(({ relation }) => relation.id),
+      );
+      // Before the message can come back.
+      this.#shapes.set(
+        name,
+        shapes.map(({ relation }) => relation),
+      );
+      await client.query("select pg_logical_emit_message(false, $1, $2)", [fencePrefix, name]);
+      await client.query("commit");
+      return true;
+    } catch (error) {
+      this.#shapes.delete(name);
+      if (![lockNotAvailable, undefinedTable].includes(sqlStateOf(error) ?? "")) throw error;
+      await client.query("rollback");
+      return false;
+    }
+  }
+}

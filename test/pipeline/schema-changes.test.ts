@@ -1,0 +1,227 @@
+// Tables that are altered while their changes travel: the row goes with the shape it was written in, the sink's table follows,
+// and what no event tells is warned of until a snapshot task has mended it.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+
+async function streaming(sql: string, options: RigOptions = {}): Promise<PipelineRig> {
+  const pair = await PipelineRig.create(server, `shape_${++count}`, options);
+  await pair.source(sql);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.expectEqual();
+  return pair;
+}
+
+const warnings = (pair: PipelineRig) =>
+  pair.phases.flatMap(({ health }) => (health.kind === "warning" ? [health.reason] : []));
+
+/** The columns of the sink's table, by name and type. */
+async function columnsAtSink(pair: PipelineRig, table = "t"): Promise<string[]> {
+  const rows = await pair.sink<{ column: string }>(
+    `select attname || ' ' || format_type(atttypid, atttypmod) as column from pg_attribute
+     where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped order by attname collate "C"`,
+  );
+  return rows.map(({ column }) => column);
+}
+
+const begin =
+  "create table t (id int primary key, a int, b text); insert into t values (1, 1, 'x'), (2, 2, 'y')";
+
+/** What is done to `t`, and what the sink's columns are then. */
+const alterations: readonly (readonly [sql: string, columns: readonly string[]])[] = [
+  ["alter table t add column z int", ["a integer", "b text", "id integer", "z integer"]],
+  ["alter table t add column z int default 7", ["a integer", "b text", "id integer", "z integer"]],
+  [
+    "alter table t add column z text default E'it''s \\\\ {\"x\"}, \\n(1,2)'",
+    ["a integer", "b text", "id integer", "z text"],
+  ],
+  ["alter table t add column z box default '(1,1),(0,0)'", ["a integer", "b text", "id integer", "z box"]],
+  [
+    "alter table t add column z int[] default '{{1,NULL},{3,4}}'",
+    ["a integer", "b text", "id integer", "z integer[]"],
+  ],
+  [
+    "alter table t add column z timestamptz not null default now()",
+    ["a integer", "b text", "id integer", "z timestamp with time zone"],
+  ],
+  ["alter table t drop column a", ["b text", "id integer"]],
+  ["alter table t rename column a to c", ["b text", "c integer", "id integer"]],
+  ["alter table t rename column id to key", ["a integer", "b text", "key integer"]],
+  [
+    "alter table t rename a to x; alter table t rename b to a; alter table t rename x to b",
+    ["a text", "b integer", "id integer"],
+  ],
+  ["alter table t drop column a; alter table t add column a int", ["a integer", "b text", "id integer"]],
+  ["alter table t drop column a; alter table t rename b to a", ["a text", "id integer"]],
+  ["alter table t alter a type bigint", ["a bigint", "b text", "id integer"]],
+  ["alter table t alter a type text", ["a text", "b text", "id integer"]],
+  [
+    "alter table t alter b type varchar(5); alter table t alter b type varchar(9)",
+    ["a integer", "b character varying(9)", "id integer"],
+  ],
+  [
+    "alter table t rename a to n; alter table t alter n type numeric(12,2)",
+    ["b text", "id integer", "n numeric(12,2)"],
+  ],
+];
+
+describe.each(["while it streams", "while it is stopped"])("%s", (when) => {
+  test.each(alterations)("%s", async (sql, columns) => {
+    await using pair = await streaming(begin);
+    const stopped = when === "while it is stopped";
+    if (stopped) await pair.stop();
+    await pair.source("insert into t values (3, 3, 'z'); update t set b = 'u' where id = 1");
+    await pair.source(sql);
+    if (stopped) pair.start();
+    // No row of the table changes any more: it follows all the same.
+    await pair.expectEqual();
+    await waitFor("the sink's columns", async () => (await columnsAtSink(pair)).join() === columns.join());
+    await pair.source(
+      "insert into t select * from t where false; delete from t where ctid = (select max(ctid) from t)",
+    );
+    await pair.expectEqual();
+    await pair.stop();
+  });
+});
+
+test.each([["binary"], ["text"]] as const)("rows of many shapes in one batch, in %s form", async (form) => {
+  await using pair = await streaming(begin, { forms: form === "text" ? ["text"] : ["binary", "text"] });
+  await pair.stop();
+  await pair.source(`
+    insert into t values (3, 3, 'three');
+    alter table t add column c int default 5;
+    insert into t values (4, 4, 'four', 4);
+    update t set a = 40 where id = 3;
+    begin; alter table t rename a to n; insert into t values (5, 5, 'five', null); alter table t drop column b;
+    insert into t values (6, 6, 6); commit;
+    alter table t alter n type bigint;
+    alter table t add column a text default 'new';
+    update t set a = 'old', n = n + 1 where id < 4;
+    insert into t values (7, 7000000000, 7, 'seven');
+    delete from t where id = 2`);
+  pair.start();
+  await pair.expectEqual();
+  expect(await columnsAtSink(pair)).toEqual(["a text", "c integer", "id integer", "n bigint"]);
+  await pair.stop();
+});
+
+describe("what no event tells", () => {
+  const silent: readonly (readonly [sql: string, reason: string])[] = [
+    [
+      "alter table t add column z float8 default random()",
+      "column z was added with a value of its own in each row",
+    ],
+    [
+      "alter table t add column z int generated by default as identity",
+      "column z was added with a value of its own",
+    ],
+    ["alter table t alter a type bigint using a * 10", "column a was rewritten"],
+    ["alter table t alter a type int using a * 10", "column a was rewritten"],
+  ];
+  test.each(silent)("%s is warned of, until the task mends it", async (sql, reason) => {
+    await using pair = await streaming(begin);
+    await pair.source(sql);
+    await waitFor("the warning", () => warnings(pair).some((text) => text.includes(reason)));
+    const warning = warnings(pair).find((text) => text.includes(reason));
+    expect(warning).toContain("Table public.t");
+    expect(warning).toContain('{"Snapshot":{"schema":"public","name":"t"}}');
+    await pair.stop();
+    pair.phases.length = 0;
+    pair.start();
+    await pair.untilRealtime();
+    await waitFor("the warning stands after a restart", () => warnings(pair).includes(warning ?? ""));
+    expect(await pair.snapshot("t", false)).toBeNull();
+    await pair.expectEqual();
+    await waitFor("the warning is over", () => pair.phases.at(-1)?.health.kind === "heartbeat");
+    await pair.stop();
+  });
+
+  test.each(silent)("%s is noticed when it was done while the connector was stopped", async (sql, reason) => {
+    await using pair = await streaming(begin);
+    await pair.stop();
+    await pair.source(sql);
+    pair.start();
+    await waitFor("the warning", () => warnings(pair).some((text) => text.includes(reason)));
+    await pair.stop();
+  });
+
+  test.each([
+    ["vacuum full t; truncate t", 3],
+    [
+      "alter table t alter b type varchar, alter a set default 5, add column z int default 1, add column y text",
+      5,
+    ],
+  ])("%s is no reason for a warning", async (sql, columns) => {
+    await using pair = await streaming(begin);
+    for (const statement of sql.split(";")) await pair.source(statement);
+    await pair.source("insert into t values (9)");
+    await pair.expectEqual();
+    await waitFor("the sink's columns", async () => (await columnsAtSink(pair)).length === columns);
+    expect(warnings(pair)).toEqual([]);
+    await pair.stop();
+  });
+});
+
+describe("a migration_strategy that does not allow it", () => {
+  test.each([
+    [
+      "alter table t add column z int default 7",
+      'alter table "public"."t" add column "z" integer default \'7\';',
+    ],
+    ["alter table t rename a to c", 'alter table "public"."t" rename column "a" to "c";'],
+    [
+      "alter table t alter a type bigint",
+      'alter table "public"."t" alter column "a" type bigint using "a"::bigint;',
+    ],
+  ])("names the SQL that mends it: %s", async (sql, command) => {
+    const sink = { migration_strategy: { allowed: [], disable_all: false } };
+    await using pair = await streaming(begin, { sink });
+    await pair.source(sql);
+    const error = (await pair.ended()) as MillraceError;
+    expect(error.code).toBe("sink_schema_mismatch");
+    expect(error.message).toContain(command);
+    await pair.sink(error.message.slice(error.message.indexOf("Run: ") + 5));
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
+  test("leaves a column that the source has dropped", async () => {
+    const sink = { migration_strategy: { allowed: ["Nullability" as const], disable_all: false } };
+    await using pair = await streaming("create table t (id int primary key, a int not null)", { sink });
+    await pair.source("alter table t drop column a; insert into t values (1)");
+    await pair.expectEqual();
+    expect(await columnsAtSink(pair)).toEqual(["a integer", "id integer"]);
+    await pair.stop();
+  });
+});
+
+test("a snapshot task of a table that is altered behind the stream", async () => {
+  await using pair = await streaming(begin);
+  await pair.stop();
+  await pair.source(
+    "insert into t select g, g, 'row' from generate_series(10, 5000) g; update t set b = 'first'",
+  );
+  await pair.source(
+    "alter table t rename a to c; alter table t add column d int default 9; update t set c = c + 1",
+  );
+  pair.start();
+  expect(await pair.snapshot("t", false)).toBeNull();
+  await pair.source("alter table t drop column b; insert into t values (9000, 1, 1)");
+  await pair.expectEqual();
+  await pair.stop();
+});
