@@ -9,7 +9,8 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 
 interface PublicationRow {
   via_root: boolean;
-  publishes_all: boolean;
+  /** Of insert, update, delete and truncate. */
+  left_out: string;
 }
 
 interface MemberRow {
@@ -23,7 +24,9 @@ interface MemberRow {
 }
 
 const publicationQuery = `
-select pubviaroot as via_root, pubinsert and pubupdate and pubdelete and pubtruncate as publishes_all
+select pubviaroot as via_root, concat_ws(', ', case when not pubinsert then 'insert' end,
+  case when not pubupdate then 'update' end, case when not pubdelete then 'delete' end,
+  case when not pubtruncate then 'truncate' end) as left_out
 from pg_publication where pubname = $1`;
 
 /** The view has had columns and row filters since PostgreSQL 15, and the table lists. A partition takes its root's list. */
@@ -71,9 +74,10 @@ export async function publishedTables<Table extends TableShape>(
         `partitions_as_root ${partitionsAsRoot}: make them the same.`,
     );
   }
-  if (!facts.publishes_all) {
+  if (facts.left_out !== "") {
     warn(
-      `Publication ${publication} does not publish every operation: those that it leaves out are not carried.`,
+      `Publication ${publication} leaves out ${facts.left_out}: these are not carried. If they should be: ` +
+        `ALTER PUBLICATION ${sqlName} SET (publish = 'insert, update, delete, truncate');`,
     );
   }
   const { rows } = await client.query<MemberRow>(membersQuery, [publication]);

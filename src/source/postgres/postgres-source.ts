@@ -15,14 +15,7 @@ import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } fr
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
-import { publishedTables } from "./named-publication.ts";
 import { PostgresStream } from "./postgres-stream.ts";
-import {
-  dropOwnPublications,
-  ownPublications,
-  reconcilePublications,
-  withOwnCoverage,
-} from "./publication.ts";
 import { describeRelations } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { renderedRelation } from "./row-rendering.ts";
@@ -33,6 +26,7 @@ import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { formatLog, judgeLog, readLog } from "./source-log.ts";
+import { SourcePublications } from "./source-publications.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
@@ -51,6 +45,7 @@ const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
+  readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
@@ -68,6 +63,7 @@ export class PostgresSource implements Source {
     private readonly pace: SourcePace = defaultPace,
   ) {
     const { notes, events, sinkFollowsShapes } = context;
+    this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config.catalog);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) => events.warning(reason));
     this.#fences = new ShapeFences((client, ids) =>
@@ -81,39 +77,13 @@ export class PostgresSource implements Source {
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#silentChanges.look(shapes);
-      this.#tables = await this.#published(client, shapes);
+      this.#tables = await this.#publications.look(client, shapes);
       return this.#tables;
     });
   }
 
   async publish(): Promise<void> {
-    if (this.#namedPublication !== null) return;
-    await this.#withClient(async (client) => {
-      await reconcilePublications(client, this.slot, this.#tables, this.config.partitions_as_root);
-    });
-  }
-
-  get #publications(): readonly string[] {
-    const own = ownPublications(this.slot);
-    const named = this.#namedPublication;
-    return named === null ? [own.identified, own.appendOnly] : [named];
-  }
-
-  /** The tables whose changes come, or will when `publish` has been called. */
-  async #published(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
-    const { partitions_as_root: viaRoot, catalog } = this.config;
-    const named = this.#namedPublication;
-    if (named === null) return await withOwnCoverage(client, this.slot, shapes);
-    const wanted = namedTables(catalog);
-    const isNamed = ({ relation }: TableShape) =>
-      wanted.some(({ schema, name }) => schema === relation.schema && name === relation.name);
-    const warn = (reason: string) => this.context.events.warning(reason);
-    return await publishedTables(client, named, shapes, viaRoot, isNamed, warn);
-  }
-
-  /** The user's own; null: the service makes its own. */
-  get #namedPublication(): string | null {
-    return this.config.replication_type.logical_replication?.publication_name ?? null;
+    await this.#withClient((client) => this.#publications.publish(client, this.#tables));
   }
 
   async tablesChanged(): Promise<void> {
@@ -123,11 +93,16 @@ export class PostgresSource implements Source {
       const walEnd = this.#stream?.walEnd;
       if (walEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
-      const print = await this.#withClient(readTablesFingerprint).catch(() => null);
-      if (print === null) continue;
-      if (print !== this.#fingerprint) return;
+      const isChanged = await this.#withClient((client) => this.#areTablesChanged(client)).catch(() => null);
+      if (isChanged === null) continue;
+      if (isChanged) return;
       seen = walEnd;
     }
+  }
+
+  async #areTablesChanged(client: Client): Promise<boolean> {
+    if ((await readTablesFingerprint(client)) !== this.#fingerprint) return true;
+    return await this.#publications.areChanged(client);
   }
 
   async announceShapes(tables: readonly TableShape[]): Promise<void> {
@@ -144,7 +119,7 @@ export class PostgresSource implements Source {
       } catch (error) {
         // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
-        if (isForGood && this.#namedPublication === null) await dropOwnPublications(client, this.slot);
+        if (isForGood) await this.#publications.dropOwn(client);
         throw error;
       }
     });
@@ -225,7 +200,7 @@ export class PostgresSource implements Source {
       },
       request: {
         slot: this.slot,
-        publications: this.#publications,
+        publications: this.#publications.names,
         startLsn: checkpoint.resumeLsn,
         form,
         log: checkpoint.log,

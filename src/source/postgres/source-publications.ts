@@ -1,0 +1,125 @@
+// What the connector's tables are published by: the service's own publications, or one that the user owns. Notices when
+// somebody has tampered with them, as nothing in the stream would tell what was left out.
+
+import type { Client } from "pg";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { SourceContext } from "../source.ts";
+import { publishedTables } from "./named-publication.ts";
+import {
+  dropOwnPublications,
+  ownPublications,
+  reconcilePublications,
+  withOwnCoverage,
+} from "./publication.ts";
+import { isContinued, type Published, printPublished, readPublished } from "./publication-marks.ts";
+import { namedTables } from "./table-selection.ts";
+import type { SourceTable } from "./table-shapes.ts";
+
+/** The note of what the service's own publications were when it altered them last. */
+const ownNote = "publications";
+const markNote = ({ relation }: TableShape) => `published ${relation.id}`;
+
+export class SourcePublications {
+  readonly names: readonly string[];
+  /** The user's own; null: the service makes its own. */
+  readonly #named: string | null;
+  #print = "";
+
+  constructor(
+    private readonly config: PostgresSourceConfig,
+    private readonly slot: string,
+    private readonly context: Pick<SourceContext, "notes" | "events">,
+  ) {
+    const own = ownPublications(slot);
+    this.#named = config.replication_type.logical_replication?.publication_name ?? null;
+    this.names = this.#named === null ? [own.identified, own.appendOnly] : [this.#named];
+  }
+
+  /**
+   * The tables whose changes come, or will when `publish` has been called. One that was out of the publications since its
+   * changes were noted to come counts as unpublished.
+   *
+   * Throws `publication_missing` and `publication_mismatch`.
+   */
+  async look(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
+    const published = await readPublished(client, this.names);
+    this.#print = printPublished(published);
+    const noted = this.context.notes.get(ownNote);
+    if (this.#named === null && noted !== undefined) requireUntouched(noted, published);
+    const tables =
+      this.#named === null
+        ? await withOwnCoverage(client, this.slot, shapes)
+        : await this.#lookAtNamed(client, this.#named, shapes);
+    return tables.map((table) => this.#withInterruption(table, published));
+  }
+
+  /** Publishes `tables` as `look` told them, once sinks know which of their copies have missed something. */
+  async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
+    if (this.#named === null) {
+      await reconcilePublications(client, this.slot, tables, this.config.partitions_as_root);
+    }
+    const published = await readPublished(client, this.names);
+    this.#print = printPublished(published);
+    const { notes } = this.context;
+    if (this.#named === null) notes.set(ownNote, JSON.stringify(published.publications));
+    for (const table of tables) notes.set(markNote(table), published.marks.get(table.relation.id) ?? null);
+  }
+
+  /** Whether the publications are other than they were seen last. */
+  async areChanged(client: Client): Promise<boolean> {
+    return printPublished(await readPublished(client, this.names)) !== this.#print;
+  }
+
+  /** Drops the service's own, for a beginning that cannot succeed. */
+  async dropOwn(client: Client): Promise<void> {
+    if (this.#named !== null) return;
+    this.context.notes.set(ownNote, null);
+    await dropOwnPublications(client, this.slot);
+  }
+
+  async #lookAtNamed(
+    client: Client,
+    name: string,
+    shapes: readonly SourceTable[],
+  ): Promise<readonly SourceTable[]> {
+    const { catalog, partitions_as_root: viaRoot } = this.config;
+    const wanted = namedTables(catalog);
+    const isNamed = ({ relation }: TableShape) =>
+      wanted.some((table) => table.schema === relation.schema && table.name === relation.name);
+    const warn = (reason: string) => this.context.events.warning(reason);
+    return await publishedTables(client, name, shapes, viaRoot, isNamed, warn);
+  }
+
+  #withInterruption(table: SourceTable, { marks }: Published): SourceTable {
+    if (isContinued(this.context.notes.get(markNote(table)), marks.get(table.relation.id))) return table;
+    this.context.events.warning(
+      `Somebody took ${qualifiedName(table.relation)} out of publication ${this.names.join(", ")}, for a while at least. ` +
+        "It is copied again, as its changes in between are missing.",
+    );
+    const { excluded = [], isListed = false } = table.coverage ?? {};
+    return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
+  }
+}
+
+function requireUntouched(noted: string, { publications }: Published): void {
+  const now = new Map(publications.map((each) => [each.name, each]));
+  for (const { name, oid, operations } of JSON.parse(noted) as Published["publications"]) {
+    const publication = now.get(name);
+    if (publication?.oid !== oid) {
+      throw new MillraceError(
+        "publication_missing",
+        `Somebody dropped publication ${name}, which this connector made: changes since then cannot be had any more. ` +
+          "Send the command ReIntialize to copy the tables again.",
+      );
+    }
+    if (publication.operations === operations) continue;
+    throw new MillraceError(
+      "publication_mismatch",
+      `Somebody altered publication ${name}, which this connector made: it publishes ${publication.operations || "nothing"} ` +
+        `instead of ${operations}, and the other changes since then are missing. ` +
+        "Send the command ReIntialize to copy the tables again.",
+    );
+  }
+}

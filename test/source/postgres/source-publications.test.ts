@@ -1,0 +1,248 @@
+// Publications in other hands: altered, dropped, owned by the user, shared with nobody; and roles that may do little.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Catalog } from "../../../src/connector/catalog.ts";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
+import { fullConnection, logicalReplication, postgresSource } from "../../support/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const rigOf = (options: RigOptions = {}) => PipelineRig.create(server, `pub${++count}`, options);
+
+async function streaming(options: RigOptions = {}, more = "select 1"): Promise<PipelineRig> {
+  const rig = await rigOf(options);
+  await rig.source(
+    `create table t (id int primary key); create table u (id int primary key); insert into t values (1); insert into u values (1); ${more}`,
+  );
+  rig.start();
+  await rig.expectEqual();
+  return rig;
+}
+
+async function failure(rig: PipelineRig): Promise<MillraceError> {
+  rig.start();
+  return (await rig.ended()) as MillraceError;
+}
+
+const warnings = (rig: PipelineRig) =>
+  rig.phases.flatMap(({ health }) => (health.kind === "warning" ? [health.reason] : []));
+
+const tampering = (rig: PipelineRig) =>
+  rig.source(`alter publication ${rig.slot} drop table t; insert into t values (2); delete from t where id = 1;
+    insert into u values (2)`);
+
+describe("the connector's own publication", () => {
+  test("from which somebody takes a table while it streams: the table is put back and copied again", async () => {
+    await using rig = await streaming();
+    await tampering(rig);
+    await rig.expectEqual();
+    expect(warnings(rig)[0]).toContain("Somebody took public.t out of publication");
+    await rig.source("insert into t values (3)");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).filter((reason) => reason.includes("public.u"))).toEqual([]);
+  });
+
+  test("from which somebody takes a table while it is stopped, and puts it back", async () => {
+    await using rig = await streaming();
+    await rig.stop();
+    await tampering(rig);
+    await rig.source(`alter publication ${rig.slot} add table t`);
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+    // What was seen to is no news in the next run.
+    const before = warnings(rig).length;
+    rig.start();
+    await rig.untilRealtime();
+    await rig.stop();
+    expect(warnings(rig)).toHaveLength(before);
+  });
+
+  test.each([
+    [
+      "altered",
+      (name: string) => `alter publication ${name} set (publish = 'insert')`,
+      "publication_mismatch",
+    ],
+    ["dropped", (name: string) => `drop publication ${name}`, "publication_missing"],
+    [
+      "dropped and made anew",
+      (name: string) => `drop publication ${name}; create publication ${name} for table t, u`,
+      "publication_missing",
+    ],
+  ])("that somebody has %s stops the run, while it streams and at its start", async (_, sql, code) => {
+    await using rig = await streaming();
+    await rig.source(sql(rig.slot));
+    await rig.source("create table unpublished (id int)");
+    const whileStreaming = (await rig.ended()) as MillraceError;
+    const atStart = await failure(rig);
+    for (const error of [whileStreaming, atStart]) {
+      expect(error.code).toBe(code as MillraceError["code"]);
+      expect(error.message).toContain("ReIntialize");
+    }
+  });
+
+  test("is left alone by another connector on the same database, and by its end", async () => {
+    await using rig = await streaming();
+    const config = postgresSource(server.connection(rig.sourceDatabase));
+    await using other = await PipelineRig.create(server, `pub${++count}`, {
+      source: { connection: config.connection },
+    });
+    other.start();
+    await other.untilRealtime();
+    await rig.source("insert into t values (2)");
+    await rig.expectEqual();
+    await waitFor("the other's row", async () => (await other.sink("select from t")).length === 2);
+    await other.stop();
+    await dropPostgresObjects(config, other.slot, AbortSignal.timeout(10_000));
+    await rig.source("insert into t values (3)");
+    await rig.expectEqual();
+    expect(warnings(rig)).toEqual([]);
+    await rig.stop();
+  });
+});
+
+describe("a publication that the user owns", () => {
+  const catalog: Catalog = {
+    name: "x",
+    default_action: "Exclude",
+    schemas: [
+      {
+        name: "public",
+        action: "Include",
+        tables: ["t", "u"].map((name) => ({ name, action: "Include", columns: [], history_enabled: false })),
+      },
+    ],
+  };
+  const named = {
+    source: { catalog, replication_type: { logical_replication: logicalReplication("shop") } },
+  };
+  const facts = (rig: PipelineRig) =>
+    rig.source(
+      "select p.oid, p.*, r.oid as member from pg_publication p join pg_publication_rel r on r.prpubid = p.oid",
+    );
+
+  test("is neither altered nor dropped", async () => {
+    await using rig = await streaming(
+      named,
+      "create publication shop for table t, u with (publish = 'insert, update, delete')",
+    );
+    const before = await facts(rig);
+    await rig.source("insert into t values (2)");
+    await rig.expectEqual();
+    await rig.stop();
+    rig.initialized = false;
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+    const config = postgresSource(server.connection(rig.sourceDatabase), named.source);
+    await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
+    expect(await facts(rig)).toEqual(before);
+    expect(warnings(rig)[0]).toContain("leaves out truncate");
+  });
+
+  test("that loses a table while it streams stops the run; with the table back, it is copied again", async () => {
+    await using rig = await streaming(named, "create publication shop for table t, u");
+    await rig.source("alter publication shop drop table t; insert into t values (2)");
+    const error = (await rig.ended()) as MillraceError;
+    expect(error.code).toBe("publication_mismatch");
+    const [sql] = error.message.match(/ALTER PUBLICATION .*;/) ?? [];
+    await rig.source(sql ?? "");
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("for whole schemas or for all tables is as good", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create publication shop for all tables",
+    );
+    await rig.source("create table later (id int primary key); insert into later values (1)");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig)).toEqual([]);
+  });
+});
+
+describe("a role that may do little", () => {
+  /** A connector whose source role is `user`; `sql` runs as the administrator. */
+  async function as(user: string, sql: string, publication: string | null = null): Promise<PipelineRig> {
+    const name = `pub${++count}`;
+    const rig = await PipelineRig.create(server, name, {
+      source: {
+        connection: fullConnection(server.connection(`${name}_source`), { user }),
+        replication_type: { logical_replication: logicalReplication(publication) },
+      },
+    });
+    await rig.source(`create table t (id int primary key); insert into t values (1); ${sql}`);
+    return rig;
+  }
+
+  const sqlIn = (error: MillraceError, pattern: RegExp) => (error.message.match(pattern) ?? [""])[0];
+
+  test("is told what it lacks, step by step, and with that alone its connector runs on a publication of the owner's", async () => {
+    await server.query("create role owner; create role reader login");
+    await using rig = await as("reader", "alter table t owner to owner");
+    const notOwner = await failure(rig);
+    expect(notOwner.code).toBe("source_permission_denied");
+    expect(notOwner.message).toContain("(owner)");
+    await rig.source(sqlIn(notOwner, /CREATE PUBLICATION .*;/));
+    await using onOwners = await PipelineRig.create(server, `pub${++count}`, {
+      source: {
+        connection: fullConnection(server.connection(rig.sourceDatabase), { user: "reader" }),
+        replication_type: { logical_replication: logicalReplication("millrace") },
+      },
+    });
+    const noReplication = await failure(onOwners);
+    expect(noReplication.code).toBe("source_permission_denied");
+    await server.query(sqlIn(noReplication, /ALTER ROLE .*? REPLICATION;/));
+    const noSelect = await failure(onOwners);
+    expect(noSelect.code).toBe("source_permission_denied");
+    await rig.source(sqlIn(noSelect, /GRANT USAGE .*;/));
+    onOwners.start();
+    await waitFor("the row", async () => (await onOwners.sink("select from t")).length === 1);
+    await rig.source("insert into t values (2)");
+    await waitFor("the change", async () => (await onOwners.sink("select from t")).length === 2);
+    await onOwners.stop();
+  });
+
+  test("that owns the tables needs CREATE on the database", async () => {
+    await server.query("create role maker login replication");
+    await using rig = await as("maker", "alter table t owner to maker");
+    const error = await failure(rig);
+    expect(error.code).toBe("source_permission_denied");
+    expect(error.message).not.toContain("publication_name");
+    await rig.source(sqlIn(error, /GRANT CREATE .*;/));
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("from whom row-level security hides rows is told so", async () => {
+    await server.query("create role hidden login replication");
+    await using rig = await as(
+      "hidden",
+      "grant select on t to hidden; alter table t enable row level security; create publication pub for table t",
+      "pub",
+    );
+    const error = await failure(rig);
+    expect(error.code).toBe("source_permission_denied");
+    await rig.source(sqlIn(error, /ALTER ROLE .*;/));
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+  });
+});
