@@ -19,6 +19,9 @@ export interface WatchedSession {
   readonly client: Client;
   /** Whether the server rightly waits for us, for all that the caller knows: then its waiting means nothing. */
   readonly isOurTurn?: () => boolean;
+  /** What counts as movement; left out: bytes in either direction. */
+  readonly movement?: "both" | "received";
+  readonly firstLookMs?: number;
   readonly signal: AbortSignal;
 }
 
@@ -48,7 +51,7 @@ export function watchSession(session: WatchedSession): Disposable {
   const arm = (ms: number) => {
     timer = setTimeout(() => void look(), ms);
   };
-  arm(lookEveryMs);
+  arm(session.firstLookMs ?? lookEveryMs);
   return {
     [Symbol.dispose]() {
       isOver = true;
@@ -83,7 +86,7 @@ export function suspect(before: Suspicion | null, { backend, progress }: Sight):
  * locks, and wait for us for hours.
  */
 async function lookAt(
-  { connection, side, client, isOurTurn, signal }: WatchedSession,
+  { connection, side, client, isOurTurn, movement, signal }: WatchedSession,
   isStuck: (sight: Sight) => boolean,
 ): Promise<"gone" | "there"> {
   const wasOurTurn = isOurTurn?.() ?? false;
@@ -92,14 +95,14 @@ async function lookAt(
     try {
       const pid = processIdOf(client);
       const { rows } = await observer.query<{ waits: boolean; since: string }>(
-        `select coalesce(wait_event_type = 'Client', false) as waits, ${since} as since from pg_stat_activity where pid = $1`,
+        `select ${isWaiting} as waits, ${since} as since from pg_stat_activity where pid = $1`,
         [pid],
       );
       const [row] = rows;
       if (!row) return "gone";
       const { bytesRead, bytesWritten } = socketOf(client);
       const waits = row.waits && !wasOurTurn && !(isOurTurn?.() ?? false);
-      const progress = `${row.since} ${bytesRead} ${bytesWritten}`;
+      const progress = `${row.since} ${bytesRead} ${movement === "received" ? "" : bytesWritten}`;
       if (!isStuck({ backend: waits ? "waits" : "works", progress })) return "there";
       const end = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and ${since} = $2`;
       await observer.query(end, [pid, row.since]);
@@ -112,5 +115,7 @@ async function lookAt(
   }
 }
 
+/** For its client; a walsender that has nothing to send does so under a name of its own. */
+const isWaiting = "coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false)";
 /** The same as long as a backend has not begun or ended anything. */
 const since = "row(backend_start, state_change, query_start)::text";

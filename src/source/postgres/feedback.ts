@@ -1,10 +1,14 @@
 // When to tell the server how far we are, when to give a silent connection up, and when to move on over what is not for us.
 // Pure.
 
+const maxFeedbackMs = 2_500;
+/** A server that reads answers a question at once. */
+const answerMs = 2_500;
+
 /** The server ends a walsender that has not answered for `wal_sender_timeout`: a quarter of it leaves room. */
 export function feedbackIntervalMs(walSenderTimeoutMs: number): number {
-  if (walSenderTimeoutMs <= 0) return 5_000;
-  return Math.max(100, Math.min(5_000, Math.floor(walSenderTimeoutMs / 4)));
+  if (walSenderTimeoutMs <= 0) return maxFeedbackMs;
+  return Math.max(100, Math.min(maxFeedbackMs, Math.floor(walSenderTimeoutMs / 4)));
 }
 
 /** How long the server may say nothing although it was asked to: a half-open socket never answers. */
@@ -13,12 +17,16 @@ export function silenceLimitMs(walSenderTimeoutMs: number): number {
   return Math.max(5_000, Math.min(60_000, walSenderTimeoutMs));
 }
 
-export type Liveness = "alive" | "ask" | "dead";
+export type Liveness = "alive" | "ask" | "look" | "dead";
 
-/** What to make of a silence. While we do not read ourselves, the server's silence means nothing. */
+/**
+ * What to make of a silence. While we do not read ourselves, the server's silence means nothing. One that was asked and has
+ * not answered is busy, or gone: `look` asks it over another connection.
+ */
 export function liveness(silentMs: number, limitMs: number, isReading: boolean): Liveness {
-  if (!isReading || silentMs < limitMs / 2) return "alive";
-  return silentMs < limitMs ? "ask" : "dead";
+  if (!isReading || silentMs < answerMs) return "alive";
+  if (silentMs >= limitMs) return "dead";
+  return silentMs < 2 * answerMs ? "ask" : "look";
 }
 
 /** How often a stream that brings nothing is seen to. */

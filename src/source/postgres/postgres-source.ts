@@ -8,7 +8,7 @@ import { parseLsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
-import { whileWatched } from "../../connection/session-watch.ts";
+import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
@@ -214,6 +214,7 @@ export class PostgresSource implements Source {
       shapesAt: (fence) => this.#fences.take(fence),
       pace: this.pace,
       beat: () => this.#beat(),
+      watch: (client) => watchSession({ ...this.#sessionOf(client), movement: "received", firstLookMs: 0 }),
       signal: this.context.signal,
     });
     return this.#stream;
@@ -266,10 +267,10 @@ export class PostgresSource implements Source {
   }
 
   #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
-    const { connection } = this.config;
-    const { signal } = this.context;
-    return this.#withHolder((client) =>
-      whileWatched({ connection, side: "source", client, signal }, () => action(client)),
-    );
+    return this.#withHolder((client) => whileWatched(this.#sessionOf(client), () => action(client)));
+  }
+
+  #sessionOf(client: Client): WatchedSession {
+    return { connection: this.config.connection, side: "source", client, signal: this.context.signal };
   }
 }

@@ -1,6 +1,7 @@
 // A stream of changes from one slot: fills batches as messages arrive, hands them out when asked, stops reading when
 // too much waits, and tells the server on a timer what is durable.
 
+import type { Client } from "pg";
 import { BatchBuilder, emptyBatch } from "../../change/batch-builder.ts";
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
@@ -37,6 +38,8 @@ export interface PostgresStreamOptions {
   readonly pace: IdlePace;
   /** Writes a message of ours into the source's log. Never rejects. */
   readonly beat: () => Promise<void>;
+  /** Looks over another connection whether the walsender has anything to say, and breaks the stream's if it has not. */
+  readonly watch: (client: Client) => Disposable;
   /** The shapes that hold from a fence on, by the fence's name. */
   readonly shapesAt: (fence: string) => readonly Relation[];
   readonly signal: AbortSignal;
@@ -53,6 +56,7 @@ export class PostgresStream implements ChangeStream {
   #timer: ReturnType<typeof setInterval> | null = null;
   #failure: unknown = null;
   #wake: (() => void) | null = null;
+  #watching: Disposable | null = null;
   #soon: ReturnType<typeof setTimeout> | null = null;
   #advanceNow = false;
   #isPaused = false;
@@ -150,6 +154,7 @@ export class PostgresStream implements ChangeStream {
   async [Symbol.asyncDispose](): Promise<void> {
     this.options.signal.removeEventListener("abort", this.#onAbort);
     if (this.#timer) clearInterval(this.#timer);
+    this.#watch(false);
     this.#sendFeedback();
     await this.#client?.[Symbol.asyncDispose]();
   }
@@ -199,6 +204,7 @@ export class PostgresStream implements ChangeStream {
     this.#heard = false;
     const limit = silenceLimitMs(this.options.walSenderTimeoutMs);
     const verdict = liveness(now - this.#heardAt, limit, !this.#isPaused);
+    this.#watch(verdict === "look");
     if (verdict === "dead") {
       this.#fail(
         new MillraceError(
@@ -208,12 +214,19 @@ export class PostgresStream implements ChangeStream {
       );
       return;
     }
-    this.#sendFeedback(verdict === "ask");
+    this.#sendFeedback(verdict !== "alive");
     if (this.#isIdleAdvance()) this.#notify();
     if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, now - this.#stirredAt, this.options.pace)) {
       this.#stir();
       void this.options.beat();
     }
+  }
+
+  #watch(isSuspicious: boolean): void {
+    if (!isSuspicious) {
+      this.#watching?.[Symbol.dispose]();
+      this.#watching = null;
+    } else this.#watching ??= this.#client?.watch(this.options.watch) ?? null;
   }
 
   #stir(): void {

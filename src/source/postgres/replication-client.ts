@@ -168,6 +168,12 @@ export class ReplicationClient implements AsyncDisposable {
     void this.service.acknowledge(formatLsn(lsn(durable - 1n)), ping);
   }
 
+  /** Lets `watcher` watch the connection, unless that is gone. */
+  watch(watcher: (client: Client) => Disposable): Disposable | null {
+    const client = this.#client;
+    return client && !this.#closed ? watcher(client) : null;
+  }
+
   pause(): void {
     this.#stream?.pause();
   }

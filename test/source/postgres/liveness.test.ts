@@ -1,0 +1,19 @@
+import { expect, test } from "bun:test";
+import { feedbackIntervalMs, liveness, silenceLimitMs } from "../../../src/source/postgres/feedback.ts";
+
+test("a silence is asked about, then looked into over another connection, then the end", () => {
+  const limit = silenceLimitMs(60_000);
+  const verdicts = [0, 2_400, 2_500, 4_900, 5_000, 59_000, 60_000].map((ms) => liveness(ms, limit, true));
+  expect(verdicts).toEqual(["alive", "alive", "ask", "ask", "look", "look", "dead"]);
+});
+
+test("while nothing is read, silence says nothing", () => {
+  expect(liveness(1e9, silenceLimitMs(60_000), false)).toBe("alive");
+});
+
+test("the server hears of us well within wal_sender_timeout", () => {
+  for (const timeoutMs of [1_000, 2_000, 60_000, 3_600_000]) {
+    expect(feedbackIntervalMs(timeoutMs)).toBeLessThan(timeoutMs / 3);
+  }
+  expect(feedbackIntervalMs(0)).toBeGreaterThan(0);
+});
