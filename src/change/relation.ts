@@ -21,6 +21,9 @@ export interface Column {
   readonly addedValue: string | null;
 }
 
+/** The column that a source adds where equal rows are one: it holds the row's hash, and is the key. */
+export const rowHashColumn = "_sm_row_hash";
+
 /** What Postgres sends of the old row with an UPDATE or DELETE. */
 export type ReplicaIdentity = "default" | "nothing" | "full" | "index";
 
@@ -43,6 +46,8 @@ export interface Relation {
   readonly rendering?: string;
   /** Numbers of the table's columns that do not travel: excluded, or generated. */
   readonly withheld: readonly number[];
+  /** The key is a hash of the row's values, its last column: equal rows are one, and an insert may bring one that is there. */
+  readonly isKeyedByHash?: true;
 }
 
 /** What the catalog knows of a table beyond its relation's shape: enough to make it anew at a sink. */
@@ -84,8 +89,8 @@ function quotedIfOdd(name: string): string {
 }
 
 /** Whether updates and deletes of the table's rows can be told, and not inserts alone. */
-export function isIdentified({ replicaIdentity, key }: Relation): boolean {
-  return replicaIdentity === "full" || (replicaIdentity !== "nothing" && key.length > 0);
+export function isIdentified({ replicaIdentity, key, isKeyedByHash }: Relation): boolean {
+  return replicaIdentity === "full" || (replicaIdentity !== "nothing" && key.length > 0 && !isKeyedByHash);
 }
 
 /**

@@ -9,7 +9,6 @@ import { isJsonObject } from "./merge-patch.ts";
  */
 export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/replication_type/snapshot",
-  "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
   "/source/postgres/system_columns/synced_at",
   "/source/postgres/system_columns/lsn",
   "/source/postgres/system_columns/op",

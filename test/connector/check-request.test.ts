@@ -241,7 +241,6 @@ describe("kinds that are known and not built", () => {
     const answer = refused({
       source: sourceSample({
         replication_type: { snapshot: {} },
-        keyless_table_strategy: { dedup_by_row_hash: {} },
         system_columns: { lsn: {} },
         catalog: { column_hashing: { salt: "s" }, schemas: [{ name: "public", tables }] },
       }),
@@ -252,7 +251,6 @@ describe("kinds that are known and not built", () => {
     expect(answer?.code).toBe("unsupported_kind");
     expect(Object.keys(answer?.errors ?? {})).toEqual([
       "/source/postgres/replication_type/snapshot",
-      "/source/postgres/keyless_table_strategy/dedup_by_row_hash",
       "/source/postgres/system_columns/lsn",
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
       "/sink/webhook/format/debezium/emit_tx_metadata",

@@ -73,10 +73,12 @@ export class BatchApplier {
     return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
   }
 
-  /** The session for one table: with care while its merged copy is caught up with. */
+  /** The session for one table: with care where equal rows are one, and while its merged copy is caught up with. */
   #sessionFor(table: PreparedTable): MergeSession {
-    if (table.copy.kind !== "merged" || this.#commitLsn(0) >= table.copy.point) return this.session;
-    return { ...this.session, careful: true, repeats: true };
+    if (table.copy.kind === "merged" && this.#commitLsn(0) < table.copy.point) {
+      return { ...this.session, careful: true, repeats: true };
+    }
+    return table.relation.isKeyedByHash ? { ...this.session, careful: true } : this.session;
   }
 
   async #single(table: PreparedTable, i: number): Promise<void> {
@@ -86,8 +88,9 @@ export class BatchApplier {
   #fold(at: number, table: PreparedTable, i: number): boolean {
     let pending = this.#pending.get(at);
     if (!pending) {
-      const isPlain = table.key.length === 0 || this.#onlyInserts[at];
-      const rows = isPlain ? new InsertRuns() : new NetChanges(table.key, this.batch.arena);
+      const { isKeyedByHash = false } = table.relation;
+      const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash);
+      const rows = isPlain ? new InsertRuns() : new NetChanges(table.key, this.batch.arena, isKeyedByHash);
       pending = { table, rows };
       this.#pending.set(at, pending);
     }

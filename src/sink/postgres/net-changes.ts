@@ -62,6 +62,8 @@ export class NetChanges {
   constructor(
     key: readonly number[],
     private readonly arena: Uint8Array,
+    /** Rows of the same key are the same in all: one that comes again, or is moved to, is there already. */
+    private readonly equalRowsAreOne = false,
   ) {
     this.#index = new KeyIndex(key);
   }
@@ -78,7 +80,7 @@ export class NetChanges {
     switch (batch.kind[i]) {
       case ChangeKind.insert: {
         const entry = this.#entry(this.arena, batch.newStart[i]!, batch.newEnd[i]!, 0);
-        if (this.#isPresent(entry)) return false;
+        if (this.#isPresent(entry) && !this.equalRowsAreOne) return false;
         this.#put(entry, batch.newStart[i]!, batch.newEnd[i]!);
         return true;
       }
@@ -133,7 +135,8 @@ export class NetChanges {
         : this.#entry(tuple, 0, tuple.length, existed);
     const isNewEntry = this.#isUntouched(to);
     const moves = from !== to;
-    if (moves && (this.#isPresent(to) || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
+    const isTaken = this.#isPresent(to) && !this.equalRowsAreOne;
+    if (moves && (isTaken || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
     // A key that is moved to did not exist unless something before said so.
     if (moves && isNewEntry) this.#state[to] = 0;
     if (moves) this.#remove(oldStart, oldEnd);

@@ -36,9 +36,10 @@ export async function copyIntoTarget(
   const existing = await ensureTable(client, config, target, request, shape);
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
+  const isHashed = table.relation.isKeyedByHash === true;
   const isMerged = !isEmpty && mode !== "replace" && table.relation.key.length > 0;
   let rows: number;
-  if (isEmpty) {
+  if (isEmpty && !isHashed) {
     rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
     if (existing === null) await addKey(client, target, table);
   } else {
@@ -46,7 +47,10 @@ export async function copyIntoTarget(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
     );
     rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
-    await merge(client, existing, columns, table.relation, isMerged);
+    const into = existing ?? (await readTargetTable(client, target));
+    if (!into) throw new Error("a table is not there after it was made");
+    await merge(client, into, columns, table.relation, isMerged);
+    if (isHashed && !keyIndexOf(into, table.relation)) await addKey(client, target, table);
   }
   const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connectorId, record);
@@ -114,7 +118,9 @@ async function merge(
     await client.query(`delete from ${table.ownRows}`);
   }
   const list = columns === "" ? "" : `(${columns}) `;
+  const key = sqlList(relation.key.map((i) => relation.columns[i]!.name));
+  const distinct = relation.isKeyedByHash ? `distinct on (${key}) ` : "";
   await client.query(
-    `insert into ${sqlName(table.target)} ${list}overriding system value select ${columns} from ${staging}`,
+    `insert into ${sqlName(table.target)} ${list}overriding system value select ${distinct}${columns} from ${staging}`,
   );
 }

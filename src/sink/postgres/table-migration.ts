@@ -2,7 +2,7 @@
 // since this table last followed them, and what else the rows need. Columns are told apart by the source's numbers, so that a
 // renamed one keeps its values. Pure; the SQL is written in migration-sql.ts.
 
-import type { Column, Relation } from "../../change/relation.ts";
+import { type Column, type Relation, rowHashColumn } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
 
@@ -42,7 +42,10 @@ export function planMigration(
   strategy: MigrationStrategy,
 ): readonly ColumnChange[] {
   const names = new Set(table.columns.map(({ name }) => name));
-  const drops = isAllowed(strategy, "Drop") ? planDrops(names, known ?? [], relation) : [];
+  const drops = [
+    ...(isAllowed(strategy, "Drop") ? planDrops(names, known ?? [], relation) : []),
+    ...planHashDrop(names, known ?? [], relation),
+  ];
   for (const { name } of drops) names.delete(name);
   const renames = planRenames(names, known ?? [], relation);
   for (const { from, to } of renames) {
@@ -102,6 +105,17 @@ function planDrops(
   return known
     .filter(({ number, name }) => number > 0 && !present.has(number) && names.has(name))
     .map(({ name }) => ({ kind: "drop", name }));
+}
+
+/** A table that has got a key at the source: what stood for one goes, and the primary key with it. */
+function planHashDrop(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Drop[] {
+  const isOurs = known.some(({ number, name }) => number < 0 && name === rowHashColumn);
+  const isGone = !relation.columns.some(({ name }) => name === rowHashColumn);
+  return isOurs && isGone && names.has(rowHashColumn) ? [{ kind: "drop", name: rowHashColumn }] : [];
 }
 
 /** Names may have been exchanged: where each waits for another to be free, one goes aside first. */

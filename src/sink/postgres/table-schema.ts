@@ -35,7 +35,7 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
  */
 export async function addKey(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const { relation, primaryKey } = shape;
-  if (!isIdentified(relation)) return;
+  if (!isIdentified(relation) && !relation.isKeyedByHash) return;
   const key = relation.key.map((i) => relation.columns[i]!.name);
   const isPrimary = primaryKey.length > 0 && primaryKey.every((name) => key.includes(name));
   if (isPrimary)

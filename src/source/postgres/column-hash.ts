@@ -1,7 +1,7 @@
 // Hashing of columns: what travels in a column's place is the lower-case hex of SHA-256(salt + text), at the copy computed by
 // the source's own server, in the stream by us. Null stays null.
 
-import { createHash } from "node:crypto";
+import { createHash, type Hash } from "node:crypto";
 import { escapeIdentifier } from "pg";
 import type { Column } from "../../change/relation.ts";
 
@@ -20,7 +20,12 @@ export function derivedColumn(name: string, number: number, addedValue: string |
 
 /** Hex of SHA-256(salt + text), as ASCII bytes. `text`: UTF-8. */
 export function hashText(salt: string, text: Uint8Array): Uint8Array {
-  return Buffer.from(createHash("sha256").update(salt, "utf8").update(text).digest("hex"), "latin1");
+  return hexDigest(createHash("sha256").update(salt, "utf8").update(text));
+}
+
+/** Lower-case hex as ASCII bytes. */
+export function hexDigest(hash: Hash): Uint8Array {
+  return Buffer.from(hash.digest("hex"), "latin1");
 }
 
 /**

@@ -150,7 +150,7 @@ export class PgoutputDecoder {
       tupleAt = this.#readEnd + 1;
     }
     const newStart = builder.arenaEnd;
-    this.#tuple(bytes, tupleAt, end, slot);
+    this.#tuple(bytes, tupleAt, end, slot, tag === O ? oldStart : -1);
     if (this.#sawUnchanged) flags |= ChangeFlag.hasUnchanged;
     builder.add(
       ChangeKind.update,
@@ -211,7 +211,7 @@ export class PgoutputDecoder {
   }
 
   /** Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` to the arena. Leaves in `#readEnd` where it ends. */
-  #tuple(bytes: Buffer, at: number, messageEnd: number, slot: RelationSlot): void {
+  #tuple(bytes: Buffer, at: number, messageEnd: number, slot: RelationSlot, oldAt = -1): void {
     const builder = this.builder;
     const count = (bytes[at]! << 8) | bytes[at + 1]!;
     // A null takes one byte in the message and four in the arena.
@@ -251,14 +251,14 @@ export class PgoutputDecoder {
     arena[headerAt + 1] = kept & 0xff;
     builder.arenaEnd = write;
     this.#readEnd = read;
-    if (slot.renderer !== null) this.#render(slot.renderer, headerAt);
+    if (slot.renderer !== null) this.#render(slot.renderer, headerAt, oldAt);
   }
 
-  #render(renderer: TupleRenderer, at: number): void {
+  #render(renderer: TupleRenderer, at: number, oldAt: number): void {
     if (this.form === "binary") {
       throw new MillraceError("stream_form_changed", "values are made of text forms: text from here on");
     }
-    renderer.rewrite(this.builder, at);
+    renderer.rewrite(this.builder, at, oldAt);
   }
 
   #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {

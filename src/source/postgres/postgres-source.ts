@@ -15,6 +15,7 @@ import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } fr
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
+import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { describeRelations } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
@@ -64,7 +65,7 @@ export class PostgresSource implements Source {
   ) {
     const { notes, events, sinkFollowsShapes } = context;
     this.#publications = new SourcePublications(config, slot, context);
-    this.#selection = selectionOf(config.catalog);
+    this.#selection = selectionOf(config);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) => events.warning(reason));
     this.#fences = new ShapeFences((client, ids) =>
       readTableShapes(client, this.#selection, config.partitions_as_root, ids),
@@ -77,7 +78,9 @@ export class PostgresSource implements Source {
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
       this.#silentChanges.look(shapes);
-      this.#tables = await this.#publications.look(client, shapes);
+      const tables = await this.#publications.look(client, shapes);
+      if (this.#stream) requireSameKeys(this.#tables, tables);
+      this.#tables = tables;
       return this.#tables;
     });
   }
@@ -167,7 +170,9 @@ export class PostgresSource implements Source {
   async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
     const formerNames = (id: number) => this.#silentChanges.formerNames(id);
     const described = await describeRelations(client, relations, formerNames);
-    return described.map((relation) => renderedRelation(relation, this.#selection));
+    return described.map((relation) =>
+      renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
+    );
   }
 
   async *#mending(table: TableShape, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
@@ -206,7 +211,9 @@ export class PostgresSource implements Source {
         log: checkpoint.log,
       },
       checkpoint,
-      registry: new RelationRegistry(this.#selection, this.#tables),
+      registry: new RelationRegistry(this.#selection, this.#tables, (oid) =>
+        shapeOrLook(this.#tables, oid, this.context.notes),
+      ),
       walSenderTimeoutMs,
       logEnd,
       bounds,

@@ -28,6 +28,8 @@ export class RelationRegistry {
   constructor(
     private readonly selection: TableSelection,
     shapes: readonly TableShape[],
+    /** The shape that the catalog had at the last look. Throws where a table is not known and has to be. */
+    private readonly knownShape: (oid: number) => TableShape | undefined,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
@@ -43,14 +45,20 @@ export class RelationRegistry {
   announce(message: RelationMessage): void {
     const keep = this.#keep(message);
     const previous = this.#byOid.get(message.oid)?.relation ?? null;
+    const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
-    const rendered = renderedRelation(announced, this.selection);
+    const isKeyless = selected && this.#isKeyless(announced);
+    const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
     const read = previous === null ? this.#shapes.get(message.oid)?.relation : undefined;
     this.#byOid.set(message.oid, {
-      relation: read && isSameShape(read, rendered) ? read : announced,
+      // Rendered when it is described: by what was decided here.
+      relation:
+        read && isSameShape(read, rendered)
+          ? read
+          : { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) },
       previous,
       keep,
-      selected: this.selection.includesTable(message.schema, message.name),
+      selected,
       renderer: tupleRenderer(rendered, this.selection),
       indexInBatch: -1,
     });
@@ -76,6 +84,14 @@ export class RelationRegistry {
     for (const slot of this.#byOid.values()) slot.indexInBatch = relations.indexOf(slot.relation);
   }
 
+  /** Under identity full the message does not tell the primary key. */
+  #isKeyless(relation: Relation): boolean {
+    if (!this.selection.hashesKeylessRows) return false;
+    if (relation.replicaIdentity !== "full") return relation.key.length === 0;
+    const shape = this.knownShape(relation.id);
+    return shape === undefined || shape.relation.isKeyedByHash === true;
+  }
+
   #keep(message: RelationMessage): Uint8Array | null {
     const kept = message.columns.map((column) =>
       this.selection.includesColumn(message.schema, message.name, column.name),
@@ -85,8 +101,10 @@ export class RelationRegistry {
 }
 
 /** Whether it still lacks what only the catalog knows: numbers, names of types, and a primary key under identity full. */
-export function isUndescribed(relation: Relation): boolean {
-  return relation.columns.some((column) => column.typeName === "");
+export function isUndescribed({ columns, isKeyedByHash, rendering }: Relation): boolean {
+  return (
+    columns.some(({ typeName }) => typeName === "") || (isKeyedByHash === true && rendering === undefined)
+  );
 }
 
 function relationOf(message: RelationMessage, keep: Uint8Array | null): Relation {

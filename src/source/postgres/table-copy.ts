@@ -13,7 +13,7 @@ import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
 import { mendReadDenial } from "./privileges.ts";
-import { renderedColumnsSql } from "./row-rendering.ts";
+import { renderedQuery } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
 import { readStorage } from "./table-shapes.ts";
 
@@ -38,7 +38,8 @@ export async function* copyTableChunks(
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
-    const rendered = renderedColumnsSql(table.relation, selection);
+    const from = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
+    const rendered = renderedQuery(table.relation, selection, from);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
@@ -98,12 +99,10 @@ function describeCopyError(error: unknown, table: TableShape): MillraceError {
  */
 function copySql(table: TableShape, rendered: string | null, form: TupleForm): string {
   const { columns } = table.relation;
-  const list = rendered ?? columns.map((column) => escapeIdentifier(column.name)).join(", ");
+  const list = columns.map((column) => escapeIdentifier(column.name)).join(", ");
   const target = sqlName(table.relation);
   const only = table.isPartitioned ? "" : "only ";
-  const source =
-    rendered !== null || table.isPartitioned || columns.length === 0
-      ? `(select ${list} from ${only}${target})`
-      : `${target} (${list})`;
-  return `copy ${source} to stdout (format ${form})`;
+  const query = table.isPartitioned || columns.length === 0 ? `select ${list} from ${only}${target}` : null;
+  const source = rendered ?? query;
+  return `copy ${source === null ? `${target} (${list})` : `(${source})`} to stdout (format ${form})`;
 }

@@ -1,6 +1,7 @@
 // Which tables and columns of a source travel: the connector's catalog, asked by name.
 
 import { type Catalog, hashedColumns, selectColumn, selectTable } from "../../connector/catalog.ts";
+import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 
 /** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
 export interface TableSelection {
@@ -10,14 +11,19 @@ export interface TableSelection {
   hashedColumns(schema: string, table: string): readonly string[];
   /** Secret. */
   readonly salt: string;
+  /** Tables without a key get a column with the hash of the row. */
+  readonly hashesKeylessRows: boolean;
 }
 
-export function selectionOf(catalog: Catalog): TableSelection {
+type SelectionConfig = Pick<PostgresSourceConfig, "catalog" | "keyless_table_strategy">;
+
+export function selectionOf({ catalog, keyless_table_strategy }: SelectionConfig): TableSelection {
   return {
     includesTable: (schema, table) => selectTable(catalog, schema, table),
     includesColumn: (schema, table, column) => selectColumn(catalog, schema, table, column),
     hashedColumns: (schema, table) => hashedColumns(catalog, schema, table),
     salt: catalog.column_hashing?.salt ?? "",
+    hashesKeylessRows: keyless_table_strategy.dedup_by_row_hash !== undefined,
   };
 }
 

@@ -3,7 +3,7 @@
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, rowHashColumn, type TableShape } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnFacts } from "./column-changes.ts";
@@ -182,10 +182,14 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
     key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
     withheld: withheld(row, columns),
   };
+  const rendered = renderedRelation(relation, selection, relation.key.length === 0);
   return {
-    relation: renderedRelation(relation, selection),
-    primaryKey,
-    notNull: columns.filter((column) => column.not_null).map((column) => column.name),
+    relation: rendered,
+    primaryKey: rendered.isKeyedByHash ? [rowHashColumn] : primaryKey,
+    notNull: [
+      ...columns.filter((column) => column.not_null).map((column) => column.name),
+      ...(rendered.isKeyedByHash ? [rowHashColumn] : []),
+    ],
     isPartitioned: row.is_partitioned,
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
