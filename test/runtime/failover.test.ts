@@ -63,7 +63,7 @@ async function setUp(standbySettings: Record<string, string>) {
   };
 }
 
-test("with its slot synchronised, the stream goes on there and nothing is lost", async () => {
+test.concurrent("with its slot synchronised, the stream goes on there and nothing is lost", async () => {
   await using at = await setUp({ sync_replication_slots: "on" });
   await at.run.untilRealtime();
   await waitFor("the slot at the standby", async () => {
@@ -87,7 +87,7 @@ test("with its slot synchronised, the stream goes on there and nothing is lost",
   expect(seen, `the last failure: ${at.run.failures.at(-1)?.error}`).toEqual(wanted);
 });
 
-test("without its slot there the run has failed, and says that changes may be missing", async () => {
+test.concurrent("without its slot there the run has failed, and says that changes may be missing", async () => {
   await using at = await setUp({});
   await at.run.untilRealtime();
   await at.failOver();
