@@ -19,6 +19,15 @@ export interface Column {
   readonly arrayDelimiter?: string;
   /** Text of the value that all rows got when the column was added; null: none, or not known. */
   readonly addedValue: string | null;
+  /** Of a domain, and of an array of one: the type that its values print as. */
+  readonly domainBase?: DomainBase;
+}
+
+export type DomainBase = Pick<Column, "typeOid" | "typmod" | "typeName" | "arrayDelimiter">;
+
+/** The column as one of the type under its domain, for those who look at values. */
+export function withoutDomain(column: Column): Column {
+  return column.domainBase ? { ...column, ...column.domainBase } : column;
 }
 
 /** The column that a source adds where equal rows are one: it holds the row's hash, and is the key. */

@@ -16,6 +16,9 @@ create domain ${own}.whole as int8 check (value > -5);
 create domain ${own}.wholes as int8[];
 create domain ${own}.moody as ${own}."möod []";
 create domain ${own}.deep as ${own}.whole;
+create domain ${own}.moment as timestamptz(3);
+create domain ${own}.document as jsonb;
+create domain ${own}.boxes as box[];
 create type ${own}.pair as (a int, "B ""c" text, m ${own}."möod []", n numeric[]);
 create type ${own}.nested as (p ${own}.pair, ps ${own}.pair[], w ${own}.whole);
 create domain ${own}.good_pair as ${own}.pair check ((value).a is distinct from 7);
@@ -36,23 +39,42 @@ const pairs = [
   "row(-1, '', '', '{}')",
 ];
 
-export const ownCases: readonly ValueCase[] = [
+const owned: readonly ValueCase[] = [
   {
     type: `${own}."möod []"`,
     values: ["''", "'a b'", "'q\"''\\,'", "'é😀'", q(longLabel)],
     json: "text",
     isKey: true,
   },
-  { type: `${own}.whole`, values: ["-4", "'9223372036854775807'"], json: "text", isKey: true },
+  { type: `${own}.whole`, values: ["-4", "'9223372036854775807'"], json: "number", isKey: true },
   {
     type: `${own}.wholes`,
     values: ["'{1,NULL,-9223372036854775808}'", "'{}'", "'[2:3]={1,2}'"],
     arrays: ["'{\"{1,2}\",NULL}'"],
-    json: "text",
+    json: "number",
+    isArrayDomain: true,
     isKey: true,
   },
   { type: `${own}.moody`, values: ["''", "'é😀'"], json: "text", isKey: true },
-  { type: `${own}.deep`, values: ["-4", "5"], json: "text", isKey: true },
+  {
+    type: `${own}.moment`,
+    values: ["'2024-02-03 04:05:06.7891+02'", "'infinity'"],
+    json: "timestamp",
+    isKey: true,
+  },
+  {
+    type: `${own}.document`,
+    values: [q('{"n":1234567890123456789012345678901234567890.10}'), "'null'"],
+    json: "json",
+  },
+  {
+    type: `${own}.boxes`,
+    values: ["'{(1,1),(0,0);(3,4),(1,2)}'", "'{}'"],
+    arrays: ["'{\"{(1,1),(0,0)}\";NULL}'"],
+    json: "text",
+    isArrayDomain: true,
+  },
+  { type: `${own}.deep`, values: ["-4", "5"], json: "number", isKey: true },
   { type: `${own}.pair`, values: pairs, json: "text", isTextOnly: true, isKey: true },
   {
     type: `${own}.nested`,
@@ -89,4 +111,6 @@ export const ownCases: readonly ValueCase[] = [
   { type: "ltxtquery", values: ["'a* & !b@'"], json: "text" },
   { type: "isbn13", values: ["'978-0-11-000533-1'"], json: "text", isKey: true, isTextOnly: true },
   { type: "seg", values: ["'1.50 .. 2.3'", "'~3'", "'< 1e-5'"], json: "text", isTextOnly: true },
-].map((value) => ({ ...value, json: "text" as const, isOwn: true }));
+];
+
+export const ownCases = owned.map((value): ValueCase => ({ ...value, isOwn: true }));

@@ -51,7 +51,7 @@ async function carried(
   await Promise.race([rig.untilRealtime(), failed()]);
   await change(rig.source.bind(rig), tables);
   const applied = async () => (await rig.sink("select from torture.done")).length === 1;
-  await Promise.race([waitFor("the changes", applied), failed()]);
+  await Promise.race([waitFor("the changes", applied, { timeoutMs: 90_000 }), failed()]);
 }
 
 /** Values as `::text` gives them, or as the type prints itself, where the sink has text in its place. */
@@ -206,7 +206,7 @@ export function describeTypeTorture(sourceMajor: number, sinkMajor: number): voi
       const life = await WebhookLife.start(source.connection(database), connector, new RecordStore(), {
         yes: false,
       });
-      await waitFor("the stream", () => life.phase === "realtime");
+      await waitFor("the stream", () => life.phase === "realtime", { timeoutMs: 90_000 });
       await change(query, tables);
       await receiver.until(() => receiver.delivered.some(({ path }) => path === "/torture/done"), 60_000);
       await life.stop();

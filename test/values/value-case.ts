@@ -25,6 +25,8 @@ export interface ValueCase {
   readonly arrays?: readonly string[];
   /** Needs the objects that `ownTypesSql` makes. */
   readonly isOwn?: boolean;
+  /** It is a domain over an array: its values are JSON arrays, and an array of it holds their texts. */
+  readonly isArrayDomain?: boolean;
   /** Its bytes mean something at the source only; of its arrays that is true for every own type. */
   readonly isTextOnly?: boolean;
   /** First version of the source that has it, and of the sink that takes its values. */

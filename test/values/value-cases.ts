@@ -68,8 +68,8 @@ const texts: readonly ValueCase[] = [
   { type: "bpchar", values: ["''", "'ab  '"], json: "text" },
   { type: "name", values: [q("x".repeat(63)), "''", q('"é')], json: "text", isKey: true },
   { type: '"char"', values: ["'a'", "''", "'\"'", e("\\\\"), e("\\x01")], json: "text", isKey: true },
-  // From 16 on a byte beyond ASCII is printed as `\303`; before, it is a lone byte, which no text may hold.
-  { type: '"char"', values: ['(-61)::"char"'], json: "text", since: { source: 16, sink: 16 } },
+  // From 15 on a byte beyond ASCII is printed as `\303`; before, it is a lone byte, which no text may hold.
+  { type: '"char"', values: ['(-61)::"char"'], json: "text", since: { source: 15, sink: 15 } },
   {
     type: "bytea",
     values: [e("\\\\x"), e("\\\\x00"), e("\\\\x5c785c4e0a0d09ff00"), `decode(${incompressible}, 'hex')`],

@@ -31,8 +31,8 @@ export function textsSql(table: TortureTable): string {
 
 function textSql({ isArray, type }: TortureColumn, name: string): string {
   if (!isArray) return `pg_catalog.format('%s', ${name})`;
-  // Two types have a delimiter of their own.
-  const isPlain = type !== "box[]" && !type.endsWith(".semi[]");
+  // These have a delimiter of their own.
+  const isPlain = !/box\[\]$|\.semi\[\]$|\.boxes(\[\])?$/.test(type);
   return `pg_catalog.array_to_json(${isPlain ? `pg_catalog.format('%s', ${name})` : name}::text[])::text`;
 }
 

@@ -4,7 +4,7 @@
 
 import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import type { Relation } from "../../change/relation.ts";
+import { type Relation, withoutDomain } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
 import { type ColumnMapping, type DataTypeOptions, mapColumn } from "./debezium-column.ts";
 import { envelopeSchema } from "./debezium-schema.ts";
@@ -75,7 +75,7 @@ export class DebeziumRowEncoder implements RowEncoder {
     relation: Relation,
     private readonly options: DebeziumRowOptions,
   ) {
-    const mappings = relation.columns.map((column) => mapColumn(column, options.dataTypes));
+    const mappings = relation.columns.map((column) => mapColumn(withoutDomain(column), options.dataTypes));
     this.#names = relation.columns.map(({ name }) => bytesOf(`${JSON.stringify(name)}:`));
     this.#writers = mappings.map(({ write }) => write);
     this.#placeholders = mappings.map((mapping) => (options.placeholder ? placeholderOf(mapping) : null));

@@ -1,7 +1,7 @@
 // The native format: a row is its columns, `_sm_version` and `_sm_deleted`.
 
 import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
-import type { Relation } from "../../change/relation.ts";
+import { type Relation, withoutDomain } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
 import { type ValueWriter, valueWriter } from "./json-value.ts";
 import type { RowContext, RowEncoder } from "./row-encoder.ts";
@@ -29,9 +29,10 @@ export class NativeRowEncoder implements RowEncoder {
   readonly #placeholders: readonly boolean[];
 
   constructor(relation: Relation, options: NativeRowOptions) {
+    const columns = relation.columns.map(withoutDomain);
     this.#names = relation.columns.map((column) => encoder.encode(`${JSON.stringify(column.name)}:`));
-    this.#writers = relation.columns.map((column) => valueWriter(column));
-    this.#placeholders = relation.columns.map((column) => options.placeholder && isStringType(column));
+    this.#writers = columns.map(valueWriter);
+    this.#placeholders = columns.map((column) => options.placeholder && isStringType(column));
   }
 
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {

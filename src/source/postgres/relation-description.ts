@@ -3,8 +3,8 @@
 
 import type { Client } from "pg";
 import type { Column, Relation } from "../../change/relation.ts";
-import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { type NumberedColumn, numberColumns } from "./column-numbers.ts";
+import { TypeCatalog } from "./type-catalog.ts";
 
 interface TableRow {
   readonly id: number;
@@ -20,7 +20,7 @@ interface CatalogColumn {
   readonly addedValue: string | null;
 }
 
-type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter">;
+type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase">;
 
 /** The text of `attmissingval`, an array of one element. */
 export const addedValueSql = "array_to_string(a.attmissingval, '')";
@@ -107,7 +107,7 @@ async function readTypes(client: Client, columns: readonly Column[]) {
     columns.map(({ typeOid }) => typeOid),
     columns.map(({ typmod }) => typmod),
   ]);
-  const layouts = await BinaryLayouts.read(
+  const catalog = await TypeCatalog.read(
     client,
     columns.map(({ typeOid }) => typeOid),
   );
@@ -116,7 +116,7 @@ async function readTypes(client: Client, columns: readonly Column[]) {
     const type = types.get(`${typeOid} ${typmod}`);
     return {
       typeName: type?.name ?? "text",
-      binaryLayout: layouts.of(typeOid),
+      ...catalog.of(typeOid),
       ...(type?.delimiter ? { arrayDelimiter: type.delimiter } : {}),
     };
   };

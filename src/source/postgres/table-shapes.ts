@@ -4,13 +4,13 @@
 
 import type { Client } from "pg";
 import { qualifiedName, type Relation, rowHashColumn, type TableShape } from "../../change/relation.ts";
-import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnFacts } from "./column-changes.ts";
 import { addedValueSql } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
+import { TypeCatalog } from "./type-catalog.ts";
 
 /** A shape, and what is remembered of the table to notice what changes without an event. */
 export interface SourceTable extends TableShape {
@@ -120,11 +120,11 @@ export async function readTableShapes(
 ): Promise<readonly SourceTable[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, among]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
-  const layouts = await BinaryLayouts.read(
+  const types = await TypeCatalog.read(
     client,
     selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
   );
-  return selected.map((row) => shapeOf(row, selection, layouts));
+  return selected.map((row) => shapeOf(row, selection, types));
 }
 
 const storageQuery = `
@@ -158,7 +158,7 @@ export async function readTablesFingerprint(client: Client): Promise<string> {
   return rows[0]?.print ?? "";
 }
 
-function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayouts): SourceTable {
+function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
   const primaryKey = row.primary_key ?? [];
   const key = keyColumns(row);
@@ -175,7 +175,7 @@ function shapeOf(row: TableRow, selection: TableSelection, layouts: BinaryLayout
       typeOid: column.type_oid,
       typmod: column.typmod,
       typeName: column.type_name,
-      binaryLayout: layouts.of(column.type_oid),
+      ...types.of(column.type_oid),
       addedValue: column.added_value,
       ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
     })),
