@@ -94,12 +94,11 @@ async function lookAt(
     const observer = await connectPostgres(connection, "control", signal, side);
     try {
       const pid = processIdOf(client);
-      const { rows } = await observer.query<{ waits: boolean; since: string }>(
-        `select ${isWaiting} as waits, ${since} as since from pg_stat_activity where pid = $1`,
-        [pid],
-      );
+      const { rows } = await observer.query<Look>(lookSql, [pid]);
       const [row] = rows;
-      if (!row) return "gone";
+      // A pooler gives numbers of its own: nothing can be told by them.
+      if (!row || row.own !== processIdOf(observer)) return "there";
+      if (row.since === null) return "gone";
       const { bytesRead, bytesWritten } = socketOf(client);
       const waits = row.waits && !wasOurTurn && !(isOurTurn?.() ?? false);
       const progress = `${row.since} ${bytesRead} ${movement === "received" ? "" : bytesWritten}`;
@@ -115,7 +114,17 @@ async function lookAt(
   }
 }
 
-/** For its client; a walsender that has nothing to send does so under a name of its own. */
-const isWaiting = "coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false)";
 /** The same as long as a backend has not begun or ended anything. */
 const since = "row(backend_start, state_change, query_start)::text";
+/** A backend waits for its client; a walsender that has nothing to send does so under a name of its own. */
+const lookSql = `
+select pg_backend_pid() as own, case when pid is not null then ${since} end as since,
+  coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false) as waits
+from (select 1) one left join pg_stat_activity on pid = $1`;
+
+interface Look {
+  readonly own: number;
+  /** Null: there is no such backend. */
+  readonly since: string | null;
+  readonly waits: boolean;
+}

@@ -1,7 +1,8 @@
 // Connections through SSH servers: every kind that this machine has.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { connect, type Socket } from "node:net";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { createServer as createTlsServer, type TLSSocket, connect as tlsConnect } from "node:tls";
 import type { Client } from "pg";
 import { newSshKeyPair } from "../../src/api/ssh-key-pair.ts";
 import {
@@ -22,7 +23,7 @@ import { enableTls } from "../support/postgres-tls.ts";
 import { bringKey } from "../support/ssh-keys.ts";
 import { type SshServer, sshServerKinds, startSshServer } from "../support/ssh-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
-import { testRootCertificate } from "../support/tls-certificates.ts";
+import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
 import { findTest, outline } from "../support/validation-events.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -230,6 +231,35 @@ test("a bastion that says nothing any more is noticed within seconds, and the re
   const begun = performance.now();
   expect(String(await sleeping)).toMatch(/SSH connection was lost|terminated/);
   expect(performance.now() - begun).toBeLessThan(15_000);
+});
+
+test("what the other side does not read is not taken without bound, under TLS either", async () => {
+  await using ssh = await startSshServer("ssh2", generated.public_key);
+  const held: TLSSocket[] = [];
+  const options = { cert: testServerCertificate, key: testServerKey };
+  const silent = createTlsServer(options, (socket) => {
+    socket.on("error", () => {});
+    socket.pause();
+    held.push(socket);
+  });
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const raw = new TunnelSocket(tunnelTo(ssh));
+  raw.connect((silent.address() as AddressInfo).port, "127.0.0.1");
+  await new Promise((resolve, reject) => raw.once("connect", resolve).once("error", reject));
+  const socket = tlsConnect({ socket: raw, servername: "localhost", ca: testRootCertificate });
+  await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
+  const chunk = Buffer.alloc(1 << 20);
+  let taken = 0;
+  for (let isTaken = true; isTaken && taken < 500; taken += 1) {
+    if (socket.write(chunk)) continue;
+    const drained = new Promise<boolean>((resolve) => socket.once("drain", () => resolve(true)));
+    isTaken = await Promise.race([drained, Bun.sleep(1_000).then(() => false)]);
+  }
+  expect(taken).toBeLessThan(100);
+  socket.destroy();
+  raw.destroy();
+  for (const end of held) end.destroy();
+  await new Promise((resolve) => silent.close(resolve));
 });
 
 test("a stranger who finds the port of the tunnel's own end gets nothing", async () => {
