@@ -5,6 +5,7 @@ import { MillraceError } from "../errors/millrace-error.ts";
 import { type ChangeBatch, ChangeKind, NULL_LENGTH } from "./change-batch.ts";
 import type { Lsn } from "./lsn.ts";
 import { qualifiedName, type Relation } from "./relation.ts";
+import { releaseBytes } from "./release-bytes.ts";
 
 const tab = 9;
 const newline = 10;
@@ -13,6 +14,10 @@ const backslash = 92;
 const defaultBatchBytes = 1024 * 1024;
 /** Input taken between two looks at the arena's room. */
 const sliceBytes = 64 * 1024;
+
+/** What is not written to takes no memory, but what is copied is there twice: a long row is not copied again and again. */
+const longRowBytes = 16 * 1024 * 1024;
+const grownBytes = (bytes: number): number => bytes * (bytes < longRowBytes ? 2 : 16);
 
 /** Where the parser stands within an escape; a chunk may end anywhere. */
 const Escape = { none: 0, backslash: 1, octal: 2, hex: 3 } as const;
@@ -67,6 +72,11 @@ export class CopyTextParser {
   ) {
     this.#columns = relation.columns.length;
     this.#arena = new Uint8Array(sliceBytes);
+  }
+
+  /** A row that is longer than a batch is on its way. */
+  get isInLongRow(): boolean {
+    return this.#end >= longRowBytes;
   }
 
   /** Takes a chunk; gives back the batches that became full. */
@@ -209,8 +219,9 @@ export class CopyTextParser {
   #reserve(bytes: number): void {
     const needed = this.#end + bytes;
     if (needed <= this.#arena.length) return;
-    const grown = new Uint8Array(Math.max(needed, this.#arena.length * 2));
+    const grown = new Uint8Array(Math.max(needed, grownBytes(this.#arena.length)));
     grown.set(this.#arena.subarray(0, this.#end));
+    releaseBytes(this.#arena);
     this.#arena = grown;
   }
 

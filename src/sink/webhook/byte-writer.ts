@@ -1,14 +1,64 @@
 // A growing buffer that JSON is written into. Writers of values reserve room, then write `bytes` at
-// `length` themselves.
+// `length` themselves. A large value is not written, but noted where it belongs.
+
+import { hold } from "./arena-holds.ts";
+import type { LargeValue } from "./large-value.ts";
+import { PartedBody, type RequestBody } from "./request-body.ts";
 
 const initialBytes = 4 * 1024;
 
 export class ByteWriter {
   bytes: Uint8Array<ArrayBuffer>;
   length = 0;
+  /** Large values, each to stand before `bytes[at]`. */
+  #large: { readonly at: number; readonly value: LargeValue }[] = [];
+  #largeBytes = 0;
 
   constructor(capacity: number = initialBytes) {
     this.bytes = new Uint8Array(capacity);
+  }
+
+  /** Bytes of JSON, with those of large values. */
+  get size(): number {
+    return this.length + this.#largeBytes;
+  }
+
+  /** Puts a large value here. */
+  large(value: LargeValue): void {
+    hold(value.source);
+    this.#large.push({ at: this.length, value });
+    this.#largeBytes += value.length;
+  }
+
+  /** Moves what was written from `start` on behind what `to` holds. */
+  moveTail(start: number, to: ByteWriter): void {
+    const shift = to.length - start;
+    to.raw(this.bytes, start, this.length);
+    this.length = start;
+    const behind = this.#large.findIndex(({ at }) => at >= start);
+    if (behind < 0) return;
+    for (const { at, value } of this.#large.splice(behind)) {
+      to.#large.push({ at: at + shift, value });
+      to.#largeBytes += value.length;
+      this.#largeBytes -= value.length;
+    }
+  }
+
+  /** What was written, as a body that keeps; empties the writer. */
+  takeBody(): RequestBody {
+    const large = this.#large;
+    const written = this.slice();
+    this.length = 0;
+    if (large.length === 0) return written;
+    this.#large = [];
+    this.#largeBytes = 0;
+    let from = 0;
+    const parts = large.flatMap(({ at, value }) => {
+      const before = written.subarray(from, at);
+      from = at;
+      return [before, value];
+    });
+    return new PartedBody([...parts, written.subarray(from)]);
   }
 
   /** Room for `count` bytes behind `length`. `bytes` may be another array afterwards. */

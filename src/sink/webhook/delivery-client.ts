@@ -67,13 +67,16 @@ export class DeliveryClient {
   /** Waits until `bytes` more may be on their way, and counts them. */
   async spend(bytes: number): Promise<void> {
     while (this.#uncredited > 0 && this.#uncredited + bytes > maxUncreditedBytes) {
-      this.#throwIfEnded();
-      await new Promise<DeliveryState | null>((resolve, reject) => {
-        this.#creditWaiters.push({ resolve, reject });
-      });
+      await this.#credit();
     }
     this.#throwIfEnded();
     this.#uncredited += bytes;
+  }
+
+  /** Waits until what is on its way is no more than may be: one that goes above it is alone in memory. */
+  async settle(): Promise<void> {
+    while (this.#uncredited > maxUncreditedBytes) await this.#credit();
+    this.#throwIfEnded();
   }
 
   onCopyProgress(copy: number, progress: (rows: number, bytes: number) => void): void {
@@ -125,6 +128,13 @@ export class DeliveryClient {
   #fail(error: MillraceError): void {
     this.#end(error);
     this.events.failed(error);
+  }
+
+  #credit(): Promise<DeliveryState | null> {
+    this.#throwIfEnded();
+    return new Promise((resolve, reject) => {
+      this.#creditWaiters.push({ resolve, reject });
+    });
   }
 
   #throwIfEnded(): void {

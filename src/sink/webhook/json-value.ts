@@ -6,7 +6,8 @@
 import { isUtf8 } from "node:buffer";
 import type { Column } from "../../change/relation.ts";
 import { arrayWriter } from "./array-text.ts";
-import type { ByteWriter } from "./byte-writer.ts";
+import { ByteWriter } from "./byte-writer.ts";
+import { largeBase64, largeRaw, largeString, largeValueBytes } from "./large-value.ts";
 import { arrayDelimiter, arrayElementOid, TypeOid } from "./type-oid.ts";
 
 /** Writes the value at `source[start, end)`, which is not null, as one JSON value. */
@@ -21,6 +22,7 @@ const base64Digits = new TextEncoder().encode(
 
 /** A JSON string. Bytes that are not UTF-8 (a SQL_ASCII database may hold them) become U+FFFD. */
 export const writeString: ValueWriter = (out, source, start, end) => {
+  if (end - start > largeValueBytes) return writeLargeString(out, source, start, end);
   out.reserve(end - start + 2);
   const begin = out.length;
   let bytes = out.bytes;
@@ -48,6 +50,23 @@ export const writeString: ValueWriter = (out, source, start, end) => {
     writeString(out, mended, 0, mended.length);
   }
 };
+
+function writeLargeString(out: ByteWriter, source: Uint8Array, start: number, end: number): void {
+  const value = source.subarray(start, end);
+  if (isUtf8(value)) {
+    out.large(largeString(source, start, end, escapeOf));
+    return;
+  }
+  const mended = new TextEncoder().encode(new TextDecoder().decode(value));
+  out.large(largeString(mended, 0, mended.length, escapeOf));
+}
+
+function escapeOf(byte: number): Uint8Array | null {
+  if (byte >= 0x20 && byte !== quote && byte !== backslash) return null;
+  const out = new ByteWriter(8);
+  writeEscape(out, byte);
+  return out.slice();
+}
 
 function writeEscape(out: ByteWriter, byte: number): void {
   out.reserve(6);
@@ -107,7 +126,10 @@ export const writeBoolean: ValueWriter = (out, source, start) =>
 
 /** `json` and `jsonb`, as they are. */
 export const writeJson: ValueWriter = (out, source, start, end) => {
-  if (isUtf8(source.subarray(start, end))) return out.raw(source, start, end);
+  if (isUtf8(source.subarray(start, end))) {
+    if (end - start > largeValueBytes) return out.large(largeRaw(source, start, end));
+    return out.raw(source, start, end);
+  }
   out.all(new TextEncoder().encode(new TextDecoder().decode(source.subarray(start, end))));
 };
 
@@ -160,25 +182,32 @@ const nibble = (byte: number): number => (byte < 58 ? byte - 48 : (byte | 32) - 
 /** `\x…` as base64 (RFC 4648, section 4). */
 export const writeBase64: ValueWriter = (out, source, start, end) => {
   const from = start + 2;
+  if (end - from > largeValueBytes) return out.large(largeBase64(source, from, end, base64OfHex));
+  const length = Math.ceil((end - from) / 6) * 4;
+  out.reserve(length + 2);
+  const at = out.length;
+  out.bytes[at] = quote;
+  base64OfHex(source, from, end, out.bytes.subarray(at + 1));
+  out.bytes[at + 1 + length] = quote;
+  out.length = at + length + 2;
+};
+
+/** Writes the bytes that the hex digits `source[from, end)` stand for as base64 at `out[0]`. */
+function base64OfHex(source: Uint8Array, from: number, end: number, out: Uint8Array): void {
   const count = (end - from) >> 1;
-  out.reserve(Math.ceil(count / 3) * 4 + 2);
-  const bytes = out.bytes;
-  let at = out.length;
+  let at = 0;
   const octet = (i: number): number => {
     const p = from + i * 2;
     return i < count ? (nibble(source[p]!) << 4) | nibble(source[p + 1]!) : 0;
   };
-  bytes[at++] = quote;
   for (let i = 0; i < count; i += 3) {
     const group = (octet(i) << 16) | (octet(i + 1) << 8) | octet(i + 2);
-    bytes[at++] = base64Digits[group >> 18]!;
-    bytes[at++] = base64Digits[(group >> 12) & 63]!;
-    bytes[at++] = i + 1 < count ? base64Digits[(group >> 6) & 63]! : 61;
-    bytes[at++] = i + 2 < count ? base64Digits[group & 63]! : 61;
+    out[at++] = base64Digits[group >> 18]!;
+    out[at++] = base64Digits[(group >> 12) & 63]!;
+    out[at++] = i + 1 < count ? base64Digits[(group >> 6) & 63]! : 61;
+    out[at++] = i + 2 < count ? base64Digits[group & 63]! : 61;
   }
-  bytes[at++] = quote;
-  out.length = at;
-};
+}
 
 /** The native form's writer for a column. Types that it has no rule for are Postgres' text. */
 export function valueWriter(column: Column): ValueWriter {

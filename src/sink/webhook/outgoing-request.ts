@@ -2,12 +2,13 @@
 // needs.
 
 import type { Position } from "../../change/checkpoint.ts";
+import type { RequestBody } from "./request-body.ts";
 
 export interface OutgoingRequest {
   readonly schema: string;
   readonly table: string;
   /** JSON, uncompressed. */
-  readonly body: Uint8Array<ArrayBuffer>;
+  readonly body: RequestBody;
   readonly rows: number;
   readonly idempotencyKey: string;
   /** Hashes of the rows' identities: requests that share one are sent one after the other. */

@@ -4,11 +4,12 @@
 import ipaddr from "ipaddr.js";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { AddressResolver } from "./egress.ts";
+import { PartedBody, type RequestBody } from "./request-body.ts";
 
 export interface PostRequest {
   readonly target: PostTarget;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array<ArrayBuffer>;
+  readonly body: RequestBody;
   /** Covers DNS, connecting, sending and the response. */
   readonly timeoutMs: number;
   readonly resolver: AddressResolver;
@@ -107,14 +108,17 @@ async function postTo(
   request: PostRequest,
   controller: AbortController,
 ): Promise<PostResult> {
-  const { target, resolver } = request;
+  const { target, resolver, body } = request;
   const { href, tls } = target.at(address);
+  const named =
+    tls || href !== target.url.href ? { ...request.headers, Host: target.url.host } : request.headers;
+  // A stream says its length only when it is told to.
+  const headers = body instanceof PartedBody ? { ...named, "Content-Length": String(body.length) } : named;
   try {
     const response = await fetch(href, {
       method: "POST",
-      headers:
-        tls || href !== target.url.href ? { ...request.headers, Host: target.url.host } : request.headers,
-      body: request.body,
+      headers,
+      body: body instanceof PartedBody ? body.stream() : body,
       redirect: "manual",
       signal: controller.signal,
       decompress: false,

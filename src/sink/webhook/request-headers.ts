@@ -3,6 +3,7 @@
 
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { contentEncoding } from "./compression.ts";
+import type { RequestBody } from "./request-body.ts";
 import { sign, signatureHeaders, signingKey } from "./signing.ts";
 
 /** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
@@ -38,7 +39,7 @@ export function requestHeaders(
 export function attemptHeaders(
   config: WebhookSinkConfig,
   shared: Readonly<Record<string, string>>,
-  attempt: { readonly idempotencyKey: string; readonly body: Uint8Array; readonly nowMs: number },
+  attempt: { readonly idempotencyKey: string; readonly body: RequestBody; readonly nowMs: number },
 ): Record<string, string> {
   const headers = { ...shared };
   const { idempotency_key: sent, idempotency_key_header: name } = config.headers;

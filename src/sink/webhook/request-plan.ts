@@ -52,20 +52,20 @@ export class RequestPlan {
     const out = open.out;
     if (open.rows > 0) out.byte(44);
     const start = out.length;
+    const sizeBefore = out.size;
     table.encoder.writeRow(out, row.arena, row.before, row.after, row.context);
-    const bytes = out.length - start;
-    if (open.rows > 0 && out.length + 1 > this.limits.maxBytes) {
-      const tail = out.bytes.subarray(start, out.length);
-      out.length = start - 1;
+    const bytes = out.size - sizeBefore;
+    if (open.rows > 0 && out.size + 1 > this.limits.maxBytes) {
       const next = this.#begin(table, row);
-      next.out.all(tail);
+      out.moveTail(start, next.out);
+      // The comma.
+      out.length--;
       this.#seal(open);
       this.#open.set(table.name, next);
       open = next;
     }
     open.add(table, row);
-    const full =
-      open.rows === this.limits.maxRows || open.out.length + (array ? 1 : 0) >= this.limits.maxBytes;
+    const full = open.rows === this.limits.maxRows || open.out.size + (array ? 1 : 0) >= this.limits.maxBytes;
     if (full) this.#seal(open);
     return bytes;
   }
@@ -96,14 +96,13 @@ export class RequestPlan {
     const request: OutgoingRequest = {
       schema: open.table.relation.schema,
       table: open.table.relation.name,
-      body: out.slice(),
+      body: out.takeBody(),
       rows: open.rows,
       idempotencyKey: open.key.finish(),
       touches: open.touches,
       barrier: open.barrier,
       position: open.position,
     };
-    out.length = 0;
     if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
     return request;
   }

@@ -5,6 +5,7 @@
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { decideRetry, type RetryPolicy } from "./backoff.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
+import { PartedBody } from "./request-body.ts";
 import { Delivery, RequestLane } from "./request-lane.ts";
 import { type Attempt, describeRequest } from "./sender.ts";
 
@@ -174,6 +175,7 @@ export class Scheduler {
     for (const freed of lane.finish(delivery)) lane.ready.push(freed);
     this.#queue(lane);
     if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
+    if (delivery.request.body instanceof PartedBody) delivery.request.body.letGo();
     delivery.onDelivered();
     if (this.#roomWaiters.length > 0 && this.#hasAmpleRoom) this.#wake(this.#roomWaiters);
   }

@@ -9,6 +9,7 @@ import type { AddressResolver } from "./egress.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
 import { PostTarget, post, StopList } from "./post.ts";
+import type { RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
 import { targetUrl } from "./target-url.ts";
@@ -38,7 +39,7 @@ interface TableTarget {
 
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
   const targets = new Map<string, TableTarget>();
-  const bodies = new WeakMap<OutgoingRequest, Uint8Array<ArrayBuffer>>();
+  const bodies = new WeakMap<OutgoingRequest, RequestBody>();
 
   let stops: StopList | null = null;
   const stopList = (signal: AbortSignal): StopList => {
@@ -57,7 +58,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     return found;
   };
 
-  const wireBody = async (request: OutgoingRequest): Promise<Uint8Array<ArrayBuffer>> => {
+  const wireBody = async (request: OutgoingRequest): Promise<RequestBody> => {
     let body = bodies.get(request);
     if (!body) {
       body = await compress(config.compression, request.body);

@@ -2,6 +2,7 @@
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
 import { createHmac } from "node:crypto";
+import { bodyChunks, type RequestBody } from "./request-body.ts";
 
 export interface SignatureHeaders {
   readonly "webhook-id": string;
@@ -20,8 +21,10 @@ export function signingKey(secret: string): Buffer {
  * The three headers of an attempt. `id` is the idempotency key: the same for every attempt. `body` is the
  * JSON before compression: that is what a receiver's framework hands to the verifier.
  */
-export function sign(key: Buffer, id: string, body: Uint8Array, nowMs: number): SignatureHeaders {
+export function sign(key: Buffer, id: string, body: RequestBody, nowMs: number): SignatureHeaders {
   const timestamp = String(Math.floor(nowMs / 1000));
-  const signature = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest("base64");
+  const hmac = createHmac("sha256", key).update(`${id}.${timestamp}.`);
+  for (const chunk of bodyChunks(body)) hmac.update(chunk);
+  const signature = hmac.digest("base64");
   return { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": `v1,${signature}` };
 }

@@ -6,6 +6,7 @@
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
+import { hold, letGo } from "./arena-holds.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
@@ -79,6 +80,7 @@ export class StreamWindows {
   /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
   async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
     const { scheduler, rows } = this.options;
+    hold(batch.arena);
     for (let i = 0; i < batch.count; i++) {
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
       const window = this.#ledger.open;
@@ -95,6 +97,7 @@ export class StreamWindows {
     }
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
     this.#batch = null;
+    letGo(batch.arena);
     this.#cursor = { ...placeAfterBatch(this.#cursor, batch), lastVersion: this.#lastVersion() };
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
   }

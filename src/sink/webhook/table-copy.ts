@@ -2,6 +2,7 @@
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
+import { hold, letGo } from "./arena-holds.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import { type CopyOrigin, CopyRows } from "./copy-rows.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
@@ -44,11 +45,13 @@ export class TableCopy {
   async take(batch: ChangeBatch): Promise<void> {
     if (!this.options.sendsReads) return;
     const { scheduler } = this.options;
+    hold(batch.arena);
     for (let i = 0; i < batch.count; i++) {
       this.#rows.add(batch, i, this.#plan);
       if (!scheduler.hasRoom) await scheduler.room();
       else if (i % rowsPerTurn === rowsPerTurn - 1) await this.options.breathe();
     }
+    letGo(batch.arena);
   }
 
   /** Ends the last request and resolves when all are delivered. */

@@ -5,11 +5,13 @@ import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { copyMark } from "../../change/copy-mark.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
+import { PassingBytes } from "../../change/passing-bytes.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
+import { Turns } from "./turns.ts";
 
 /** How long disposing waits for requests that are under way. */
 const closeGraceMs = 5000;
@@ -25,6 +27,7 @@ export function createWebhookSink(_config: WebhookSinkConfig, context: SinkConte
 
 class WebhookSink implements Sink {
   readonly #handles = new RelationHandles();
+  readonly #longRows = new Turns();
   #copies = 0;
   #closed: Promise<void> | null = null;
 
@@ -68,13 +71,30 @@ class WebhookSink implements Sink {
     const { lsn, timeUs, mode } = request;
     this.client.onCopyProgress(copy, request.progress);
     await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode });
-    const parser = new CopyTextParser(relation, { lsn, timeUs });
-    for await (const chunk of request.chunks) {
-      for (const batch of parser.push(chunk)) await this.#send(batch, copy);
-    }
-    const last = parser.finish();
-    if (last) await this.#send(last, copy);
+    await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
     await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
+  }
+
+  /** Of several copies side by side, one at a time collects a row that takes much memory. */
+  async #sendRows({ chunks }: CopyRequest, parser: CopyTextParser, copy: number): Promise<void> {
+    const passing = new PassingBytes();
+    let endTurn: (() => void) | null = null;
+    try {
+      for await (const chunk of chunks) {
+        for (const batch of parser.push(chunk)) await this.#send(batch, copy);
+        if (parser.isInLongRow) {
+          endTurn ??= await this.#longRows.take();
+          passing.note(chunk.length);
+        } else {
+          endTurn?.();
+          endTurn = null;
+        }
+      }
+      const last = parser.finish();
+      if (last) await this.#send(last, copy);
+    } finally {
+      endTurn?.();
+    }
   }
 
   write(batch: ChangeBatch): Promise<void> {
@@ -98,6 +118,7 @@ class WebhookSink implements Sink {
     const { batch: moved, transfer } = parcel(batch, relations);
     if (copy === null) this.client.post({ type: "changes", batch: moved, bytes }, transfer);
     else this.client.post({ type: "copy.rows", copy, batch: moved, bytes }, transfer);
+    await this.client.settle();
   }
 
   #handle(relation: Relation): number {

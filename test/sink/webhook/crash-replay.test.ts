@@ -8,6 +8,7 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
 import type { FromDelivery, LineBatch } from "../../../src/sink/webhook/line-messages.ts";
 import type { OutgoingRequest } from "../../../src/sink/webhook/outgoing-request.ts";
+import { bodyChunks } from "../../../src/sink/webhook/request-body.ts";
 import type { AttemptOutcome } from "../../../src/sink/webhook/sender.ts";
 import {
   type DeliveryMessage,
@@ -101,7 +102,7 @@ async function live(
     }
     await pause(random() * 3);
     for (const row of touched) world.underWay.delete(row);
-    const body = decoder.decode(request.body);
+    const body = decoder.decode(Buffer.concat([...bodyChunks(request.body)]));
     const answer = random();
     // Lost before it arrived; or taken, and only the answer was lost.
     if (answer < 0.1) return { kind: "retry", reason: "lost", retryAfterMs: 0 };

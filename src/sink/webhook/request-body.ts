@@ -1,0 +1,51 @@
+// The body of a request: bytes, or, where it holds large values, parts that are made while it is sent.
+
+import { PassingBytes } from "../../change/passing-bytes.ts";
+import { letGo } from "./arena-holds.ts";
+import type { LargeValue } from "./large-value.ts";
+
+export type RequestBody = Uint8Array<ArrayBuffer> | PartedBody;
+
+/** Can be read any number of times. */
+export class PartedBody {
+  readonly length: number;
+
+  constructor(private parts: readonly (Uint8Array | LargeValue)[]) {
+    this.length = parts.reduce((sum, part) => sum + part.length, 0);
+  }
+
+  *chunks(): Generator<Uint8Array> {
+    for (const part of this.parts) {
+      if (part instanceof Uint8Array) yield part;
+      else yield* part.chunks();
+    }
+  }
+
+  /** It is sent no more. */
+  letGo(): void {
+    for (const part of this.parts) if (!(part instanceof Uint8Array)) letGo(part.source);
+    this.parts = [];
+  }
+
+  /** For an HTTP client that takes no more than it can send. */
+  stream(): ReadableStream<Uint8Array> {
+    const chunks = this.chunks();
+    const passing = new PassingBytes();
+    return new ReadableStream(
+      {
+        pull(controller) {
+          const { done, value } = chunks.next();
+          if (done) return controller.close();
+          controller.enqueue(value);
+          passing.note(value.length);
+        },
+      },
+      { highWaterMark: 1 },
+    );
+  }
+}
+
+/** The body's bytes, in parts. */
+export function bodyChunks(body: RequestBody): Iterable<Uint8Array> {
+  return body instanceof PartedBody ? body.chunks() : [body];
+}
