@@ -112,6 +112,7 @@ test.each([["binary"], ["text"]] as const)("rows of many shapes in one batch, in
     alter table t add column a text default 'new';
     update t set a = 'old', n = n + 1 where id < 4;
     insert into t values (7, 7000000000, 7, 'seven');
+    alter table t rename to moved; insert into moved values (8, 8, 8, 'eight'); alter table moved rename to t;
     delete from t where id = 2`);
   pair.start();
   await pair.expectEqual();
@@ -224,4 +225,63 @@ test("a snapshot task of a table that is altered behind the stream", async () =>
   await pair.source("alter table t drop column b; insert into t values (9000, 1, 1)");
   await pair.expectEqual();
   await pair.stop();
+});
+
+describe("tables that are renamed", () => {
+  const two = `create table t (id int primary key, a text); insert into t values (1, 't');
+    create table u (id int primary key, a text); insert into u values (1, 'u'), (2, 'u')`;
+  const cases: readonly (readonly [sql: string, tables: readonly string[]])[] = [
+    ["alter table t rename to v", ["u", "v"]],
+    ["alter table t rename to v; insert into v values (9, 'v')", ["u", "v"]],
+    ["create schema s; alter table t set schema s; insert into s.t values (9, 's')", ["s.t", "u"]],
+    ["alter table t rename to old; alter table u rename to t; insert into t values (9, 'new')", ["old", "t"]],
+    [
+      "alter table t rename to x; alter table u rename to t; alter table x rename to u; insert into t values (9, 'swapped')",
+      ["t", "u"],
+    ],
+    ["alter table t rename to x; insert into x values (9, 'x'); alter table x rename to t", ["t", "u"]],
+    [
+      "alter table t rename to v; create table t (id int primary key); insert into t values (5)",
+      ["t", "u", "v"],
+    ],
+  ];
+
+  const copied = (pair: PipelineRig) =>
+    pair.phases.filter(({ phase, health }) => phase.name === "snapshot" && health.kind === "start").length;
+
+  test.each(
+    cases.flatMap(([sql, tables]) => [false, true].map((stopped) => [sql, stopped, tables] as const)),
+  )("%s (stopped: %p)", async (sql, stopped, tables) => {
+    await using pair = await streaming(two);
+    if (stopped) await pair.stop();
+    await pair.source(sql);
+    if (stopped) pair.start();
+    await pair.expectEqual();
+    const gone = sql.startsWith("drop") ? await pair.sink("select to_regclass('t') is null as gone") : [];
+    expect(gone.every((row) => row.gone === true)).toBe(true);
+    const found = await waitFor("the sink's tables", async () => {
+      const rows = await pair.sink<{ name: string }>(
+        `select oid::regclass::text as name from pg_class where relkind = 'r' and relnamespace not in
+           ('pg_catalog'::regnamespace, 'information_schema'::regnamespace, 'millrace'::regnamespace) order by 1`,
+      );
+      const names = rows.map(({ name }) => name);
+      return names.join() === [...tables].join() ? names : null;
+    });
+    expect(found).toEqual([...tables]);
+    // Two at the beginning; only tables that are new, or whose name somebody else's has, are copied later.
+    const isNew = sql.includes("create table") || sql.startsWith("drop");
+    expect(copied(pair)).toBe(isNew ? 3 : 2);
+    await pair.stop();
+  });
+
+  test("to the name of one that was dropped is copied into that one's place", async () => {
+    await using pair = await streaming(two);
+    await pair.stop();
+    await pair.source("drop table u; alter table t rename to u; insert into u values (9, 'u')");
+    pair.start();
+    expect(await pair.ended()).toMatchObject({ code: "table_changed", retry: "transient" });
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+  });
 });

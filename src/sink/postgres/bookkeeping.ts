@@ -32,12 +32,12 @@ create table if not exists millrace.table_copy (
 alter table millrace.checkpoint add column if not exists source_log text;
 create table if not exists millrace.table_shape (
   connector_id text not null,
+  table_id int8 not null,
   table_schema text not null,
   table_name text not null,
-  table_id int8 not null,
   since pg_lsn not null,
   columns json not null,
-  primary key (connector_id, table_schema, table_name)
+  primary key (connector_id, table_id)
 )`;
 
 export interface Bookkeeping {
@@ -196,6 +196,24 @@ export async function recordCopy(client: Client, connectorId: string, copy: Tabl
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
       "is_merged = excluded.is_merged, copied_at = now()",
     [connectorId, copy.schema, copy.name, copy.identity, formatLsn(copy.point), copy.isMerged],
+  );
+}
+
+/** The table that the copy is of has another name by now; what is recorded under that is of a table that is gone. */
+export async function renameCopy(
+  client: Client,
+  connectorId: string,
+  copy: TableCopyRecord,
+  to: { readonly schema: string; readonly name: string },
+): Promise<void> {
+  await client.query(
+    "delete from millrace.table_copy where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, to.schema, to.name],
+  );
+  await client.query(
+    "update millrace.table_copy set table_schema = $4, table_name = $5 " +
+      "where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, copy.schema, copy.name, to.schema, to.name],
   );
 }
 

@@ -5,46 +5,49 @@ import type { Client } from "pg";
 import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
-import { recordCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
+import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
 
+type Name = Pick<Relation, "schema" | "name">;
+
 export class CopyLedger {
-  readonly #records = new Map<string, TableCopyRecord>();
+  readonly #byName = new Map<string, TableCopyRecord>();
+  /** As it was before the open transaction renamed something in it. */
+  #before: readonly TableCopyRecord[] | null = null;
 
   constructor(private readonly connectorId: string) {}
 
   load(records: Iterable<TableCopyRecord>): void {
-    this.#records.clear();
+    this.#byName.clear();
+    this.#before = null;
     for (const record of records) this.add(record);
   }
 
   add(record: TableCopyRecord): void {
-    this.#records.set(qualifiedName(record), record);
+    this.#byName.set(qualifiedName(record), record);
   }
 
   holds(relation: Relation): boolean {
-    return (this.#records.get(qualifiedName(relation))?.point ?? zeroLsn) > zeroLsn;
+    return this.#of(relation) !== null;
   }
 
-  /** There are rows of a copy since which changes were missed: the source may have deleted some of them. */
+  /** Under this name there are rows of a copy since which changes were missed: the source may have deleted some of them. */
   isVoid(relation: Relation): boolean {
-    return this.#records.get(qualifiedName(relation))?.point === zeroLsn;
+    return this.#byName.get(qualifiedName(relation))?.point === zeroLsn;
   }
 
   stateOf(relation: Relation): CopyState {
-    const record = this.#records.get(qualifiedName(relation));
+    const record = this.#of(relation);
     // A change from before the point is in the copy, in whatever shape the table was then.
-    if (!record || record.point === zeroLsn || !isCopyOfTable(record.identity, relation)) {
-      return { kind: "none" };
-    }
+    if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
     return { kind: record.isMerged ? "merged" : "exact", point: record.point };
   }
 
   /** Copies that no longer count: their tables are not among `tables`, are others by now, or are gone at the sink. */
   outdated(tables: readonly TableShape[], isThere: (relation: Relation) => boolean): TableCopyRecord[] {
-    const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
-    return [...this.#records.values()].filter((record) => {
-      const table = byName.get(qualifiedName(record));
+    const byId = new Map(tables.map((table) => [table.relation.id, table]));
+    return [...this.#byName.values()].filter((record) => {
+      const table = byId.get(tableIdOf(record));
       return (
         record.point > zeroLsn && !(table && isCopyOf(record.identity, table) && isThere(table.relation))
       );
@@ -54,12 +57,30 @@ export class CopyLedger {
   /** Notes what the copies that count are copies of from here on: the selection may have changed. Durable as `void` is. */
   async remark(client: Client, tables: readonly TableShape[]): Promise<void> {
     for (const table of tables) {
-      const record = this.#records.get(qualifiedName(table.relation));
+      const record = this.#of(table.relation);
       const identity = copyMark(table);
-      if (!record || record.point === zeroLsn || record.identity === identity) continue;
+      if (!record || record.identity === identity) continue;
       await recordCopy(client, this.connectorId, { ...record, identity });
       this.add({ ...record, identity });
     }
+  }
+
+  /** The table that is called `from` at the sink is called `to` by now. Durable with the transaction that is open. */
+  async rename(client: Client, from: Name, to: Name): Promise<void> {
+    const record = this.#byName.get(qualifiedName(from));
+    if (!record) return;
+    await renameCopy(client, this.connectorId, record, to);
+    this.#before ??= [...this.#byName.values()];
+    this.#byName.delete(qualifiedName(from));
+    this.add({ ...record, schema: to.schema, name: to.name });
+  }
+
+  committed(): void {
+    this.#before = null;
+  }
+
+  rolledBack(): void {
+    if (this.#before) this.load(this.#before);
   }
 
   /** Durable on return, unless a transaction is open. */
@@ -70,13 +91,27 @@ export class CopyLedger {
   }
 
   async voidOf(client: Client, relation: Relation): Promise<void> {
-    const record = this.#records.get(qualifiedName(relation));
+    const record = this.#of(relation);
     if (record) await this.void(client, [record]);
   }
 
-  voidKnown(records: Iterable<TableCopyRecord> = [...this.#records.values()]): void {
+  voidKnown(records: Iterable<TableCopyRecord> = [...this.#byName.values()]): void {
     for (const record of records) this.add({ ...record, point: zeroLsn });
   }
+
+  /** The copy that counts for the table, also when it is held under a name that the table had before. */
+  #of(relation: Relation): TableCopyRecord | null {
+    const counts = (record: TableCopyRecord | undefined) =>
+      record !== undefined && record.point > zeroLsn && tableIdOf(record) === relation.id;
+    const own = this.#byName.get(qualifiedName(relation));
+    if (own && counts(own)) return own;
+    return this.#byName.values().find(counts) ?? null;
+  }
+}
+
+/** A copy's identity begins with it; see `copyIdentity`. */
+function tableIdOf({ identity }: TableCopyRecord): number {
+  return Number.parseInt(identity, 10);
 }
 
 /** What is recorded of a copy of `table`. */

@@ -99,8 +99,17 @@ export class PostgresSink implements Sink {
       await this.#ledger.remark(client, tables);
       this.#form = forms.includes(best) ? best : "text";
       const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
+      await this.#makeRoom(client, missing);
       return { form: this.#form, missing, behind: this.#tables.behind(tables) };
     });
+  }
+
+  async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
+    await client.query("begin");
+    await this.#tables.makeRoom(client, tables);
+    await client.query("commit");
+    this.#shapes.committed();
+    this.#ledger.committed();
   }
 
   copyForm(table: TableShape): TupleForm {
@@ -203,6 +212,7 @@ export class PostgresSink implements Sink {
     const altered = this.#tables.takeAltered();
     if (altered === null) return;
     await client.query("rollback");
+    this.#forgetUncommitted();
     await this.#ledger.voidOf(client, altered);
   }
 
@@ -211,6 +221,7 @@ export class PostgresSink implements Sink {
     for (const [name, state] of this.#staging) if (!state.isCommitted) this.#staging.delete(name);
     this.#tables.forgetShapes();
     this.#shapes.rolledBack();
+    this.#ledger.rolledBack();
   }
 
   async #apply(client: Client, batch: ChangeBatch, careful: boolean): Promise<void> {
@@ -234,6 +245,7 @@ export class PostgresSink implements Sink {
     await client.query("commit");
     this.#isInTransaction = false;
     this.#shapes.committed();
+    this.#ledger.committed();
     for (const state of this.#staging.values()) {
       state.dirty = false;
       state.isCommitted = true;

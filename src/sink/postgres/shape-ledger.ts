@@ -1,63 +1,73 @@
-// Which columns each table at the sink has followed so far, kept in the target database so that it moves with the rows. From
-// it a later run can tell a renamed column from one that was dropped and one that was added.
+// What each table at the sink has followed so far: the source's name for it, and its columns. It is kept in the target database,
+// so that it moves with the rows. From it a later run can tell a renamed table or column from one that was dropped and one
+// that was added.
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { Relation } from "../../change/relation.ts";
 import { type FollowedColumn, followedColumns } from "./table-migration.ts";
 
 export interface ShapeRecord {
   readonly tableId: number;
+  /** At the source. */
+  readonly schema: string;
+  readonly name: string;
   /** Changes committed before it may have been made under an earlier shape. */
   readonly since: Lsn;
   readonly columns: readonly FollowedColumn[];
 }
 
 interface ShapeRow {
+  readonly table_id: number;
   readonly schema: string;
   readonly name: string;
-  readonly table_id: number;
   readonly since: string;
   readonly columns: readonly FollowedColumn[];
 }
 
 export class ShapeLedger {
-  readonly #records = new Map<string, ShapeRecord>();
+  readonly #records = new Map<number, ShapeRecord>();
   /** What the open transaction has recorded over: null, nothing. */
-  readonly #before = new Map<string, ShapeRecord | null>();
+  readonly #before = new Map<number, ShapeRecord | null>();
 
   constructor(private readonly connectorId: string) {}
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<ShapeRow>(
-      "select table_schema as schema, table_name as name, table_id::float8, since::text, columns " +
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns " +
         "from millrace.table_shape where connector_id = $1",
       [this.connectorId],
     );
     this.forget();
-    for (const { schema, name, table_id: tableId, since, columns } of rows) {
-      this.#records.set(qualifiedName({ schema, name }), { tableId, since: parseLsn(since), columns });
+    for (const { table_id: tableId, since, ...row } of rows) {
+      this.#records.set(tableId, { ...row, tableId, since: parseLsn(since) });
     }
   }
 
-  /** Null: nothing is known of the table, or it was another one. */
-  of(relation: Relation): ShapeRecord | null {
-    const record = this.#records.get(qualifiedName(relation));
-    return record?.tableId === relation.id ? record : null;
+  /** Null: nothing is known of the table. */
+  of({ id }: Pick<Relation, "id">): ShapeRecord | null {
+    return this.#records.get(id) ?? null;
+  }
+
+  /** The table that has the name at the sink; null when none that is known has it. */
+  named({ schema, name }: Pick<Relation, "schema" | "name">): ShapeRecord | null {
+    return this.#records.values().find((record) => record.schema === schema && record.name === name) ?? null;
   }
 
   /** The table follows the relation by now. Durable with the transaction that is open. */
   async record(client: Client, relation: Relation, since: Lsn): Promise<void> {
-    await recordShape(client, this.connectorId, relation, since);
-    const key = qualifiedName(relation);
-    if (!this.#before.has(key)) this.#before.set(key, this.#records.get(key) ?? null);
-    this.add(relation, since);
+    const record = shapeRecord(relation, since);
+    await this.#write(client, record);
+  }
+
+  /** The table has another name by now. Durable with the transaction that is open. */
+  async rename(client: Client, record: ShapeRecord, to: Pick<Relation, "schema" | "name">): Promise<void> {
+    await this.#write(client, { ...record, schema: to.schema, name: to.name });
   }
 
   /** What another session has recorded and committed. */
   add(relation: Relation, since: Lsn): void {
-    const record = { tableId: relation.id, since, columns: followedColumns(relation) };
-    this.#records.set(qualifiedName(relation), record);
+    this.#records.set(relation.id, shapeRecord(relation, since));
   }
 
   committed(): void {
@@ -65,9 +75,9 @@ export class ShapeLedger {
   }
 
   rolledBack(): void {
-    for (const [key, record] of this.#before) {
-      if (record) this.#records.set(key, record);
-      else this.#records.delete(key);
+    for (const [id, record] of this.#before) {
+      if (record) this.#records.set(id, record);
+      else this.#records.delete(id);
     }
     this.#before.clear();
   }
@@ -76,20 +86,45 @@ export class ShapeLedger {
     this.#records.clear();
     this.#before.clear();
   }
+
+  async #write(client: Client, record: ShapeRecord): Promise<void> {
+    await writeShape(client, this.connectorId, record);
+    if (!this.#before.has(record.tableId)) this.#before.set(record.tableId, this.of({ id: record.tableId }));
+    this.#records.set(record.tableId, record);
+  }
 }
 
-/** Durable with the transaction that is open. */
+/** In the open transaction, for a session that has no ledger. */
 export async function recordShape(
   client: Client,
   connectorId: string,
   relation: Relation,
   since: Lsn,
 ): Promise<void> {
-  const columns = JSON.stringify(followedColumns(relation));
+  await writeShape(client, connectorId, shapeRecord(relation, since));
+}
+
+/** Whether the table follows the relation: it has its name and its columns. */
+export function isFollowed(record: ShapeRecord | null, relation: Relation): boolean {
+  return (
+    record !== null &&
+    record.schema === relation.schema &&
+    record.name === relation.name &&
+    JSON.stringify(record.columns) === JSON.stringify(followedColumns(relation))
+  );
+}
+
+function shapeRecord(relation: Relation, since: Lsn): ShapeRecord {
+  const { id: tableId, schema, name } = relation;
+  return { tableId, schema, name, since, columns: followedColumns(relation) };
+}
+
+async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
+  const { tableId, schema, name, since, columns } = record;
   await client.query(
-    "insert into millrace.table_shape (connector_id, table_schema, table_name, table_id, since, columns) " +
-      "values ($1, $2, $3, $4, $5, $6) on conflict (connector_id, table_schema, table_name) do update " +
-      "set table_id = excluded.table_id, since = excluded.since, columns = excluded.columns",
-    [connectorId, relation.schema, relation.name, relation.id, formatLsn(since), columns],
+    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns) " +
+      "values ($1, $2, $3, $4, $5, $6) on conflict (connector_id, table_id) do update set " +
+      "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns",
+    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns)],
   );
 }

@@ -27,10 +27,6 @@ export function followedColumns(relation: Relation): readonly FollowedColumn[] {
   return relation.columns.map(({ number, name, typeName }) => ({ number, name, type: typeName }));
 }
 
-export function isFollowed(known: readonly FollowedColumn[] | null, relation: Relation): boolean {
-  return known !== null && JSON.stringify(known) === JSON.stringify(followedColumns(relation));
-}
-
 /**
  * In the order in which they are to be made. `known` null: nothing is known of the table, and columns are the same when they
  * are called the same. A column that somebody has changed at the sink already is taken as it is.

@@ -8,9 +8,10 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import type { ShapeLedger } from "./shape-ledger.ts";
+import { isFollowed, type ShapeLedger } from "./shape-ledger.ts";
 import { fitTable } from "./table-fit.ts";
-import { isFollowed, planMigration } from "./table-migration.ts";
+import { planMigration } from "./table-migration.ts";
+import { TableRenamer } from "./table-rename.ts";
 import { addKey, createSchemas, createTable, fitsNewTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
 import { readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
@@ -21,6 +22,7 @@ export class TableRegistry {
   readonly #missing = new Set<string>();
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
+  readonly #renamer: TableRenamer;
   /** Names of staging tables, by target and columns: rows of the same shape use the same one. */
   readonly #staging = new Map<string, string>();
 
@@ -28,7 +30,9 @@ export class TableRegistry {
     private readonly config: PostgresSinkConfig,
     private readonly ledger: CopyLedger,
     private readonly shapes: ShapeLedger,
-  ) {}
+  ) {
+    this.#renamer = new TableRenamer(config, ledger, shapes, (id) => this.#shapes.has(id));
+  }
 
   /**
    * Looks at the targets of all tables. Returns binary when every table's columns have the same types on both sides, else
@@ -41,10 +45,13 @@ export class TableRegistry {
       new Set(tables.map((shape) => targetName(this.config, shape.relation).schema)),
     );
     this.#missing.clear();
+    this.#shapes.clear();
     let form: TupleForm = "binary";
     for (const shape of tables) {
       this.#shapes.set(shape.relation.id, shape);
-      const table = await readTargetTable(client, targetName(this.config, shape.relation));
+      // Under the name that it had before, where the stream has yet to tell of the new one.
+      const held = this.shapes.of(shape.relation) ?? shape.relation;
+      const table = await readTargetTable(client, targetName(this.config, held));
       if (!table) this.#missing.add(qualifiedName(shape.relation));
       const own = await this.#formOf(client, shape, table);
       this.#copyForms.set(qualifiedName(shape.relation), own);
@@ -64,21 +71,22 @@ export class TableRegistry {
 
   /** Tables whose targets follow another shape, or none that is known. */
   behind(tables: readonly TableShape[]): readonly TableShape[] {
-    return tables.filter(({ relation }) => !isFollowed(this.shapes.of(relation)?.columns ?? null, relation));
+    return tables.filter(({ relation }) => !isFollowed(this.shapes.of(relation), relation));
   }
 
   /**
    * The target of a relation's rows, made or changed in the open transaction where need be and allowed. `at`: the commit record
    * of the first of these rows. Throws `table_changed` when the table has followed a later shape already: by a copy that these
-   * rows were to be added to once more.
+   * rows were to be added to once more; or when it was renamed to a name that is taken.
    */
   async prepared(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<PreparedTable> {
     const known = this.#prepared.get(relation);
     if (known) return known;
     const shape = this.shapes.of(relation);
-    if (shape && at < shape.since && !isFollowed(shape.columns, relation)) {
-      this.#altered = relation;
-      throw alteredMeanwhile(relation);
+    if (shape && at < shape.since && !isFollowed(shape, relation)) throw this.#copyAgain(relation);
+    if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
+      const isRenamed = await this.#renamer.follow(client, shape, relation);
+      if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     }
     const target = targetName(this.config, relation);
     const table = await this.#fit(client, target, relation, at);
@@ -86,6 +94,19 @@ export class TableRegistry {
     const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation));
     this.#prepared.set(relation, prepared);
     return prepared;
+  }
+
+  /** Before tables are copied: another that was called so before, and has another name by now, is not the one to copy into. */
+  async makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
+    for (const { relation } of tables) await this.#renamer.makeRoom(client, relation);
+  }
+
+  #copyAgain(relation: Relation): MillraceError {
+    this.#altered = relation;
+    return new MillraceError(
+      "table_changed",
+      `Table ${qualifiedName(relation)} was altered or renamed, and the sink cannot follow: it is copied again.`,
+    );
   }
 
   /** The table that `prepared` has refused as altered meanwhile; null when it has not. */
@@ -117,9 +138,10 @@ export class TableRegistry {
       table = await readTargetTable(client, target);
     }
     if (!table) throw new Error("a table is not there after it was made");
-    const followed = this.shapes.of(relation)?.columns ?? null;
+    const record = this.shapes.of(relation);
+    const followed = record?.columns ?? null;
     const isChanged = await fitTable(client, this.config.migration_strategy, table, followed, relation);
-    if (!isFollowed(followed, relation)) await this.shapes.record(client, relation, at);
+    if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
   }
 
@@ -170,12 +192,5 @@ function tableMissing(target: TargetName): MillraceError {
   return new MillraceError(
     "sink_table_missing",
     `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
-  );
-}
-
-function alteredMeanwhile(relation: Relation): MillraceError {
-  return new MillraceError(
-    "table_changed",
-    `Table ${qualifiedName(relation)} was altered while a snapshot task was under way: it is copied again.`,
   );
 }

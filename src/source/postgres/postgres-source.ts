@@ -50,6 +50,8 @@ export class PostgresSource implements Source {
   #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
+  /** Something was met since that tells more than the catalog's fingerprint: the next look takes the tables for changed. */
+  #isStale = false;
   #stream: PostgresStream | null = null;
   #hasWarnedOfBeats = false;
   readonly #silentChanges: SilentChanges;
@@ -74,6 +76,7 @@ export class PostgresSource implements Source {
 
   async tables(): Promise<readonly TableShape[]> {
     return await this.#withClient(async (client) => {
+      this.#isStale = false;
       this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
@@ -93,6 +96,7 @@ export class PostgresSource implements Source {
     const signal = AbortSignal.any([this.context.signal, this.#closing.signal]);
     for (let seen = this.#stream?.walEnd; ; ) {
       await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+      if (this.#isStale) return;
       const walEnd = this.#stream?.walEnd;
       if (walEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
@@ -110,8 +114,7 @@ export class PostgresSource implements Source {
 
   async announceShapes(tables: readonly TableShape[]): Promise<void> {
     const left = await this.#withClient((client) => this.#fences.set(client, tables));
-    // The next look takes it that they have changed.
-    if (left.length > 0) this.#fingerprint = "";
+    this.#isStale ||= left.length > 0;
   }
 
   async createSlot(): Promise<SnapshotPoint> {
@@ -170,6 +173,8 @@ export class PostgresSource implements Source {
   async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
     const formerNames = (id: number) => this.#silentChanges.formerNames(id);
     const described = await describeRelations(client, relations, formerNames);
+    // They may be shapes of long ago: what holds now has to follow them in the stream.
+    this.#isStale = true;
     return described.map((relation) =>
       renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
     );

@@ -1,0 +1,85 @@
+// Gives a table at the sink the name that it has at the source by now, so that a table that was renamed keeps its rows.
+
+import { type Client, escapeIdentifier } from "pg";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
+import type { ShapeLedger, ShapeRecord } from "./shape-ledger.ts";
+import { createSchemas } from "./table-schema.ts";
+import { type TargetName, targetName } from "./target-name.ts";
+
+type Name = Pick<Relation, "schema" | "name">;
+
+export class TableRenamer {
+  constructor(
+    private readonly config: PostgresSinkConfig,
+    private readonly copies: CopyLedger,
+    private readonly shapes: ShapeLedger,
+    /** Whether the source has the table still, as far as is known. */
+    private readonly isPresent: (tableId: number) => boolean,
+  ) {}
+
+  /**
+   * In the open transaction. False: the name is taken by a table that is not ours, or no longer the source's, and nothing was
+   * done.
+   */
+  async follow(client: Client, record: ShapeRecord, relation: Relation): Promise<boolean> {
+    await this.makeRoom(client, relation);
+    const to = targetName(this.config, relation);
+    const isSame = sqlName(targetName(this.config, record)) === sqlName(to);
+    if (!isSame && (await exists(client, to))) return false;
+    await this.#rename(client, record, relation);
+    return true;
+  }
+
+  /** Another table of ours that has the relation's name still goes aside, and gets its own when its turn comes. */
+  async makeRoom(client: Client, relation: Relation): Promise<void> {
+    const occupant = this.shapes.named(relation);
+    if (!occupant || occupant.tableId === relation.id || !this.isPresent(occupant.tableId)) return;
+    const aside = { schema: occupant.schema, name: `millrace_renamed_${occupant.tableId}` };
+    await this.#rename(client, occupant, aside);
+  }
+
+  async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
+    const from = targetName(this.config, record);
+    const to = targetName(this.config, name);
+    if (await exists(client, from)) {
+      if (this.config.migration_strategy.disable_all) throw renameRefused(from, to);
+      await createSchemas(client, new Set([to.schema]));
+      for (const sql of renameSql(from, to)) await client.query(sql);
+    }
+    await this.copies.rename(client, record, name);
+    await this.shapes.rename(client, record, name);
+  }
+}
+
+async function exists(client: Client, table: TargetName): Promise<boolean> {
+  const { rows } = await client.query<{ exists: boolean }>("select to_regclass($1) is not null as exists", [
+    sqlName(table),
+  ]);
+  return rows[0]?.exists === true;
+}
+
+function renameSql(from: TargetName, to: TargetName): readonly string[] {
+  const moved = { schema: to.schema, name: from.name };
+  return [
+    ...(from.schema === to.schema
+      ? []
+      : [`alter table ${sqlName(from)} set schema ${escapeIdentifier(to.schema)}`]),
+    ...(from.name === to.name
+      ? []
+      : [`alter table ${sqlName(moved)} rename to ${escapeIdentifier(to.name)}`]),
+  ];
+}
+
+function renameRefused(from: TargetName, to: TargetName): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source, and migration_strategy does not allow ` +
+      `millrace to rename it. Run: ${renameSql(from, to)
+        .map((sql) => `${sql};`)
+        .join(" ")}`,
+  );
+}
