@@ -132,6 +132,12 @@ export function selectColumn(catalog: Catalog, schema: string, table: string, co
   return findColumn(catalog, schema, table, column)?.action !== "Exclude";
 }
 
+/** Names of the columns of a table that are left out, whether they exist or not. */
+export function excludedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
+  const columns = findTable(catalog, schema, table)?.columns ?? [];
+  return columns.filter((column) => column.action === "Exclude").map((column) => column.name);
+}
+
 /** Names of the columns of a table whose values are replaced by their salted hash. */
 export function hashedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
   const columns = findTable(catalog, schema, table)?.columns ?? [];

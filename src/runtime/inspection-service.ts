@@ -1,12 +1,14 @@
 // Looks at sources and sinks for the API, without storing anything. The looking itself is the registries'.
 
 import type { InspectionService } from "../api/services.ts";
+import { ValidationLog } from "../connection/validation-log.ts";
 import type { Catalog } from "../connector/catalog.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { resolveSink, resolveSource } from "../connector/resolve-connector.ts";
 import type { SinkConfig, SinkRequest } from "../connector/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../connector/source-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 
 export interface InspectionContext {
@@ -20,11 +22,14 @@ export interface InspectionContext {
 const inspectionMs = 60_000;
 
 export class LiveInspectionService implements InspectionService {
-  constructor(private readonly context: InspectionContext) {}
+  constructor(
+    private readonly context: InspectionContext,
+    private readonly limitMs = inspectionMs,
+  ) {}
 
   async sourceCatalog(source: SourceRequest, fillFrom: string | null, signal: AbortSignal): Promise<Catalog> {
     const config = resolveSource(source, await this.#filler(fillFrom));
-    return this.context.readSourceCatalog(config, bounded(signal));
+    return await this.#within(signal, (limited) => this.context.readSourceCatalog(config, limited));
   }
 
   async validateSource(
@@ -33,7 +38,7 @@ export class LiveInspectionService implements InspectionService {
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]> {
     const config = resolveSource(source, await this.#filler(fillFrom));
-    return this.context.validateSource(config, bounded(signal));
+    return await this.#validate(signal, (limited) => this.context.validateSource(config, limited));
   }
 
   async validateSink(
@@ -42,14 +47,40 @@ export class LiveInspectionService implements InspectionService {
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]> {
     const config = resolveSink(sink, await this.#filler(fillFrom));
-    return this.context.validateSink(config, bounded(signal));
+    return await this.#validate(signal, (limited) => this.context.validateSink(config, limited));
   }
 
   async #filler(id: string | null): Promise<ConnectorConfig | null> {
     return id === null ? null : (await this.context.state.connectors.get(id)).config;
   }
-}
 
-function bounded(signal: AbortSignal): AbortSignal {
-  return AbortSignal.any([signal, AbortSignal.timeout(inspectionMs)]);
+  /** A validation that takes too long has failed: that is an event. */
+  async #validate(
+    signal: AbortSignal,
+    look: (limited: AbortSignal) => Promise<readonly ValidateEvent[]>,
+  ): Promise<readonly ValidateEvent[]> {
+    try {
+      return await this.#within(signal, look);
+    } catch (error) {
+      if (!(error instanceof MillraceError) || error.code !== "source_timeout") throw error;
+      const log = new ValidationLog();
+      log.record({ Connection: {} }, { type: "failed", reason: error.message });
+      return log.finish();
+    }
+  }
+
+  /** Ends `look` when it takes too long, with `source_timeout`. */
+  async #within<Result>(
+    signal: AbortSignal,
+    look: (limited: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const limit = AbortSignal.timeout(this.limitMs);
+    try {
+      return await look(AbortSignal.any([signal, limit]));
+    } catch (error) {
+      if (!limit.aborted || signal.aborted) throw error;
+      const text = `The server did not answer within ${this.limitMs / 1000} s.`;
+      throw new MillraceError("source_timeout", text, { cause: error });
+    }
+  }
 }

@@ -105,15 +105,6 @@ export function checkSenders(server: ServerFacts): Finding {
   };
 }
 
-/** `missing`: tables that the connector's catalog lists and the source does not have. */
-export function checkSelection(tables: readonly TableFacts[], missing: readonly string[]): Finding {
-  if (missing.length > 0) {
-    return { type: "failed", reason: `The source has no table ${missing.slice(0, 5).join(", ")}.` };
-  }
-  if (tables.length === 0) return { type: "warned", message: "No table is selected." };
-  return { type: "passed", message: `${tables.length} tables are selected.` };
-}
-
 export interface NamedPublication {
   readonly name: string;
   /** Null: it does not exist. */
@@ -124,6 +115,7 @@ export function checkPublication(
   publication: NamedPublication | null,
   tables: readonly TableFacts[],
   asRoot: boolean,
+  isCarried: IsCarried,
 ): Finding {
   if (!publication)
     return { type: "passed", message: "The service makes a publication of the selected tables." };
@@ -150,10 +142,24 @@ export function checkPublication(
       commands: [`ALTER PUBLICATION ${identifier} SET (publish_via_partition_root = ${asRoot});`],
     };
   }
-  return checkCoverage(name, facts, tables);
+  return checkCoverage(name, facts, tables, isCarried);
 }
 
-function checkCoverage(name: string, facts: PublicationFacts, tables: readonly TableFacts[]): Finding {
+type IsCarried = (table: TableFacts, column: string) => boolean;
+
+/** Columns that the connector carries and the publication does not have. */
+function unpublishedColumns(table: TableFacts, isCarried: IsCarried): readonly string[] {
+  const { publishedColumns } = table;
+  if (publishedColumns === null) return [];
+  return table.columns.filter((column) => !publishedColumns.includes(column) && isCarried(table, column));
+}
+
+function checkCoverage(
+  name: string,
+  facts: PublicationFacts,
+  tables: readonly TableFacts[],
+  isCarried: IsCarried,
+): Finding {
   const identifier = escapeIdentifier(name);
   const left = tables.filter((table) => !table.isPublished);
   if (left.length > 0) {
@@ -163,6 +169,23 @@ function checkCoverage(name: string, facts: PublicationFacts, tables: readonly T
       commands: left
         .slice(0, maxCommands)
         .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${quoted(table)};`),
+    };
+  }
+  const narrower = tables.filter(
+    (table) => table.hasRowFilter || unpublishedColumns(table, isCarried).length > 0,
+  );
+  if (narrower.length > 0) {
+    return {
+      type: "failed",
+      reason: `The publication ${name} filters rows or leaves out columns of ${listed(narrower)}, which the connector carries.`,
+      commands: narrower.slice(0, maxCommands).flatMap((table) => {
+        const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
+        const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";
+        return [
+          `ALTER PUBLICATION ${identifier} DROP TABLE ${quoted(table)};`,
+          `ALTER PUBLICATION ${identifier} ADD TABLE ${quoted(table)}${list};`,
+        ];
+      }),
     };
   }
   if (!facts.truncate) {
@@ -225,7 +248,7 @@ export function checkWalRetention(server: ServerFacts): Finding {
 
 /** Creating a slot waits for every transaction that has written something and goes on. */
 export function checkLongTransactions(server: ServerFacts): Finding {
-  if (server.longTransactions.length === 0) return passed;
+  if (server.longTransactions.length === 0) return checkHiddenTransactions(server);
   const described = server.longTransactions.map(
     (open) =>
       `${open.pid === null ? `prepared ${open.gid}` : `pid ${open.pid}`}, ${open.ageSeconds} s: ${open.query}`,
@@ -234,6 +257,17 @@ export function checkLongTransactions(server: ServerFacts): Finding {
     type: "warned",
     message: `The slot cannot be made before these transactions end, open for more than ${longTransactionSeconds} s: ${described.join("; ")}`,
     commands: server.longTransactions.map(endTransaction),
+  };
+}
+
+function checkHiddenTransactions({ user, hiddenTransactions }: ServerFacts): Finding {
+  if (hiddenTransactions.length === 0) return passed;
+  return {
+    type: "warned",
+    message:
+      `Transactions of other roles have written and are open (pid ${hiddenTransactions.join(", ")}); since when, the role ` +
+      "may not see. The slot is made when they have ended.",
+    commands: [`GRANT pg_read_all_stats TO ${escapeIdentifier(user)};`],
   };
 }
 

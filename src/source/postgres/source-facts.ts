@@ -17,6 +17,8 @@ export interface ServerFacts {
   readonly maxSlotWalKeepSize: string;
   /** Transactions that hold back the creation of a slot for long. */
   readonly longTransactions: readonly LongTransaction[];
+  /** Processes in a transaction that has written, of which the role may not see since when. */
+  readonly hiddenTransactions: readonly number[];
 }
 
 export interface LongTransaction {
@@ -42,6 +44,13 @@ export interface TableFacts {
   readonly hasIdentity: boolean;
   readonly hasToastable: boolean;
   readonly isPublished: boolean;
+  /** Columns that the publication has of it; null: all, or it is not published. */
+  readonly publishedColumns: readonly string[] | null;
+  readonly hasRowFilter: boolean;
+  /** All but generated ones. */
+  readonly columns: readonly string[];
+  /** Of the primary key, and of the replica identity's index. */
+  readonly keyColumns: readonly string[];
 }
 
 /** A publication that the source names. */
@@ -85,6 +94,15 @@ const transactionQuery = `
   order by 3 desc
   limit 20`;
 
+/** Locks are shown to everybody, the times of other roles' transactions to members of pg_read_all_stats. */
+const hiddenQuery = `
+  select distinct l.pid
+    from pg_locks l
+    join pg_stat_activity a on a.pid = l.pid
+   where l.locktype = 'transactionid' and l.granted and l.pid <> pg_backend_pid() and a.xact_start is null
+   order by l.pid
+   limit 20`;
+
 const tableQuery = `
   select n.nspname as schema, c.relname as name,
          c.relkind = 'p' as "isPartitioned", c.relispartition as "isPartition",
@@ -94,7 +112,7 @@ const tableQuery = `
          c.relreplident::text as "replicaIdentity",
          c.relreplident = 'f' or exists (
            select from pg_index i
-            where i.indrelid = c.oid
+            where i.indrelid = c.oid and i.indisvalid and i.indimmediate
               and (c.relreplident = 'd' and i.indisprimary or c.relreplident = 'i' and i.indisreplident)
          ) as "hasIdentity",
          exists (
@@ -102,11 +120,25 @@ const tableQuery = `
             where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
               and a.attlen = -1 and a.attstorage <> 'p'
          ) as "hasToastable",
-         p.tablename is not null as "isPublished"
+         p.tablename is not null as "isPublished",
+         to_jsonb(p) -> 'attnames' as "publishedColumns",
+         coalesce(to_jsonb(p) ->> 'rowfilter', '') <> '' as "hasRowFilter",
+         a.names as columns, k.names as "keyColumns"
     from pg_class c
     join pg_namespace n on n.oid = c.relnamespace
     left join pg_publication_tables p
       on p.pubname = $1 and p.schemaname = n.nspname and p.tablename = c.relname
+    cross join lateral (
+      select coalesce(json_agg(attname order by attnum), '[]') as names
+        from pg_attribute
+       where attrelid = c.oid and attnum > 0 and not attisdropped and attgenerated = ''
+    ) a
+    cross join lateral (
+      select coalesce(json_agg(distinct key.attname), '[]') as names
+        from pg_index i
+        join pg_attribute key on key.attrelid = c.oid and key.attnum = any (i.indkey::int2[])
+       where i.indrelid = c.oid and (i.indisprimary or c.relreplident = 'i' and i.indisreplident)
+    ) k
    where c.relkind in ('r', 'p') and c.relpersistence = 'p'
      and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
    order by 1, 2`;
@@ -121,11 +153,19 @@ export async function readServerFacts(
   client: Client,
   longerThanSeconds = longTransactionSeconds,
 ): Promise<ServerFacts> {
-  const server = await client.query<Omit<ServerFacts, "longTransactions">>(serverQuery, [replicationRoles]);
+  const server = await client.query<Omit<ServerFacts, "longTransactions" | "hiddenTransactions">>(
+    serverQuery,
+    [replicationRoles],
+  );
   const transactions = await client.query<LongTransaction>(transactionQuery, [longerThanSeconds]);
+  const hidden = await client.query<{ pid: number }>(hiddenQuery);
   const facts = server.rows[0];
   if (!facts) throw new Error("pg_roles has no row for the role that is logged in");
-  return { ...facts, longTransactions: transactions.rows };
+  return {
+    ...facts,
+    longTransactions: transactions.rows,
+    hiddenTransactions: hidden.rows.map(({ pid }) => pid),
+  };
 }
 
 /** Every table outside the system's schemas; `publication` null: none is published. */

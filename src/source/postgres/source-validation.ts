@@ -4,16 +4,16 @@
 import type { Client } from "pg";
 import { probePostgres } from "../../connection/postgres-probe.ts";
 import { config, permission, ValidationLog } from "../../connection/validation-log.ts";
-import { type Catalog, selectTable } from "../../connector/catalog.ts";
+import { selectColumn, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
+import { checkSelection } from "./selection-checks.ts";
 import {
   checkLongTransactions,
   checkPublication,
   checkPublicationPrivilege,
   checkReplicaIdentity,
   checkReplicationPrivilege,
-  checkSelection,
   checkSelectPrivilege,
   checkSenders,
   checkSlots,
@@ -34,7 +34,8 @@ import {
 interface SourceFacts {
   readonly server: ServerFacts;
   readonly tables: readonly TableFacts[];
-  readonly missing: readonly string[];
+  /** All that the source has. */
+  readonly present: readonly TableFacts[];
   readonly publication: NamedPublication | null;
 }
 
@@ -85,12 +86,15 @@ const checks = [
   },
   {
     test: config("Selection", "The tables that are named exist."),
-    find: ({ tables, missing }: SourceFacts) => checkSelection(tables, missing),
+    find: ({ present, tables }: SourceFacts, source: PostgresSourceConfig) =>
+      checkSelection(present, tables, source),
   },
   {
     test: config("Publication", "The publication covers every selected table."),
     find: ({ publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
-      checkPublication(publication, tables, source.partitions_as_root),
+      checkPublication(publication, tables, source.partitions_as_root, ({ schema, name }, column) =>
+        selectColumn(source.catalog, schema, name, column),
+      ),
   },
   {
     test: config("Replica identity", "Updates and deletes name the row that they change."),
@@ -119,7 +123,7 @@ async function readFacts(client: Client, source: PostgresSourceConfig): Promise<
   return {
     server,
     tables: all.filter((table) => isCarried(table, source)),
-    missing: missingTables(source.catalog, all),
+    present: all,
     publication: name === null ? null : { name, facts: await readPublicationFacts(client, name) },
   };
 }
@@ -128,15 +132,6 @@ async function readFacts(client: Client, source: PostgresSourceConfig): Promise<
 function isCarried(table: TableFacts, source: PostgresSourceConfig): boolean {
   if (source.partitions_as_root ? table.isPartition : table.isPartitioned) return false;
   return selectTable(source.catalog, table.schema, table.name);
-}
-
-function missingTables(catalog: Catalog, present: readonly TableFacts[]): string[] {
-  const names = new Set(present.map((table) => JSON.stringify([table.schema, table.name])));
-  return catalog.schemas.flatMap((schema) =>
-    schema.tables
-      .filter((table) => table.action === "Include" && !names.has(JSON.stringify([schema.name, table.name])))
-      .map((table) => `${schema.name}.${table.name}`),
-  );
 }
 
 function usesOldRow(source: PostgresSourceConfig): boolean {

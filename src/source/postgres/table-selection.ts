@@ -1,6 +1,6 @@
 // Which tables and columns of a source travel: the connector's catalog, asked by name.
 
-import { type Catalog, hashedColumns, selectColumn, selectTable } from "../../connector/catalog.ts";
+import { type Catalog, excludedColumns, hashedColumns, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 
 /** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
@@ -18,12 +18,37 @@ export interface TableSelection {
 type SelectionConfig = Pick<PostgresSourceConfig, "catalog" | "keyless_table_strategy">;
 
 export function selectionOf({ catalog, keyless_table_strategy }: SelectionConfig): TableSelection {
+  // A catalog may list ten thousand tables: each is looked for in it once.
+  const known = new Map<string, SelectedTable>();
+  const selected = (schema: string, name: string) => {
+    const key = JSON.stringify([schema, name]);
+    const table = known.get(key) ?? selectedTable(catalog, schema, name);
+    known.set(key, table);
+    return table;
+  };
   return {
-    includesTable: (schema, table) => selectTable(catalog, schema, table),
-    includesColumn: (schema, table, column) => selectColumn(catalog, schema, table, column),
-    hashedColumns: (schema, table) => hashedColumns(catalog, schema, table),
+    includesTable: (schema, table) => selected(schema, table).isIncluded,
+    includesColumn: (schema, table, column) => {
+      const { isIncluded, excluded } = selected(schema, table);
+      return isIncluded && !excluded.has(column);
+    },
+    hashedColumns: (schema, table) => selected(schema, table).hashed,
     salt: catalog.column_hashing?.salt ?? "",
     hashesKeylessRows: keyless_table_strategy.dedup_by_row_hash !== undefined,
+  };
+}
+
+interface SelectedTable {
+  readonly isIncluded: boolean;
+  readonly excluded: ReadonlySet<string>;
+  readonly hashed: readonly string[];
+}
+
+function selectedTable(catalog: Catalog, schema: string, name: string): SelectedTable {
+  return {
+    isIncluded: selectTable(catalog, schema, name),
+    excluded: new Set(excludedColumns(catalog, schema, name)),
+    hashed: hashedColumns(catalog, schema, name),
   };
 }
 

@@ -13,6 +13,7 @@ const quiet: ServerFacts = {
   usedSenders: 0,
   maxSlotWalKeepSize: "-1",
   longTransactions: [],
+  hiddenTransactions: [],
 };
 
 test("long transactions are named by pid, age and query, with the SQL that ends them", () => {

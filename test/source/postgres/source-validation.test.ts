@@ -250,6 +250,100 @@ test("only selected tables count, and a selected table that is missing fails", a
   );
 });
 
+describe("a catalog that does not fit the tables", () => {
+  const catalog = (columns: { name: string; action: "Include" | "Exclude"; hash?: object }[]) => ({
+    name: "db",
+    default_action: "Include" as const,
+    column_hashing: { algorithm: "Sha256" as const, salt: "s" },
+    schemas: [
+      {
+        name: "public",
+        action: "Include" as const,
+        tables: [{ name: "t", action: "Include" as const, history_enabled: false, columns }],
+      },
+    ],
+  });
+
+  test("excludes what tells rows apart, or names columns that are not there", async () => {
+    const source = await database(
+      "misfit",
+      `create table t (id int primary key, code text not null unique, mail text);
+       alter table t replica identity using index t_code_key`,
+    );
+    for (const name of ["id", "code"]) {
+      const events = await validate({ ...source, catalog: catalog([{ name, action: "Exclude" }]) });
+      expect(findTest(events, "Config Selection").status.Failed?.reason).toContain(`public.t.${name}`);
+    }
+    const misspelt = await validate({
+      ...source,
+      catalog: catalog([
+        { name: "emial", action: "Include", hash: {} },
+        { name: "mail", action: "Exclude" },
+      ]),
+    });
+    expect(findTest(misspelt, "Config Selection").message).toBe(
+      "The catalog excludes or hashes columns that the source does not have: public.t.emial.",
+    );
+    expect(outline(misspelt).at(-1)).toBe("success");
+  });
+
+  test("a column of the row hash's name, in a table that needs one", async () => {
+    const source = await database("hashed", "create table t (v int, _sm_row_hash text)");
+    expect(outline(await validate(source)).at(-1)).toBe("success");
+    const byHash = { ...source, keyless_table_strategy: { dedup_by_row_hash: {} } };
+    expect(outline(await validate(byHash)).at(-1)).toContain("public.t");
+  });
+
+  test("a publication with a list or a filter is held against what is carried", async () => {
+    const made = await database(
+      "listed",
+      `create table t (id int primary key, "o,dd" text, secret text); create publication own for table t (id) where (id > 5)`,
+    );
+    const source = {
+      ...made,
+      replication_type: { logical_replication: logicalReplication("own") },
+      catalog: catalog([{ name: "secret", action: "Exclude" }]),
+    };
+    const { commands = [] } = findTest(await validate(source), "Config Publication");
+    expect(commands).toEqual([
+      'ALTER PUBLICATION "own" DROP TABLE "public"."t";',
+      'ALTER PUBLICATION "own" ADD TABLE "public"."t" ("id", "o,dd");',
+    ]);
+    await server.query(commands.join("\n"), "listed");
+    expect(outline(await validate(source)).at(-1)).toBe("success");
+  });
+});
+
+test("a deferrable key names no row", async () => {
+  const source = await database("deferred", "create table t (id int primary key deferrable, v int)");
+  expect(findTest(await validate(source), "Config Replica identity").commands).toEqual([
+    'ALTER TABLE "public"."t" REPLICA IDENTITY FULL;',
+  ]);
+});
+
+test("a role of least privilege passes, and is told of transactions that it may not see into", async () => {
+  const source = await database(
+    "least",
+    `create table t (id int primary key); create role least login replication; grant select on t to least;
+     create publication shop for table t`,
+  );
+  const least = {
+    ...source,
+    connection: fullConnection(server.connection("least"), { user: "least" }),
+    replication_type: { logical_replication: logicalReplication("shop") },
+  };
+  const quiet = await validate(least);
+  expect(outline(quiet).at(-1)).toBe("success");
+  expect(findTest(quiet, "Config Open transactions").status.Success).toBeDefined();
+  await using writing = await server.connect("least");
+  await writing.query("begin; insert into t values (1)");
+  const told = findTest(await validate(least), "Config Open transactions");
+  expect(told.status.Warn).toBeDefined();
+  expect(told.commands).toEqual(['GRANT pg_read_all_stats TO "least";']);
+  await server.query("grant pg_read_all_stats to least");
+  expect(findTest(await validate(least), "Config Open transactions").status.Success).toBeDefined();
+});
+
 test("a log that may be cut off is warned of", async () => {
   await using limited = await PostgresServer.start({ settings: { max_slot_wal_keep_size: "1GB" } });
   const events = await validate(postgresSource(limited.connection()));
