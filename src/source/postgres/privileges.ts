@@ -7,6 +7,7 @@ import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 const insufficientPrivilege = "42501";
+const readOnlyTransaction = "25006";
 
 /** More tables than this make no sentence; the statement is then one for every table. */
 const maxTables = 100;
@@ -72,6 +73,14 @@ export async function describePublicationDenial(
   tables: readonly PublishableTable[],
   viaRoot: boolean,
 ): Promise<MillraceError> {
+  if (sqlStateOf(error) === readOnlyTransaction) {
+    return new MillraceError(
+      "publication_missing",
+      "The source is a standby, where no publication can be made. Make one at its primary, and name it in publication_name: " +
+        createPublication(tables, viaRoot),
+      { cause: error },
+    );
+  }
   if (sqlStateOf(error) !== insufficientPrivilege) return describePostgresError(error, "source");
   const { rows } = await client.query<PublicationRights>(rightsQuery, [tables.map(({ id }) => id)]);
   const rights = rows[0];
@@ -97,14 +106,18 @@ function publicationRemedy(
       `DROP PUBLICATION, and begin anew with the command ReIntialize.`
     );
   }
-  const list =
-    tables.length <= maxTables ? `TABLE ${tables.map(sqlName).join(", ")}` : "ALL TABLES (as a superuser)";
-  const options = viaRoot ? " WITH (publish_via_partition_root = true)" : "";
   return (
     `Role ${rights.user} does not own every selected table, and only an owner can publish a table. Let the owner ` +
     `(${rights.owners.join(", ")}) make a publication, and name it in publication_name: ` +
-    `CREATE PUBLICATION millrace FOR ${list}${options};`
+    createPublication(tables, viaRoot)
   );
+}
+
+function createPublication(tables: readonly PublishableTable[], viaRoot: boolean): string {
+  // For all tables takes a superuser.
+  const list = tables.length <= maxTables ? `TABLE ${tables.map(sqlName).join(", ")}` : "ALL TABLES";
+  const options = viaRoot ? " WITH (publish_via_partition_root = true)" : "";
+  return `CREATE PUBLICATION millrace FOR ${list}${options};`;
 }
 
 function denied(text: string, cause: unknown): MillraceError {

@@ -8,6 +8,7 @@ import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { formatLog, judgeLog, parseTimelineEnds } from "../../../src/source/postgres/source-log.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -35,6 +36,11 @@ async function promote(at: PostgresServer): Promise<void> {
   await Bun.write(signal, "");
   if (process.getuid?.() === 0) await chown(signal, 65534, 65534);
   await at.launch();
+  // It answers questions before it is done.
+  await waitFor("the end of recovery", async () => {
+    const [row] = await at.query<{ done: boolean }>("select not pg_is_in_recovery() as done");
+    return row?.done;
+  });
 }
 
 /** Puts what `copy` holds in the place of the server's data. The server is down. */

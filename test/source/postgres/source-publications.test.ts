@@ -1,6 +1,7 @@
 // Publications in other hands: altered, dropped, owned by the user, shared with nobody; and roles that may do little.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
 import type { Catalog } from "../../../src/connector/catalog.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
@@ -217,6 +218,32 @@ describe("a role that may do little", () => {
     await rig.source("insert into t values (2)");
     await waitFor("the change", async () => (await onOwners.sink("select from t")).length === 2);
     await onOwners.stop();
+  });
+
+  test("the README's role is enough, and so is its role at the sink", async () => {
+    const name = `pub${++count}`;
+    const databases = { source: `${name}_source`, sink: `${name}_sink` };
+    const as = (database: string, user: string) => fullConnection(server.connection(database), { user });
+    await using rig = await PipelineRig.create(server, name, {
+      source: {
+        connection: as(databases.source, "millrace"),
+        replication_type: { logical_replication: logicalReplication("millrace") },
+      },
+      sink: { connection: as(databases.sink, "applier") },
+    });
+    const readme = await Bun.file(join(import.meta.dir, "..", "..", "..", "README.md")).text();
+    const [, sql = ""] = /```sql\n(CREATE ROLE.*?)```/s.exec(readme) ?? [];
+    await rig.source(
+      "create table orders (id int primary key, v text); create table customers (id int primary key)",
+    );
+    await rig.source(`${sql}; insert into orders values (1, 'a'); insert into customers values (1)`);
+    await rig.sink(`create role applier login; grant create, temporary on database ${databases.sink} to applier;
+      grant create on schema public to applier`);
+    rig.start();
+    await rig.expectEqual();
+    await rig.source("update orders set v = 'b'; delete from customers; insert into orders values (2, 'c')");
+    await rig.expectEqual();
+    await rig.stop();
   });
 
   test("that owns the tables needs CREATE on the database", async () => {
