@@ -144,6 +144,29 @@ test("a slot that the server invalidated stops the run, and the reason names the
   await rig.stop();
 });
 
+test("from 18 on: a slot that was idle for too long says so, and a dropped publication that is skipped silently is noticed", async () => {
+  await using newest = await PostgresServer.start({
+    major: 18,
+    settings: { fsync: "off", idle_replication_slot_timeout: "1s" },
+  });
+  await using dropped = await connector(newest);
+  dropped.start();
+  await dropped.untilRealtime();
+  await dropped.source(`drop publication ${dropped.slot}; insert into t values (1)`);
+  const missing = (await dropped.ended()) as MillraceError;
+  expect(missing.code).toBe("publication_missing");
+  expect(missing.message).toContain("ReIntialize");
+
+  await using rig = await stopped(newest);
+  await waitFor("the invalidation", async () => {
+    await rig.source("checkpoint");
+    return (await slotOf(rig))?.wal_status === "lost";
+  });
+  const idle = await failure(rig);
+  expect(idle.code).toBe("slot_invalidated");
+  expect(idle.message).toContain("ALTER SYSTEM SET idle_replication_slot_timeout = 0;");
+});
+
 test("no slot free, no walsender free, and a wal_level that is too low each have a code of their own", async () => {
   await using tight = await PostgresServer.start({
     settings: { fsync: "off", max_replication_slots: 1, max_wal_senders: 1 },
