@@ -28,13 +28,17 @@ export function unchangedColumns(arena: Uint8Array, at: number): readonly number
 
 /**
  * The new tuple of change `i`, in an array of its own, with what the source left out taken from the old tuple, where that
- * holds it: all of it under identity full, else the key's columns.
+ * holds it: all of it under identity full, else the key's columns. What is longer than `longest` is left out.
  */
-export function newTuple(batch: ChangeBatch, i: number): Uint8Array<ArrayBuffer> {
+export function newTuple(
+  batch: ChangeBatch,
+  i: number,
+  longest = Number.POSITIVE_INFINITY,
+): Uint8Array<ArrayBuffer> {
   const start = batch.newStart[i]!;
   const oldStart = batch.oldStart[i]!;
   if (batch.oldEnd[i]! === oldStart) return batch.arena.slice(start, batch.newEnd[i]!);
-  return fillUnchanged(batch.arena, start, batch.arena, oldStart);
+  return fillUnchanged(batch.arena, start, batch.arena, oldStart, longest);
 }
 
 /**
@@ -46,11 +50,14 @@ export function fillUnchanged(
   at: number,
   base: Uint8Array,
   baseAt: number,
+  longest = Number.POSITIVE_INFINITY,
 ): Uint8Array<ArrayBuffer> {
   const baseColumns = tupleColumns(base, baseAt);
   const parts = tupleColumns(arena, at).map((column, i) => {
     const fromBase = column.length === UNCHANGED_LENGTH ? baseColumns[i] : undefined;
-    return fromBase && fromBase.length >= 0 ? slice(base, fromBase) : slice(arena, column);
+    return fromBase && fromBase.length >= 0 && fromBase.length <= longest
+      ? slice(base, fromBase)
+      : slice(arena, column);
   });
   return concatTuple(parts);
 }

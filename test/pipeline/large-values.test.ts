@@ -53,6 +53,26 @@ test.each(["binary", "text"] as const)("large values are carried as %s as they a
   await pair.stop();
 });
 
+test("a large value that a row keeps is not sent again, unless the row is not there", async () => {
+  await using pair = await PipelineRig.create(server, "large_kept");
+  await pair.source(
+    `create table t (id int primary key, note text, body text); alter table t replica identity full`,
+  );
+  await pair.source(`insert into t select n, null, ${body} from generate_series(1, 2) n`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.sink("update t set body = 'kept' where id = 1; delete from t where id = 2");
+  await pair.source("update t set note = 'new'");
+  await waitFor("both rows", async () => {
+    const rows = await pair.sink<{ body: string }>(
+      "select left(body, 4) as body from t where note = 'new' order by id",
+    );
+    expect(rows.map((row) => row.body)).toEqual(["kept", "a\tb\\"]);
+    return true;
+  });
+  await pair.stop();
+});
+
 test("a run goes on in the middle of a transaction of large values", async () => {
   await using pair = await PipelineRig.create(server, "large_cut");
   await pair.source("create table t (id int primary key, body text)");

@@ -13,6 +13,9 @@ import { truncateTables } from "./truncation.ts";
 
 type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
 
+/** Above it a value is not sent for nothing. */
+const longValueBytes = 64 * 1024;
+
 export class BatchApplier {
   /** By index of the relation in the batch. */
   readonly #tables: PreparedTable[] = [];
@@ -90,7 +93,12 @@ export class BatchApplier {
     if (!pending) {
       const { isKeyedByHash = false } = table.relation;
       const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash);
-      const rows = isPlain ? new InsertRuns() : new NetChanges(table.key, this.batch.arena, isKeyedByHash);
+      // A row that is known to be there keeps what it has; where it is not, all of it is put there, with care.
+      const isThere = table.copy.kind === "exact" && !this.session.careful && !isKeyedByHash;
+      const longestTaken = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
+      const rows = isPlain
+        ? new InsertRuns()
+        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestTaken);
       pending = { table, rows };
       this.#pending.set(at, pending);
     }

@@ -64,6 +64,8 @@ export class NetChanges {
     private readonly arena: Uint8Array,
     /** Rows of the same key are the same in all: one that comes again, or is moved to, is there already. */
     private readonly equalRowsAreOne = false,
+    /** Longer values that an update left as they were are not taken from the old row: the sink's row keeps its own. */
+    private readonly longestTaken = Number.POSITIVE_INFINITY,
   ) {
     this.#index = new KeyIndex(key);
   }
@@ -150,7 +152,7 @@ export class NetChanges {
 
   /** The new tuple with what the source left out, from the old tuple or from the row's state in this batch. */
   #complete(batch: ChangeBatch, i: number, from: number): Uint8Array {
-    const known = newTuple(batch, i);
+    const known = newTuple(batch, i, this.longestTaken);
     if (!this.#isPresent(from) || !hasUnchangedColumn(known)) return known;
     const base = this.tupleOf(from);
     return fillUnchanged(known, 0, base.bytes, base.start);

@@ -205,6 +205,8 @@ export class PostgresSink implements Sink {
       }
     }
     if (wasInTransaction) await client.query("release savepoint piece");
+    // The next piece rolls back to a savepoint of its own.
+    for (const state of this.#staging.values()) state.outlivesRollback = true;
   }
 
   /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
@@ -218,7 +220,7 @@ export class PostgresSink implements Sink {
 
   /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
   #forgetUncommitted(): void {
-    for (const [name, state] of this.#staging) if (!state.isCommitted) this.#staging.delete(name);
+    for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
     this.#tables.forgetShapes();
     this.#shapes.rolledBack();
     this.#ledger.rolledBack();
@@ -246,10 +248,7 @@ export class PostgresSink implements Sink {
     this.#isInTransaction = false;
     this.#shapes.committed();
     this.#ledger.committed();
-    for (const state of this.#staging.values()) {
-      state.dirty = false;
-      state.isCommitted = true;
-    }
+    for (const state of this.#staging.values()) state.dirty = false;
     this.#checkpoint = { ...from, resumeLsn };
     const { rows, bytes } = this.#undurable;
     this.#undurable = { rows: 0, bytes: 0 };

@@ -5,6 +5,7 @@ import { DatabaseError, escapeIdentifier } from "pg";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { isRowsMissing } from "./rows-missing.ts";
 
 export type Remedy =
   /** Replace what has the same keys: values may have swapped, or rows be there that should not. */
@@ -19,6 +20,8 @@ export function remedyFor(
   isCareful: boolean,
   strategy: PostgresSinkConfig["migration_strategy"],
 ): Remedy | null {
+  // With care, values that were left out because the row has them are sent as well.
+  if (isRowsMissing(error)) return isCareful ? null : { kind: "care" };
   const refusal = databaseError(error);
   if (refusal?.code === uniqueViolation) return isCareful ? null : { kind: "care" };
   const { schema, table, column } = refusal ?? {};

@@ -16,6 +16,9 @@ import { equalSql } from "./target-table.ts";
 /** Where the first row lies that is copied into an empty table. */
 const firstRow = "'(0,1)'::pg_catalog.tid";
 
+/** What is longer, and was left as it was, is not sent: the row keeps its own. */
+const longValueBytes = 64 * 1024;
+
 /** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {
   return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
@@ -38,7 +41,7 @@ export async function applySingle(
     await run(session, table, `delete from ${table.ownRows} t where ${found(table, isOldWhole)}`);
     return;
   }
-  const tuple = newTuple(batch, i);
+  const tuple = newTuple(batch, i, longValueBytes);
   const keeps = unchangedColumns(tuple, 0);
   const written = unchangedAsNull(tuple, 0);
   const replacement: TupleRef = { bytes: written, start: 0, end: written.length };

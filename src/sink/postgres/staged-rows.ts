@@ -57,6 +57,6 @@ export async function stage(session: MergeSession, table: PreparedTable, body: C
   const known = session.staging.get(table.staging);
   if (!known) await session.client.query(createStagingSql(table));
   else if (known.dirty) await session.client.query(`truncate pg_temp.${table.staging}`);
-  session.staging.set(table.staging, { dirty: true, isCommitted: known?.isCommitted ?? false });
+  session.staging.set(table.staging, { dirty: true, outlivesRollback: known?.outlivesRollback ?? false });
   await copyIn(session.client, copyToStagingSql(table, session.form), body.chunks());
 }

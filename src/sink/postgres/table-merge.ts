@@ -5,19 +5,19 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
 import { keyAlone, unchangedAsNull } from "../../change/tuple.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
 import type { InsertRuns, NetChanges, TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
 import { copyToTargetSql, deleteSql, insertSql, stageGroup, updateSql } from "./staging.ts";
 
 export interface StagingState {
   /** It holds rows of this transaction. */
   dirty: boolean;
-  /** The transaction that made it is committed: it outlives a rollback. */
-  isCommitted: boolean;
+  /** It was made before what a rollback would undo now. */
+  outlivesRollback: boolean;
 }
 
 /** What a merge needs of the session that it runs in. */
@@ -177,11 +177,7 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
     const updated = await plan.staged.over([group], sql);
     // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
     if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
-    throw new MillraceError(
-      "sink_rejected_rows",
-      "Rows that the source has updated are missing, and the source did not send all of their values (TOAST). " +
-        "Create a Snapshot task for this table to mend it.",
-    );
+    throw new RowsMissing();
   }
 }
 
