@@ -3,7 +3,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { type Column, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
@@ -12,9 +12,9 @@ import { isFollowed, type ShapeLedger } from "./shape-ledger.ts";
 import { fitTable } from "./table-fit.ts";
 import { planMigration } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
-import { addKey, createSchemas, createTable, fitsNewTable } from "./table-schema.ts";
+import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
-import { readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
+import { readTargetTable, readTargetTables, type TargetTable, takesBinary } from "./target-table.ts";
 
 export class TableRegistry {
   readonly #shapes = new Map<number, TableShape>();
@@ -46,16 +46,19 @@ export class TableRegistry {
     );
     this.#missing.clear();
     this.#shapes.clear();
+    for (const shape of tables) this.#shapes.set(shape.relation.id, shape);
+    // Under the name that it had before, where the stream has yet to tell of the new one.
+    const held = tables.map(({ relation }) => targetName(this.config, this.shapes.of(relation) ?? relation));
+    const targets = await readTargetTables(client, held);
+    const made = tables.map(({ relation }, i) => this.#columnsToMake(relation, targets[i] ?? null));
+    const fitting = await columnsThatFit(client, made.flat());
     let form: TupleForm = "binary";
-    for (const shape of tables) {
-      this.#shapes.set(shape.relation.id, shape);
-      // Under the name that it had before, where the stream has yet to tell of the new one.
-      const held = this.shapes.of(shape.relation) ?? shape.relation;
-      const table = await readTargetTable(client, targetName(this.config, held));
-      if (!table) this.#missing.add(qualifiedName(shape.relation));
-      const own = await this.#formOf(client, shape, table);
-      this.#copyForms.set(qualifiedName(shape.relation), own);
-      if (own === "text") form = "text";
+    for (const [i, { relation }] of tables.entries()) {
+      if (!targets[i]) this.#missing.add(qualifiedName(relation));
+      const isBinary =
+        this.#takesBytes(relation, targets[i] ?? null) && made[i]!.every((c) => fitting.has(c));
+      this.#copyForms.set(qualifiedName(relation), isBinary ? "binary" : "text");
+      if (!isBinary) form = "text";
     }
     return form;
   }
@@ -145,15 +148,21 @@ export class TableRegistry {
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
   }
 
-  /** Binary when the target takes the bytes as they lie, once it has followed the shape. */
-  async #formOf(client: Client, { relation }: TableShape, table: TargetTable | null): Promise<TupleForm> {
-    if (relation.columns.some((column) => column.binaryLayout === null)) return "text";
-    if (!table) return (await fitsNewTable(client, relation.columns)) ? "binary" : "text";
+  /** Columns that are made at the sink, with the table or in following its shape. */
+  #columnsToMake(relation: Relation, table: TargetTable | null): readonly Column[] {
+    if (!table) return relation.columns;
+    return this.#changes(relation, table).flatMap((change) => ("column" in change ? [change.column] : []));
+  }
+
+  /** Whether the columns that are there take the bytes as they lie, once the target has followed the shape. */
+  #takesBytes(relation: Relation, table: TargetTable | null): boolean {
+    if (relation.columns.some((column) => column.binaryLayout === null)) return false;
+    return table === null || takesBinary(table, relation, this.#changes(relation, table));
+  }
+
+  #changes(relation: Relation, table: TargetTable): ReturnType<typeof planMigration> {
     const known = this.shapes.of(relation)?.columns ?? null;
-    const changes = planMigration(table, known, relation, this.config.migration_strategy);
-    const made = changes.flatMap((change) => ("column" in change ? [change.column] : []));
-    if (!takesBinary(table, relation, changes)) return "text";
-    return made.length === 0 || (await fitsNewTable(client, made)) ? "binary" : "text";
+    return planMigration(table, known, relation, this.config.migration_strategy);
   }
 }
 

@@ -74,14 +74,20 @@ export async function resolveTypes(client: Client, columns: readonly Column[]): 
   return rows;
 }
 
-/** Whether a table that is made for these columns takes them in binary form. */
-export async function fitsNewTable(client: Client, columns: readonly Column[]): Promise<boolean> {
-  const types = await resolveTypes(client, columns);
+/** Those of the columns that take the source's bytes as they are, when they are made at the sink. */
+export async function columnsThatFit(
+  client: Client,
+  columns: readonly Column[],
+): Promise<ReadonlySet<Column>> {
+  const typeOf = ({ typeOid, typmod, typeName }: Column) => `${typeOid} ${typmod} ${typeName}`;
+  const distinct = new Map(columns.map((column) => [typeOf(column), column]));
+  const types = await resolveTypes(client, [...distinct.values()]);
   const layouts = await BinaryLayouts.read(
     client,
     types.map((type) => type.oid),
   );
-  return columns.every(
-    ({ binaryLayout }, i) => binaryLayout !== null && layouts.of(types[i]!.oid) === binaryLayout,
-  );
+  const made = new Map([...distinct.keys()].map((type, i) => [type, layouts.of(types[i]!.oid)]));
+  const fits = (column: Column) =>
+    column.binaryLayout !== null && made.get(typeOf(column)) === column.binaryLayout;
+  return new Set(columns.filter(fits));
 }

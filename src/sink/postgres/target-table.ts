@@ -37,6 +37,8 @@ export interface TargetTable {
 type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
 
 interface TargetRow {
+  /** Among the targets that were asked for, from 1. */
+  place: string;
   isPartitioned: boolean;
   columns: CatalogColumn[];
   keys: UniqueKey[];
@@ -53,7 +55,7 @@ export interface KeyColumn {
 }
 
 const targetQuery = `
-select c.relkind = 'p' as "isPartitioned",
+select wanted.place, c.relkind = 'p' as "isPartitioned",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
@@ -82,17 +84,38 @@ select c.relkind = 'p' as "isPartitioned",
       join pg_namespace opn on opn.oid = op.oprnamespace
       where k.place <= i.indnkeyatts) keys
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null) as keys
-from pg_class c where c.oid = to_regclass($1) and c.relkind in ('r', 'p')`;
+from unnest($1::text[]) with ordinality as wanted(name, place)
+join pg_class c on c.oid = to_regclass(wanted.name) and c.relkind in ('r', 'p')`;
+
+/** Tables that one query reads: what is told of them is held until it is taken apart. */
+const readAtOnce = 500;
 
 /** Null when there is no such table. The client's search_path must be empty. */
 export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
-  const { rows } = await client.query<TargetRow>(targetQuery, [sqlName(target)]);
-  const row = rows[0];
-  if (!row) return null;
-  const layouts = await BinaryLayouts.read(
-    client,
-    row.columns.map((column) => column.typeOid),
-  );
+  const [table] = await readTargetTables(client, [target]);
+  return table ?? null;
+}
+
+/** In the order of `targets`; null for one that is not there. The client's search_path must be empty. */
+export async function readTargetTables(
+  client: Client,
+  targets: readonly TargetName[],
+): Promise<readonly (TargetTable | null)[]> {
+  const tables: (TargetTable | null)[] = targets.map(() => null);
+  for (let from = 0; from < targets.length; from += readAtOnce) {
+    const asked = targets.slice(from, from + readAtOnce);
+    const { rows } = await client.query<TargetRow>(targetQuery, [asked.map(sqlName)]);
+    const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
+    const layouts = await BinaryLayouts.read(client, oids);
+    for (const row of rows) {
+      const i = Number(row.place) - 1;
+      tables[from + i] = targetTable(asked[i]!, row, layouts);
+    }
+  }
+  return tables;
+}
+
+function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
   const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
   return { target, ownRows, columns, uniqueKeys: row.keys };
