@@ -2,6 +2,7 @@
 
 import { expect } from "bun:test";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
@@ -24,10 +25,11 @@ export class WebhookLife {
     connector: ConnectorConfig,
     store: RecordStore,
     begun: { yes: boolean },
+    change: Partial<PostgresSourceConfig> = {},
   ): Promise<WebhookLife> {
     const life = new WebhookLife(await WebhookRig.start(connector, store));
     const { signal } = life.#abort;
-    const config = postgresSource(source);
+    const config = postgresSource(source, change);
     const notes = await blankNotes();
     life.#running = runPipeline({
       initialized: begun.yes,

@@ -154,3 +154,52 @@ test("a refusal ends the run although nothing more comes from the source, and th
   await receiver[Symbol.asyncDispose]();
   await server.query(`select pg_drop_replication_slot('millrace_${database}')`, database);
 });
+
+test("hashed columns, and a row hash behind the columns of a table without a key", async () => {
+  const database = "hook_hashed";
+  await server.createDatabase(database);
+  await server.query(
+    `create table log (mail text, n int); alter table log replica identity full;
+     insert into log values ('a', 1), ('a', 1), (null, 2)`,
+    database,
+  );
+  const receiver = await WebhookReceiver.start();
+  const columns = [{ name: "mail", action: "Include" as const, hash: {} }];
+  const table = { name: "log", action: "Include" as const, history_enabled: false, columns };
+  const begun = { yes: false };
+  const connector = webhookConnector(receiver.url, {});
+  const life = await WebhookLife.start(server.connection(database), connector, new RecordStore(), begun, {
+    keyless_table_strategy: { dedup_by_row_hash: {} },
+    catalog: {
+      name: database,
+      default_action: "Include",
+      column_hashing: { algorithm: "Sha256", salt: "s" },
+      schemas: [{ name: "public", action: "Include", tables: [table] }],
+    },
+  });
+  const hash = (text: string) => new Bun.CryptoHasher("sha256").update(text).digest("hex");
+  const rowHash = (mail: string, n: number) => hash(`4:mail=64:${mail},1:n=1:${n},`);
+  const held = () => {
+    const rows = receiver.requests.flatMap(
+      (request) => JSON.parse(request.body) as Record<string, unknown>[],
+    );
+    const byHash = new Map<unknown, Record<string, unknown>>();
+    for (const row of rows.toSorted((a, b) => Number(a._sm_version) - Number(b._sm_version))) {
+      expect(Object.keys(row)).toEqual(["mail", "n", "_sm_row_hash", "_sm_version", "_sm_deleted"]);
+      if (row._sm_deleted) byHash.delete(row._sm_row_hash);
+      else byHash.set(row._sm_row_hash, row);
+    }
+    return [...byHash.values()].map(({ mail, n, _sm_row_hash }) => ({ mail, n, _sm_row_hash }));
+  };
+  await waitFor("the copy", () => life.phase === "realtime");
+  const [a, b] = [hash("sa"), hash("sb")];
+  expect(held()).toContainEqual({ mail: a, n: 1, _sm_row_hash: rowHash(a, 1) });
+  expect(held()).toContainEqual({ mail: null, n: 2, _sm_row_hash: hash("1:n=1:2,") });
+  expect(held()).toHaveLength(2);
+  await server.query("update log set mail = 'b', n = 3 where n = 2; delete from log where n = 1", database);
+  const expected = [{ mail: b, n: 3, _sm_row_hash: rowHash(b, 3) }];
+  await waitFor("the changes", () => Bun.deepEquals(held(), expected)).catch(() => {});
+  expect(held()).toEqual(expected);
+  await life.stop();
+  await receiver[Symbol.asyncDispose]();
+}, 60_000);

@@ -72,6 +72,21 @@ test("a source that is ready passes every test, in the fixed order", async () =>
   expect(findTest(events, "ServerInfo").test_type.ServerInfo?.version).toMatch(/^17\./);
 });
 
+for (const major of [14, 18]) {
+  test(`every query is one that PostgreSQL ${major} knows`, async () => {
+    await using other = await PostgresServer.start({ major, settings: { fsync: "off" } });
+    await other.query("create table t (id int primary key, v text); create publication own for table t");
+    for (const name of [null, "own"]) {
+      const source = postgresSource(other.connection(), {
+        replication_type: { logical_replication: logicalReplication(name) },
+      });
+      const events = await validate(source);
+      expect(outline(events).at(-1)).toBe("success");
+      expect(findTest(events, "ServerInfo").test_type.ServerInfo?.version).toStartWith(`${major}.`);
+    }
+  });
+}
+
 describe("after a failure the rest are skipped with its reason", () => {
   const skippedFrom = (index: number) => allTests.slice(index).map((name) => `${name}: Skipped`);
   const at = (change: object) =>
