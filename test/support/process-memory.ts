@@ -1,8 +1,8 @@
-// Watches a process' memory from outside, by Linux' /proc: what it says of itself would leave out what its allocator,
+// Watches a process' memory from outside, by Linux' /proc, or by `ps` where there is none: what it says of itself would leave out what its allocator,
 // its WebAssembly and its threads hold.
 // https://man7.org/linux/man-pages/man5/proc_pid_status.5.html
 
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
 /** Bytes. */
 export interface MemoryPeak {
@@ -16,21 +16,26 @@ export interface MemoryPeak {
 
 const sampleEveryMs = 100;
 
+const hasProc = existsSync("/proc/self/smaps_rollup");
+
 export class MemoryWatch implements Disposable {
+  #sampled = 0;
   #proportional = 0;
   #anonymous = 0;
   readonly #timer: Timer;
 
   constructor(private readonly pid: number) {
     // https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html: the peak begins anew.
-    writeFileSync(`/proc/${pid}/clear_refs`, "5");
+    if (hasProc) writeFileSync(`/proc/${pid}/clear_refs`, "5");
     this.#sample();
     this.#timer = setInterval(() => this.#sample(), sampleEveryMs);
   }
 
   peak(): MemoryPeak {
     this.#sample();
-    const resident = kilobytes(readFileSync(`/proc/${this.pid}/status`, "utf8"), "VmHWM");
+    const resident = hasProc
+      ? kilobytes(readFileSync(`/proc/${this.pid}/status`, "utf8"), "VmHWM")
+      : this.#sampled;
     return { resident, proportional: this.#proportional, anonymous: this.#anonymous };
   }
 
@@ -39,6 +44,11 @@ export class MemoryWatch implements Disposable {
   }
 
   #sample(): void {
+    if (!hasProc) {
+      const { stdout } = Bun.spawnSync(["ps", "-o", "rss=", "-p", String(this.pid)]);
+      this.#sampled = Math.max(this.#sampled, Number(stdout.toString()) * 1024);
+      return;
+    }
     try {
       const rollup = readFileSync(`/proc/${this.pid}/smaps_rollup`, "utf8");
       this.#proportional = Math.max(this.#proportional, kilobytes(rollup, "Pss"));
