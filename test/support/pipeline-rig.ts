@@ -6,6 +6,7 @@ import type { TupleForm } from "../../src/change/change-batch.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
@@ -29,12 +30,19 @@ export interface RigOptions {
   readonly sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
   readonly skipSnapshots?: boolean;
+  /** Transient errors do not end the run. */
+  readonly isSupervised?: boolean;
   readonly pace?: Partial<IdlePace>;
   /** Where the sink's database is; by default beside the source's. */
   readonly sinkServer?: PostgresServer;
 }
 
+/** Of a supervised run; so many in a row are no accident. */
+const maxAttempts = 50;
+
 export class PipelineRig implements AsyncDisposable {
+  /** What the source warns of now. */
+  sourceWarning = "";
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
@@ -98,10 +106,25 @@ export class PipelineRig implements AsyncDisposable {
     const abort = new AbortController();
     this.#stop = stop;
     this.#abort = abort;
-    this.#running = this.#run(forms, stop.signal, abort.signal).then(
+    const run = this.options.isSupervised ? this.#supervised : this.#run;
+    this.#running = run.call(this, forms, stop.signal, abort.signal).then(
       () => null,
       (error: unknown) => error,
     );
+  }
+
+  /** Begins again after a transient error, as the service does, but at once; as text when the form was the matter. */
+  async #supervised(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#run(forms, stop, signal);
+        return;
+      } catch (error) {
+        const { code, retry } = toMillraceError(error);
+        if (retry !== "transient" || signal.aborted || attempt === maxAttempts) throw error;
+        if (code === "stream_form_changed") forms = ["text"];
+      }
+    }
   }
 
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
@@ -116,7 +139,13 @@ export class PipelineRig implements AsyncDisposable {
           this.#sourceConfig,
           this.slot,
           0,
-          { signal, owner: "rig", notes, events: { warning }, sinkFollowsShapes: true },
+          {
+            signal,
+            owner: "rig",
+            notes,
+            events: { warning: this.#noting(warning) },
+            sinkFollowsShapes: true,
+          },
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
@@ -138,6 +167,13 @@ export class PipelineRig implements AsyncDisposable {
       stop,
       abort: signal,
     });
+  }
+
+  #noting(warning: (reason: string | null) => void): (reason: string | null) => void {
+    return (reason) => {
+      this.sourceWarning = reason ?? "";
+      warning(reason);
+    };
   }
 
   /** What ended the run: null when it was stopped. */
@@ -191,10 +227,17 @@ export class PipelineRig implements AsyncDisposable {
     void this.#running?.then((error) => {
       failure = error;
     });
-    const settled = async () => failure !== null || Object.keys(await this.#difference()).length === 0;
+    const settled = async () => failure !== null || Object.keys(await this.difference()).length === 0;
     await waitFor("the sink to equal the source", settled, { timeoutMs, intervalMs: 50 }).catch(() => {});
     expect(failure).toBeNull();
-    expect(await this.#difference()).toEqual({});
+    expect(await this.difference()).toEqual({});
+  }
+
+  /** Tables of the source whose rows at the sink are others, compared as text. Throws what ended the run. */
+  async unequal(): Promise<readonly string[]> {
+    const ended = await Promise.race([this.#running, Promise.resolve(null)]);
+    if (ended) throw ended;
+    return Object.keys(await this.difference());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -219,7 +262,8 @@ export class PipelineRig implements AsyncDisposable {
     return postgresSource(this.server.connection(this.sourceDatabase), this.options.source);
   }
 
-  async #difference(): Promise<object> {
+  /** What differs between source and sink, by table, compared as text. */
+  async difference(): Promise<object> {
     const tables = await this.source<{ name: string; columns: string }>(
       `select c.oid::regclass::text as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
        from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import { parseLsn } from "../../change/lsn.ts";
+import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
@@ -94,7 +94,8 @@ export class PostgresSource implements Source {
 
   async tablesChanged(): Promise<void> {
     const signal = AbortSignal.any([this.context.signal, this.#closing.signal]);
-    for (let seen = this.#stream?.walEnd; ; ) {
+    // The first look in any case: something may have come between the last call of `tables` and this one.
+    for (let seen: Lsn | undefined; ; ) {
       await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       if (this.#isStale) return;
       const walEnd = this.#stream?.walEnd;

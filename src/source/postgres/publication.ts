@@ -5,7 +5,9 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified } from "../../change/relation.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import { columnListOf, firstWithColumnLists } from "./column-list.ts";
 import { describePublicationDenial } from "./privileges.ts";
 import type { SourceTable } from "./table-shapes.ts";
@@ -72,10 +74,22 @@ export async function reconcilePublications(
     await client.query("commit");
   } catch (error) {
     await client.query("rollback");
+    if (alteredMeanwhile.has(sqlStateOf(error) ?? "")) {
+      throw new MillraceError(
+        "table_changed",
+        "A table was altered or dropped while it was being published.",
+        {
+          cause: error,
+        },
+      );
+    }
     const relations = tables.map(({ relation }) => relation);
     throw await describePublicationDenial(client, error, relations, viaRoot);
   }
 }
+
+/** Table, column, member of a publication, or schema: it is not there, or no longer under its name. */
+const alteredMeanwhile = new Set(["42P01", "42703", "42704", "3F000"]);
 
 export async function dropOwnPublications(client: Client, base: string): Promise<void> {
   const names = ownPublications(base);

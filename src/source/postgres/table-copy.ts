@@ -38,6 +38,7 @@ export async function* copyTableChunks(
     await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
+    await requireSameColumns(client, table);
     const from = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
     const rendered = renderedQuery(table.relation, selection, from);
     if (rendered !== null) {
@@ -70,6 +71,24 @@ async function requireSameStorage(client: Client, table: TableShape): Promise<vo
   throw new MillraceError(
     "table_changed",
     `Table ${qualifiedName(table.relation)} was rewritten before its copy began: the copy begins again.`,
+  );
+}
+
+/**
+ * The snapshot may be later than the look at the table. A column that was added in between has values in the snapshot already:
+ * a copy without it would lose them.
+ */
+async function requireSameColumns(client: Client, table: TableShape): Promise<void> {
+  const { id, columns, withheld } = table.relation;
+  const { rows } = await client.query<{ number: number; name: string }>(
+    "select attnum as number, attname as name from pg_attribute where attrelid = $1 and attnum > 0 and not attisdropped",
+    [id],
+  );
+  const known = new Map(columns.map(({ number, name }) => [number, name]));
+  if (rows.every(({ number, name }) => known.get(number) === name || withheld.includes(number))) return;
+  throw new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(table.relation)} was altered before its copy began: the copy begins again.`,
   );
 }
 

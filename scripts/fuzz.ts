@@ -1,0 +1,21 @@
+// Plays random cases until one fails or the time is over: `bun run fuzz`, `bun run fuzz --minutes 30`. A failure prints its seed
+// and its path; MILLRACE_FUZZ_SEED and MILLRACE_FUZZ_PATH with `bun test <file>` bring it back.
+
+import { parseArgs } from "node:util";
+
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "60" } } });
+const minutes = Number(values.minutes);
+const endsAt = performance.now() + minutes * 60_000;
+const files = ["test/pipeline/random-schema.test.ts", "test/pipeline/random-load.test.ts"];
+
+for (let round = 1; performance.now() < endsAt; round++) {
+  const file = files[round % files.length] ?? "";
+  const left = Math.round((endsAt - performance.now()) / 60_000);
+  console.log(`\nround ${round}, ${left} minutes left: ${file}`);
+  const run = Bun.spawn(["bun", "test", "--timeout", "60000", file], {
+    stdio: ["inherit", "inherit", "inherit"],
+    env: { ...process.env, MILLRACE_FUZZ_RUNS: "100", MILLRACE_FUZZ_MINUTES: "60" },
+  });
+  const code = await run.exited;
+  if (code !== 0) process.exit(code);
+}
