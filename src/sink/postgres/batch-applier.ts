@@ -4,7 +4,7 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
-import { InsertRuns, NetChanges } from "./net-changes.ts";
+import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { applySingle, isSingle } from "./single-change.ts";
@@ -12,9 +12,6 @@ import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts
 import { truncateTables } from "./truncation.ts";
 
 type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
-
-/** Above it a value is not sent for nothing. */
-const longValueBytes = 64 * 1024;
 
 export class BatchApplier {
   /** By index of the relation in the batch. */

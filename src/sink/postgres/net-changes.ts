@@ -12,6 +12,9 @@ export interface TupleRef {
   readonly end: number;
 }
 
+/** A value that is longer, and that an update left as it was, is not sent where the row can keep its own. */
+export const longValueBytes = 64 * 1024;
+
 /** How a key's row ends up. */
 export type NetKind = "insert" | "update" | "delete" | "none";
 

@@ -3,6 +3,7 @@
 
 import { DatabaseError, escapeIdentifier } from "pg";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { isRowsMissing } from "./rows-missing.ts";
@@ -10,9 +11,6 @@ import { isRowsMissing } from "./rows-missing.ts";
 export type Remedy =
   /** Replace what has the same keys: values may have swapped, or rows be there that should not. */
   { readonly kind: "care" } | { readonly kind: "change table"; readonly sql: string };
-
-const uniqueViolation = "23505";
-const notNullViolation = "23502";
 
 /** Null: there is none. Throws `sink_schema_mismatch` with the SQL when the strategy does not allow the change. */
 export function remedyFor(
@@ -23,9 +21,9 @@ export function remedyFor(
   // With care, values that were left out because the row has them are sent as well.
   if (isRowsMissing(error)) return isCareful ? null : { kind: "care" };
   const refusal = databaseError(error);
-  if (refusal?.code === uniqueViolation) return isCareful ? null : { kind: "care" };
+  if (refusal?.code === sqlState.uniqueViolation) return isCareful ? null : { kind: "care" };
   const { schema, table, column } = refusal ?? {};
-  if (refusal?.code !== notNullViolation || !schema || !table || !column) return null;
+  if (refusal?.code !== sqlState.notNullViolation || !schema || !table || !column) return null;
   const sql = `alter table ${sqlName({ schema, name: table })} alter column ${escapeIdentifier(column)} drop not null`;
   if (!strategy.disable_all && strategy.allowed.includes("Nullability")) return { kind: "change table", sql };
   throw new MillraceError(

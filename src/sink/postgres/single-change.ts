@@ -6,7 +6,7 @@ import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-ba
 import { qualifiedName } from "../../change/relation.ts";
 import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
 import { copyBody } from "./copy-body.ts";
-import type { TupleRef } from "./net-changes.ts";
+import { longValueBytes, type TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { stage } from "./staged-rows.ts";
 import { stageGroup } from "./staging.ts";
@@ -15,9 +15,6 @@ import { equalSql } from "./target-table.ts";
 
 /** Where the first row lies that is copied into an empty table. */
 const firstRow = "'(0,1)'::pg_catalog.tid";
-
-/** What is longer, and was left as it was, is not sent: the row keeps its own. */
-const longValueBytes = 64 * 1024;
 
 /** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {

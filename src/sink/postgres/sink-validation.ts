@@ -4,6 +4,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { probePostgres } from "../../connection/postgres-probe.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { config, type Finding, permission, ValidationLog } from "../../connection/validation-log.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
@@ -141,14 +142,12 @@ async function mayBeReplica(client: Client): Promise<boolean> {
     await client.query("set local session_replication_role = replica");
     return true;
   } catch (error) {
-    if (sqlStateOf(error) !== insufficientPrivilege) throw error;
+    if (sqlStateOf(error) !== sqlState.insufficientPrivilege) throw error;
     return false;
   } finally {
     await client.query("rollback");
   }
 }
-
-const insufficientPrivilege = "42501";
 
 /** Privileges alone do not tell of a full disk, a proxy that refuses DDL, or an event trigger. */
 async function tryToWrite(client: Client): Promise<Finding> {

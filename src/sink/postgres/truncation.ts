@@ -1,10 +1,9 @@
 // TRUNCATE at the sink, of the tables that the source named and of no others.
 
-import { type Client, DatabaseError } from "pg";
+import type { Client } from "pg";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-
-/** feature_not_supported: a table that was not named refers to one of these. */
-const referenced = "0A000";
 
 /**
  * Never with CASCADE: at the source it reached tables that are named as well, and at the sink it would reach others. Where a
@@ -20,7 +19,8 @@ export async function truncateTables(
   try {
     await client.query(`truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`);
   } catch (error) {
-    if (!(error instanceof DatabaseError) || error.code !== referenced) throw error;
+    // A table that was not named refers to one of these.
+    if (sqlStateOf(error) !== sqlState.featureNotSupported) throw error;
     await client.query("rollback to savepoint before_truncate");
     for (const name of names) await client.query(`delete from ${name}`);
   }

@@ -14,7 +14,7 @@ export interface ColumnFacts {
 }
 
 /** What is remembered of a table to notice the change. */
-export interface TableFacts {
+export interface RememberedTable {
   readonly columns: readonly RememberedColumn[];
   readonly storage: string;
 }
@@ -28,10 +28,10 @@ const rememberedNames = 5;
 
 /** What is to be remembered, with the names that columns had before. */
 export function remember(
-  before: TableFacts | null,
+  before: RememberedTable | null,
   columns: readonly ColumnFacts[],
   storage: string,
-): TableFacts {
+): RememberedTable {
   const known = new Map(before?.columns.map((column) => [column.number, column]));
   return {
     storage,
@@ -51,7 +51,11 @@ export function remember(
  * FULL, TRUNCATE) nor a change of the entry alone (a default, a longer varchar) touches a value. Both by chance is possible;
  * a warning too many is better than one too few.
  */
-export function silentChange(before: TableFacts, after: TableFacts, followsShapes: boolean): string | null {
+export function silentChange(
+  before: RememberedTable,
+  after: RememberedTable,
+  followsShapes: boolean,
+): string | null {
   const known = new Map(before.columns.map((column) => [column.number, column]));
   const isRewritten = before.storage !== after.storage;
   const reasons = after.columns.flatMap((column) => {

@@ -1,7 +1,7 @@
 // Makes a slot, permanent or for the moment, and hands out the snapshot that it exports. A creation that fails or is given
 // up leaves nothing behind: a walsender that waits for a transaction would not notice that its client has gone.
 
-import type { Client } from "pg";
+import { type Client, escapeLiteral } from "pg";
 import {
   connectPostgres,
   destroyClient,
@@ -10,6 +10,7 @@ import {
 } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { mendReplicationDenial } from "./privileges.ts";
@@ -75,7 +76,7 @@ export async function openReplication(
     },
   );
   try {
-    await client.query(`SET application_name = '${walsenderName(owner)}'`);
+    await client.query(`SET application_name = ${escapeLiteral(walsenderName(owner))}`);
     return client;
   } catch (error) {
     destroyClient(client);
@@ -105,14 +106,11 @@ function blocked(seen: string | null, cause: unknown): MillraceError {
   );
 }
 
-const notInPrerequisiteState = "55000";
-const configurationLimitExceeded = "53400";
-
 function describeCreationError(error: unknown): MillraceError {
   switch (sqlStateOf(error)) {
-    case notInPrerequisiteState:
+    case sqlState.objectNotInPrerequisiteState:
       return walLevelTooLow("lower than that");
-    case configurationLimitExceeded:
+    case sqlState.configurationLimitExceeded:
       return new MillraceError(
         "slots_exhausted",
         "All replication slots of the source are taken. Drop one that nobody needs (SELECT slot_name FROM pg_replication_slots " +

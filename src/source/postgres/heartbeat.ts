@@ -4,6 +4,7 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 
 /** A standby cannot write to its log: there, the server's own keepalives have to do. */
 const beatSql =
@@ -14,15 +15,13 @@ const functionQuery = `
 select oid::regprocedure::text as name, current_user as "user" from pg_proc
 where proname = 'pg_logical_emit_message' and proargtypes[2] = 'text'::regtype`;
 
-const insufficientPrivilege = "42501";
-
 /** Returns null, or what to tell when the role may not do it. */
 export async function writeHeartbeat(client: Client): Promise<string | null> {
   try {
     await client.query(beatSql);
     return null;
   } catch (error) {
-    if (sqlStateOf(error) !== insufficientPrivilege) throw error;
+    if (sqlStateOf(error) !== sqlState.insufficientPrivilege) throw error;
     const { rows } = await client.query<{ name: string; user: string }>(functionQuery);
     const { name, user } = rows[0] ?? { name: "pg_logical_emit_message", user: "" };
     return `The role may not write heartbeats to the source's log: GRANT EXECUTE ON FUNCTION ${name} TO ${escapeIdentifier(user)};`;

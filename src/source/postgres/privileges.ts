@@ -4,17 +4,15 @@
 import { type Client, escapeIdentifier } from "pg";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
-const insufficientPrivilege = "42501";
-const readOnlyTransaction = "25006";
-
-/** More tables than this make no sentence; the statement is then one for every table. */
+/** More tables than this make no sentence; the statement, which then takes a superuser, is one for every table. */
 const maxTables = 100;
 
 /** `error`, with the SQL where it says that the role may not open a replication connection. */
 export function mendReplicationDenial(error: unknown, user: string): unknown {
-  if (sqlStateOf(error) !== insufficientPrivilege) return error;
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return error;
   return denied(
     `Role ${user} may not replicate: ALTER ROLE ${escapeIdentifier(user)} REPLICATION; ` +
       "(on a managed server, GRANT its replication role instead).",
@@ -23,12 +21,8 @@ export function mendReplicationDenial(error: unknown, user: string): unknown {
 }
 
 /** `error`, with the SQL where it says that the role may not read `table`. */
-export function mendReadDenial(
-  error: unknown,
-  user: string,
-  table: { readonly schema: string; readonly name: string },
-): MillraceError | null {
-  if (sqlStateOf(error) !== insufficientPrivilege) return null;
+export function mendReadDenial(error: unknown, user: string, table: TableName): MillraceError | null {
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return null;
   const role = escapeIdentifier(user);
   if (/row-level security/.test(String(error))) {
     return denied(
@@ -57,10 +51,13 @@ select current_user as "user", current_database() as database,
   coalesce((select json_agg(distinct pg_get_userbyid(c.relowner)) from pg_class c
     where c.oid = any ($1::oid[]) and not pg_has_role(c.relowner, 'USAGE')), '[]') as owners`;
 
-export interface PublishableTable {
-  readonly id: number;
+interface TableName {
   readonly schema: string;
   readonly name: string;
+}
+
+interface PublishableTable extends TableName {
+  readonly id: number;
 }
 
 /**
@@ -73,15 +70,15 @@ export async function describePublicationDenial(
   tables: readonly PublishableTable[],
   viaRoot: boolean,
 ): Promise<MillraceError> {
-  if (sqlStateOf(error) === readOnlyTransaction) {
+  if (sqlStateOf(error) === sqlState.readOnlyTransaction) {
     return new MillraceError(
       "publication_missing",
       "The source is a standby, where no publication can be made. Make one at its primary, and name it in publication_name: " +
-        createPublication(tables, viaRoot),
+        ownersPublication(tables, viaRoot),
       { cause: error },
     );
   }
-  if (sqlStateOf(error) !== insufficientPrivilege) return describePostgresError(error, "source");
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return describePostgresError(error, "source");
   const { rows } = await client.query<PublicationRights>(rightsQuery, [tables.map(({ id }) => id)]);
   const rights = rows[0];
   if (!rights) throw new Error("a query without FROM gave no row");
@@ -109,15 +106,25 @@ function publicationRemedy(
   return (
     `Role ${rights.user} does not own every selected table, and only an owner can publish a table. Let the owner ` +
     `(${rights.owners.join(", ")}) make a publication, and name it in publication_name: ` +
-    createPublication(tables, viaRoot)
+    ownersPublication(tables, viaRoot)
   );
 }
 
-function createPublication(tables: readonly PublishableTable[], viaRoot: boolean): string {
-  // For all tables takes a superuser.
-  const list = tables.length <= maxTables ? `TABLE ${tables.map(sqlName).join(", ")}` : "ALL TABLES";
+/** CREATE PUBLICATION for people to run. `viaRoot`: partitioned tables are published as one. */
+export function createPublicationSql(
+  name: string,
+  tables: readonly TableName[] | "all",
+  viaRoot: boolean,
+): string {
+  const list = tables === "all" ? "ALL TABLES" : `TABLE ${tables.map(sqlName).join(", ")}`;
+  const members = tables.length === 0 ? "" : ` FOR ${list}`;
   const options = viaRoot ? " WITH (publish_via_partition_root = true)" : "";
-  return `CREATE PUBLICATION millrace FOR ${list}${options};`;
+  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
+}
+
+/** The publication that a role which is to own nothing needs. */
+function ownersPublication(tables: readonly TableName[], viaRoot: boolean): string {
+  return createPublicationSql("millrace", tables.length <= maxTables ? tables : "all", viaRoot);
 }
 
 function denied(text: string, cause: unknown): MillraceError {

@@ -4,7 +4,7 @@
 
 import type { Client } from "pg";
 
-export interface PublicationFacts {
+export interface PublicationState {
   readonly name: string;
   readonly oid: number;
   /** `insert update delete truncate`, as far as published. */
@@ -13,7 +13,7 @@ export interface PublicationFacts {
 }
 
 export interface Published {
-  readonly publications: readonly PublicationFacts[];
+  readonly publications: readonly PublicationState[];
   /** By the OID of a table, or of a partition of it: the OIDs of what makes it a member. */
   readonly marks: ReadonlyMap<number, string>;
 }
@@ -56,7 +56,7 @@ export async function readPublished(client: Client, names: readonly string[]): P
     "select current_setting('server_version_num')::int4 as n",
   );
   const members = (version.rows[0]?.n ?? 0) >= schemasSince ? tableMembers + schemaMembers : tableMembers;
-  const publications = await client.query<PublicationFacts>(publicationsQuery, [names]);
+  const publications = await client.query<PublicationState>(publicationsQuery, [names]);
   const marks = await client.query<{ id: number; mark: string }>(marksQuery(members), [names]);
   return {
     publications: publications.rows,

@@ -7,6 +7,7 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { columnListOf, firstWithColumnLists } from "./column-list.ts";
 import { describePublicationDenial } from "./privileges.ts";
@@ -89,7 +90,12 @@ export async function reconcilePublications(
 }
 
 /** Table, column, member of a publication, or schema: it is not there, or no longer under its name. */
-const alteredMeanwhile = new Set(["42P01", "42703", "42704", "3F000"]);
+const alteredMeanwhile: ReadonlySet<string> = new Set([
+  sqlState.undefinedTable,
+  sqlState.undefinedColumn,
+  sqlState.undefinedObject,
+  sqlState.invalidSchemaName,
+]);
 
 export async function dropOwnPublications(client: Client, base: string): Promise<void> {
   const names = ownPublications(base);

@@ -5,9 +5,8 @@ import { qualifiedName, rowHashColumn } from "../../change/relation.ts";
 import type { Finding } from "../../connection/validation-log.ts";
 import type { Catalog } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import { listedNames } from "./listed-names.ts";
 import type { TableFacts } from "./source-facts.ts";
-
-const shownNames = 5;
 
 /** `present`: all tables of the source; `tables`: those that are selected. */
 export function checkSelection(
@@ -17,22 +16,23 @@ export function checkSelection(
 ): Finding {
   const byName = new Map(present.map((table) => [qualifiedName(table), table]));
   const missing = missingTables(source.catalog, byName);
-  if (missing.length > 0) return { type: "failed", reason: `The source has no table ${listed(missing)}.` };
+  if (missing.length > 0)
+    return { type: "failed", reason: `The source has no table ${listedNames(missing)}.` };
   const needed = neededColumns(source.catalog, byName);
   if (needed.length > 0) {
-    const reason = `The catalog excludes columns that tell rows apart (primary key or replica identity): ${listed(needed)}.`;
+    const reason = `The catalog excludes columns that tell rows apart (primary key or replica identity): ${listedNames(needed)}.`;
     return { type: "failed", reason };
   }
   const taken = source.keyless_table_strategy.dedup_by_row_hash ? takenNames(tables) : [];
   if (taken.length > 0) {
-    const reason = `Tables without a key have a column ${rowHashColumn} of their own: ${listed(taken)}.`;
+    const reason = `Tables without a key have a column ${rowHashColumn} of their own: ${listedNames(taken)}.`;
     return { type: "failed", reason };
   }
   if (tables.length === 0) return { type: "warned", message: "No table is selected." };
   const unknown = unknownColumns(source.catalog, byName);
   if (unknown.length > 0) {
     // A misspelt name would send in the clear what was meant to be kept back.
-    const message = `The catalog excludes or hashes columns that the source does not have: ${listed(unknown)}.`;
+    const message = `The catalog excludes or hashes columns that the source does not have: ${listedNames(unknown)}.`;
     return { type: "warned", message };
   }
   return { type: "passed", message: `${tables.length} tables are selected.` };
@@ -76,9 +76,4 @@ function takenNames(tables: readonly TableFacts[]): string[] {
   return tables
     .filter(({ keyColumns, columns }) => keyColumns.length === 0 && columns.includes(rowHashColumn))
     .map((table) => qualifiedName(table));
-}
-
-function listed(names: readonly string[]): string {
-  const more = names.length > shownNames ? ` and ${names.length - shownNames} more` : "";
-  return names.slice(0, shownNames).join(", ") + more;
 }

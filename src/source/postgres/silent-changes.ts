@@ -2,7 +2,7 @@
 // has mended it.
 
 import type { SourceNotes } from "../source-notes.ts";
-import { remember, silentChange, silentChangeWarning, type TableFacts } from "./column-changes.ts";
+import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
@@ -49,9 +49,9 @@ export class SilentChanges {
     this.notes.set(factsKey(id), JSON.stringify(after));
   }
 
-  #known(tableId: number): TableFacts | null {
+  #known(tableId: number): RememberedTable | null {
     const text = this.notes.get(factsKey(tableId));
-    return text === undefined ? null : (JSON.parse(text) as TableFacts);
+    return text === undefined ? null : (JSON.parse(text) as RememberedTable);
   }
 
   #tell(): void {

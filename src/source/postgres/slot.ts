@@ -5,6 +5,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { freeSlot, isOfThisService } from "./slot-holder.ts";
 import { type SlotState, slotMismatch } from "./slot-state.ts";
@@ -43,8 +44,12 @@ export async function readSlotState(client: Client, name: string): Promise<SlotS
 /** Where a permanent slot may be marked as one that standbys take over: servers from 17 on, and no standby itself. */
 const failoverQuery = `select current_setting('server_version_num')::int4 >= 170000 and not pg_is_in_recovery() as possible`;
 
-/** feature_not_supported, insufficient_privilege, invalid_parameter_value, syntax_error */
-const refusals = ["0A000", "42501", "22023", "42601"];
+const refusals: readonly string[] = [
+  sqlState.featureNotSupported,
+  sqlState.insufficientPrivilege,
+  sqlState.invalidParameterValue,
+  sqlState.syntaxError,
+];
 
 /**
  * Makes a slot on a replication connection and exports its snapshot. A permanent one is a failover slot where the server
@@ -97,11 +102,8 @@ export async function dropSlot(client: Client, name: string, boundMs = 10_000): 
     try {
       await client.query("select pg_drop_replication_slot($1)", [name]);
     } catch (error) {
-      const sqlState = sqlStateOf(error);
-      if (sqlState !== objectInUse && sqlState !== undefinedObject) throw error;
+      const state = sqlStateOf(error);
+      if (state !== sqlState.objectInUse && state !== sqlState.undefinedObject) throw error;
     }
   }
 }
-
-const objectInUse = "55006";
-const undefinedObject = "42704";

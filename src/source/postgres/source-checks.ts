@@ -1,7 +1,11 @@
 // What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure.
 
 import { escapeIdentifier, escapeLiteral } from "pg";
+import { qualifiedName } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { Finding } from "../../connection/validation-log.ts";
+import { listedNames } from "./listed-names.ts";
+import { createPublicationSql } from "./privileges.ts";
 import {
   type LongTransaction,
   longTransactionSeconds,
@@ -15,15 +19,10 @@ const passed: Finding = { type: "passed" };
 /** More commands than this help nobody; the message tells how many there are. */
 const maxCommands = 1000;
 
-function quoted(table: Pick<TableFacts, "schema" | "name">): string {
-  return `${escapeIdentifier(table.schema)}.${escapeIdentifier(table.name)}`;
-}
-
 /** "3 tables: a.b, a.c and 1 more". */
 function listed(tables: readonly TableFacts[]): string {
-  const shown = tables.slice(0, 5).map((table) => `${table.schema}.${table.name}`);
-  const more = tables.length > shown.length ? ` and ${tables.length - shown.length} more` : "";
-  return `${tables.length} table${tables.length === 1 ? "" : "s"}: ${shown.join(", ")}${more}`;
+  const names = tables.map((table) => qualifiedName(table));
+  return `${tables.length} table${tables.length === 1 ? "" : "s"}: ${listedNames(names)}`;
 }
 
 export function checkReplicationPrivilege(server: ServerFacts): Finding {
@@ -48,7 +47,7 @@ export function checkSelectPrivilege(server: ServerFacts, tables: readonly Table
       ...closed.map((schema) => `GRANT USAGE ON SCHEMA ${escapeIdentifier(schema)} TO ${user};`),
       ...unreadable
         .slice(0, maxCommands)
-        .map((table) => `GRANT SELECT ON TABLE ${quoted(table)} TO ${user};`),
+        .map((table) => `GRANT SELECT ON TABLE ${sqlName(table)} TO ${user};`),
     ],
   };
 }
@@ -58,11 +57,12 @@ export function checkPublicationPrivilege(
   server: ServerFacts,
   database: string,
   tables: readonly TableFacts[],
+  viaRoot: boolean,
 ): Finding {
   const foreign = tables.filter((table) => !table.isOwned);
   if (server.mayCreatePublication && foreign.length === 0) return passed;
   const grant = `GRANT CREATE ON DATABASE ${escapeIdentifier(database)} TO ${escapeIdentifier(server.user)};`;
-  const create = createPublication("millrace", tables, false);
+  const create = createPublicationSql("millrace", tables, viaRoot);
   return {
     type: "failed",
     reason:
@@ -125,7 +125,7 @@ export function checkPublication(
     return {
       type: "failed",
       reason: `The publication ${name} does not exist.`,
-      commands: [createPublication(name, tables, asRoot)],
+      commands: [createPublicationSql(name, tables, asRoot)],
     };
   }
   if (!(facts.insert && facts.update && facts.delete)) {
@@ -168,7 +168,7 @@ function checkCoverage(
       reason: `The publication ${name} does not hold ${listed(left)}.`,
       commands: left
         .slice(0, maxCommands)
-        .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${quoted(table)};`),
+        .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)};`),
     };
   }
   const narrower = tables.filter(
@@ -182,8 +182,8 @@ function checkCoverage(
         const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
         const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";
         return [
-          `ALTER PUBLICATION ${identifier} DROP TABLE ${quoted(table)};`,
-          `ALTER PUBLICATION ${identifier} ADD TABLE ${quoted(table)}${list};`,
+          `ALTER PUBLICATION ${identifier} DROP TABLE ${sqlName(table)};`,
+          `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)}${list};`,
         ];
       }),
     };
@@ -196,12 +196,6 @@ function checkCoverage(
     };
   }
   return passed;
-}
-
-function createPublication(name: string, tables: readonly TableFacts[], asRoot: boolean): string {
-  const members = tables.length === 0 ? "" : ` FOR TABLE ${tables.map(quoted).join(", ")}`;
-  const options = asRoot ? " WITH (publish_via_partition_root = true)" : "";
-  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
 }
 
 /**
@@ -234,7 +228,7 @@ export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): 
 }
 
 function fullIdentity(tables: readonly TableFacts[]): string[] {
-  return tables.slice(0, maxCommands).map((table) => `ALTER TABLE ${quoted(table)} REPLICA IDENTITY FULL;`);
+  return tables.slice(0, maxCommands).map((table) => `ALTER TABLE ${sqlName(table)} REPLICA IDENTITY FULL;`);
 }
 
 export function checkWalRetention(server: ServerFacts): Finding {

@@ -6,6 +6,7 @@ import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export interface SourceLog {
@@ -15,8 +16,6 @@ export interface SourceLog {
   /** Where each timeline that this one grew out of was left for the next, oldest first. The first of all has none. */
   readonly ends: readonly TimelineEnd[];
 }
-
-const undefinedFile = "58P01";
 
 export interface TimelineEnd {
   readonly timeline: number;
@@ -51,7 +50,7 @@ async function readTimelineEnds(replication: Client, timeline: number): Promise<
     return parseTimelineEnds(String(rows[0]?.content ?? ""));
   } catch (error) {
     // A server that does not keep its history files is known by the timeline's number alone.
-    if (sqlStateOf(error) === undefinedFile) return [];
+    if (sqlStateOf(error) === sqlState.undefinedFile) return [];
     throw error;
   }
 }

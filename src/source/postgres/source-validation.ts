@@ -69,8 +69,10 @@ const checks = [
   },
   {
     test: permission("Publication", "The role may publish the selected tables, or a publication is named."),
-    find: ({ server, tables, publication }: SourceFacts, { connection }: PostgresSourceConfig) =>
-      publication ? noneNeeded : checkPublicationPrivilege(server, connection.database, tables),
+    find: ({ server, tables, publication }: SourceFacts, source: PostgresSourceConfig) =>
+      publication
+        ? noneNeeded
+        : checkPublicationPrivilege(server, source.connection.database, tables, source.partitions_as_root),
   },
   {
     test: config("wal_level", "The log holds what logical decoding needs."),

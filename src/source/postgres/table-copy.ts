@@ -9,6 +9,7 @@ import { closeClient, connectPostgres, destroyClient } from "../../connection/po
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
@@ -93,8 +94,8 @@ async function requireSameColumns(client: Client, table: TableShape): Promise<vo
 }
 
 /** What went wrong with the table by now, and what the snapshot's end means. */
-const tableChanged = new Set(["42P01", "42703"]);
-const snapshotGone = new Set(["22023", "42704"]);
+const tableChanged: ReadonlySet<string> = new Set([sqlState.undefinedTable, sqlState.undefinedColumn]);
+const snapshotGone: ReadonlySet<string> = new Set([sqlState.invalidParameterValue, sqlState.undefinedObject]);
 
 function describeCopyError(error: unknown, table: TableShape): MillraceError {
   const described = describePostgresError(error, "source", "source_connection_lost");

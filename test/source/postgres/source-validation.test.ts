@@ -169,6 +169,10 @@ test("missing privileges are told one after the other, each with the SQL that me
 
   const publication = await failing("Permission Publication");
   expect(publication.at(-1)).toBe(`CREATE PUBLICATION "millrace" FOR TABLE "Odd ""schema"."T'able";`);
+  const viaRoot = await validate({ ...source, ...role, partitions_as_root: true });
+  expect(findTest(viaRoot, "Permission Publication").commands?.at(-1)).toEndWith(
+    "WITH (publish_via_partition_root = true);",
+  );
   await server.query(publication.join("\n"), "guarded");
 
   const named = { replication_type: { logical_replication: logicalReplication("millrace") } };

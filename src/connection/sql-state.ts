@@ -1,0 +1,21 @@
+// SQLSTATEs that decisions hang on, by the names that PostgreSQL gives them.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+
+export const sqlState = {
+  featureNotSupported: "0A000",
+  invalidParameterValue: "22023",
+  notNullViolation: "23502",
+  uniqueViolation: "23505",
+  readOnlyTransaction: "25006",
+  invalidSchemaName: "3F000",
+  insufficientPrivilege: "42501",
+  syntaxError: "42601",
+  undefinedColumn: "42703",
+  undefinedObject: "42704",
+  undefinedTable: "42P01",
+  configurationLimitExceeded: "53400",
+  objectNotInPrerequisiteState: "55000",
+  objectInUse: "55006",
+  lockNotAvailable: "55P03",
+  undefinedFile: "58P01",
+} as const;
