@@ -7,6 +7,7 @@ import type { Client } from "pg";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 
 /** Prefix of the messages; the content is the fence's name. */
 export const fencePrefix = "millrace fence";
@@ -14,8 +15,18 @@ export const fencePrefix = "millrace fence";
 /** Tables that one transaction locks. */
 const groupSize = 50;
 const lockTimeoutMs = 1_000;
-const lockNotAvailable = "55P03";
-const undefinedTable = "42P01";
+
+/** What became of a fence: it is logged; a table is locked or gone; or nothing can be logged at all. */
+type Outcome = "logged" | "table hindered" | "log closed";
+
+const outcomes: Readonly<Record<string, Outcome>> = {
+  [sqlState.lockNotAvailable]: "table hindered",
+  [sqlState.undefinedTable]: "table hindered",
+  // The role may not; or the server is a standby, which cannot.
+  [sqlState.insufficientPrivilege]: "log closed",
+  [sqlState.readOnlyTransaction]: "log closed",
+  [sqlState.objectNotInPrerequisiteState]: "log closed",
+};
 
 export class ShapeFences {
   readonly #shapes = new Map<string, readonly Relation[]>();
@@ -24,14 +35,19 @@ export class ShapeFences {
     private readonly readShapes: (client: Client, ids: readonly number[]) => Promise<readonly TableShape[]>,
   ) {}
 
-  /** Logs a fence for each group of `tables`. Returns those whose lock could not be had soon. */
+  /**
+   * Logs a fence for each group of `tables`. Returns those whose lock could not be had soon. Where nothing can be logged there
+   * are none: a shape goes with its table's next row then, as without fences.
+   */
   async set(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
     const left: TableShape[] = [];
     for (let at = 0; at < tables.length; at += groupSize) {
       const group = tables.slice(at, at + groupSize);
-      if (await this.#fence(client, group)) continue;
+      const outcome = await this.#fence(client, group);
+      if (outcome === "log closed") return [];
+      if (outcome === "logged") continue;
       // One that is held must not keep the others.
-      for (const table of group) if (!(await this.#fence(client, [table]))) left.push(table);
+      for (const table of group) if ((await this.#fence(client, [table])) !== "logged") left.push(table);
     }
     return left;
   }
@@ -43,7 +59,7 @@ export class ShapeFences {
     return shapes;
   }
 
-  async #fence(client: Client, tables: readonly TableShape[]): Promise<boolean> {
+  async #fence(client: Client, tables: readonly TableShape[]): Promise<Outcome> {
     const name = crypto.randomUUID();
     try {
       await client.query(`begin; set local lock_timeout = ${lockTimeoutMs}`);
@@ -61,12 +77,13 @@ export class ShapeFences {
       );
       await client.query("select pg_logical_emit_message(false, $1, $2)", [fencePrefix, name]);
       await client.query("commit");
-      return true;
+      return "logged";
     } catch (error) {
       this.#shapes.delete(name);
-      if (![lockNotAvailable, undefinedTable].includes(sqlStateOf(error) ?? "")) throw error;
+      const outcome = outcomes[sqlStateOf(error) ?? ""];
+      if (outcome === undefined) throw error;
       await client.query("rollback");
-      return false;
+      return outcome;
     }
   }
 }

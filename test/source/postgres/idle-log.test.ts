@@ -137,8 +137,14 @@ test("a role that may not write heartbeats is warned once, and its run goes on",
   await writeElsewhere(server, "elsewhere", "noise", 16);
   await rig.source("insert into t values (1)");
   await rig.expectEqual();
-  await rig.stop();
   expect(warnings()).toHaveLength(1);
+  // Nor may it announce the shape of a table that rests: that goes with the table's next row.
+  await rig.source("alter table t add column b int");
+  await waitFor("the look at the table", () => warnings().length > 1);
+  await rig.source("insert into t values (2, 2)");
+  await rig.expectEqual();
+  await rig.stop();
+  expect(await rig.ended()).toBeNull();
 });
 
 test("moves and heartbeats are worth their cost", () => {
