@@ -26,10 +26,12 @@ const abort = new AbortController();
 
 const checkpoints = recordStore(main, "sink");
 
-async function run(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
+async function run(
+  start: Extract<ToReplicationWorker, { type: "start" }>,
+  notes: SourceNotes,
+): Promise<void> {
   let forms: readonly TupleForm[] = ["binary", "text"];
   let { initialized } = start;
-  const notes = await SourceNotes.load(recordStore(main, "source"));
   const reporter = workerReporter(main, slotName(start.connector.id));
   while (true) {
     try {
@@ -63,12 +65,12 @@ async function attempt(
     forms,
     skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
     parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
-    makeSource: (warning) =>
+    makeSource: (events) =>
       createSource(connector, {
         signal: abort.signal,
         owner,
         notes,
-        events: { warning },
+        events,
         sinkFollowsShapes: connector.sink.postgres !== undefined,
       }),
     makeSink: (events) =>
@@ -86,7 +88,8 @@ async function attempt(
 
 async function live(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
   try {
-    await run(start);
+    const notes = await SourceNotes.load(recordStore(main, "source"));
+    await run(start, notes).finally(() => notes.saved());
     main.tell({ type: "ended", error: null });
   } catch (error) {
     main.tell({ type: "ended", error: stop.signal.aborted ? null : wireError(error) });

@@ -56,6 +56,7 @@ async function copyOne(copy: InitialCopy, table: TableShape, point: SnapshotPoin
     mode: "initial",
     progress: (rows, bytes) => copy.meter.copying(name, rows, bytes),
   });
+  copy.source.copied(table);
   copy.meter.copied(name);
   copy.reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
 }

@@ -7,11 +7,12 @@ import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
-import type { ChangeStream, SnapshotPoint, Source } from "../source/source.ts";
+import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
 import { copyTables } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
+import { StandingWarnings } from "./standing-warnings.ts";
 import { StreamEvents } from "./stream-events.ts";
 
 export interface PipelineRequest {
@@ -21,7 +22,7 @@ export interface PipelineRequest {
   readonly parallelCopies: number;
   /** The forms that the stream may take. */
   readonly forms: readonly TupleForm[];
-  readonly makeSource: (warning: (reason: string | null) => void) => Source;
+  readonly makeSource: (events: SourceEvents) => Source;
   readonly makeSink: (events: SinkEvents) => Sink;
   readonly reporter: RunReporter;
   readonly tasks: TaskInbox;
@@ -38,7 +39,7 @@ export async function runPipeline(request: PipelineRequest): Promise<void> {
 }
 
 class PipelineRun {
-  #warning: string | null = null;
+  readonly #warnings = new StandingWarnings();
   #stream: ChangeStream | null = null;
   #events: StreamEvents | null = null;
   #health: (health: PhaseHealth) => void = () => {};
@@ -52,7 +53,9 @@ class PipelineRun {
       (progress) => reporter.progress(progress),
       () => this.#stream?.lag().bytes ?? 0,
     );
-    await using source = request.makeSource((reason) => this.#warn(reason));
+    await using source = request.makeSource({
+      warning: (topic, reason) => this.#warn(`source ${topic}`, reason),
+    });
     await using sink = request.makeSink(this.#sinkEvents(meter));
     this.#step("connect to the sink");
     const known = await sink.open();
@@ -200,7 +203,7 @@ class PipelineRun {
         this.#stream?.acknowledge(checkpoint.resumeLsn);
         meter.durable(checkpoint, rows, bytes);
       },
-      warning: (reason) => this.#warn(reason),
+      warning: (topic, reason) => this.#warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
       retrying: (attempt, reason) =>
         attempt === null ? this.#goOn() : this.#health({ kind: "retry", attempt, reason }),
@@ -217,17 +220,17 @@ class PipelineRun {
   #enter(health: (health: PhaseHealth) => void): void {
     this.#health = health;
     health({ kind: "start" });
-    if (this.#warning !== null) this.#goOn();
+    if (this.#warnings.text !== null) this.#goOn();
   }
 
-  #warn(reason: string | null): void {
-    this.#warning = reason;
+  #warn(topic: string, reason: string | null): void {
+    this.#warnings.set(topic, reason);
     this.#goOn();
   }
 
-  /** Shows the run as it goes on: with the last warning, unless that is over. */
+  /** Shows the run as it goes on, with the warnings that stand. */
   #goOn(): void {
-    const reason = this.#warning;
+    const reason = this.#warnings.text;
     this.#health(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
   }
 }

@@ -32,6 +32,7 @@ export async function runSnapshotTask(
       mode: task.spec.truncate ? "replace" : "merge",
       progress: (rows, bytes) => task.progress(rows, bytes, Math.max(rows, table.estimatedRows)),
     });
+    source.copied(table);
     task.done();
   } catch (error) {
     const failure = toMillraceError(error);

@@ -91,8 +91,8 @@ export interface SinkContext {
 export interface SinkEvents {
   /** Called in rising order. `rows` and `bytes`: what became durable since the last call. */
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void;
-  /** Something people should know that does not stop the run. Null: it is over. */
-  warning(reason: string | null): void;
+  /** Something people should know that does not stop the run: the last of its topic counts. Null: it is over. */
+  warning(topic: string, reason: string | null): void;
   /** The sink cannot go on, though no call is waiting. Calls made from here on fail with the same error. */
   failed(error: MillraceError): void;
   /** The sink tries again by itself. Null: it succeeded. */

@@ -59,6 +59,9 @@ export interface Source extends AsyncDisposable {
   /** Reads one table as of `point`. Several may run at once. */
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy;
 
+  /** The sink has durably what `copyTable` read of the table: what no change event told of it is mended. */
+  copied(table: TableShape): void;
+
   /** Streams the changes that are not done under `checkpoint`. One at a time. */
   stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream>;
 }
@@ -113,8 +116,8 @@ export interface SourceContext {
 }
 
 export interface SourceEvents {
-  /** Something people should know that does not stop the run. Null: it is over. */
-  warning(reason: string | null): void;
+  /** Something people should know that does not stop the run: the last of its topic counts. Null: it is over. */
+  warning(topic: string, reason: string | null): void;
 }
 
 export interface StreamLag {

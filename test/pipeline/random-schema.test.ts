@@ -66,7 +66,7 @@ class Play {
     } catch (error) {
       const script = this.#script.join(";\n");
       const found = JSON.stringify([await this.pair.difference(), this.pair.phases.slice(-4)], null, 1);
-      throw new Error(`after\n${script}\n${error}\n${found}\nwarned: ${this.pair.sourceWarning}`, {
+      throw new Error(`after\n${script}\n${error}\n${found}\nwarned: ${this.pair.silentChanges}`, {
         cause: error,
       });
     }
@@ -118,7 +118,7 @@ class Play {
       "every table to be equal or warned of",
       async () => {
         const unequal = await this.pair.unequal();
-        return unequal.every((table) => this.pair.sourceWarning.includes(`Table public.${table}:`));
+        return unequal.every((table) => this.pair.silentChanges.includes(`Table public.${table}:`));
       },
       { timeoutMs: 20_000, intervalMs: 30 },
     );

@@ -151,6 +151,28 @@ describe("what no event tells", () => {
     await pair.stop();
   });
 
+  test("it is warned of until a copy is durable, also beside other warnings", async () => {
+    await using pair = await streaming(begin);
+    await pair.source("alter table t alter a type int using a * 10");
+    await waitFor("the warning", () => warnings(pair).length > 0);
+    await pair.sink("alter table t add constraint narrow check (a is null) not valid");
+    expect(await pair.snapshot("t", false)).not.toBeNull();
+    await waitFor("the end of the task", () => pair.phases.at(-1)?.health.kind === "warning");
+    await pair.sink("alter table t drop constraint narrow");
+    await using blocker = await server.connect(pair.sourceDatabase);
+    await blocker.query("begin; insert into t values (77, 7)");
+    const copy = pair.snapshot("t", false);
+    const both = await waitFor("both warnings", () =>
+      warnings(pair).find((text) => text.includes("column a was rewritten") && text.includes("waits for")),
+    );
+    expect(both).toContain("Table public.t");
+    await blocker.query("commit");
+    expect(await copy).toBeNull();
+    await pair.expectEqual();
+    await waitFor("the warnings are over", () => pair.phases.at(-1)?.health.kind === "heartbeat");
+    await pair.stop();
+  });
+
   test.each(silent)("%s is noticed when it was done while the connector was stopped", async (sql, reason) => {
     await using pair = await streaming(begin);
     await pair.stop();

@@ -15,6 +15,7 @@ import type { CheckpointStore } from "../../src/sink/sink.ts";
 import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
+import type { SourceEvents } from "../../src/source/source.ts";
 import { SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { noteStore } from "./note-store.ts";
@@ -41,8 +42,8 @@ export interface RigOptions {
 const maxAttempts = 50;
 
 export class PipelineRig implements AsyncDisposable {
-  /** What the source warns of now. */
-  sourceWarning = "";
+  /** What the source warns of now: changes that no event told. */
+  silentChanges = "";
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
@@ -134,7 +135,7 @@ export class PipelineRig implements AsyncDisposable {
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,
       forms,
-      makeSource: (warning) =>
+      makeSource: (events) =>
         this.#watchedSource(
           this.#sourceConfig,
           this.slot,
@@ -143,7 +144,7 @@ export class PipelineRig implements AsyncDisposable {
             signal,
             owner: "rig",
             notes,
-            events: { warning: this.#noting(warning) },
+            events: this.#noting(events),
             sinkFollowsShapes: true,
           },
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
@@ -169,10 +170,12 @@ export class PipelineRig implements AsyncDisposable {
     });
   }
 
-  #noting(warning: (reason: string | null) => void): (reason: string | null) => void {
-    return (reason) => {
-      this.sourceWarning = reason ?? "";
-      warning(reason);
+  #noting(events: SourceEvents): SourceEvents {
+    return {
+      warning: (topic, reason) => {
+        if (topic === "silent changes") this.silentChanges = reason ?? "";
+        events.warning(topic, reason);
+      },
     };
   }
 

@@ -36,11 +36,11 @@ export class WebhookLife {
       skipSnapshots: false,
       parallelCopies: 2,
       forms: ["binary", "text"],
-      makeSource: (warning) =>
+      makeSource: (events) =>
         new PostgresSource(config, `millrace_${source.database}`, 0, {
           signal,
           notes,
-          events: { warning },
+          events,
           sinkFollowsShapes: false,
         }),
       makeSink: (events) => life.rig.sink(events),

@@ -75,7 +75,7 @@ export class WebhookRig implements AsyncDisposable {
             this.reports.durable.push({ checkpoint, rows, bytes });
             events.durable?.(checkpoint, rows, bytes);
           },
-          warning: (reason) => events.warning?.(reason),
+          warning: (topic, reason) => events.warning?.(topic, reason),
           failed: (error) => events.failed?.(error),
           retrying: (attempt, reason) => {
             this.reports.retries.push({ attempt, reason });

@@ -61,7 +61,7 @@ export class PostgresSink implements Sink {
   async open(): Promise<Checkpoint | null> {
     const { signal, connectorId } = this.context;
     this.#client = await openApplySession(this.config, signal, (reason) =>
-      this.context.events.warning(reason),
+      this.context.events.warning("privileges", reason),
     );
     return await this.#guard(async (client) => {
       await ensureBookkeeping(client);
@@ -82,6 +82,7 @@ export class PostgresSink implements Sink {
 
   async goOnIn(log: string): Promise<void> {
     await this.#guard((client) => updateLog(client, this.context.connectorId, log));
+    if (this.#checkpoint) this.#checkpoint = { ...this.#checkpoint, log };
   }
 
   async forget(): Promise<void> {
@@ -233,7 +234,7 @@ export class PostgresSink implements Sink {
       staging: this.#staging,
       careful,
       repeats: false,
-      warn: (reason) => this.context.events.warning(reason),
+      warn: (reason) => this.context.events.warning("rows", reason),
     };
     const prepare = (relation: Relation, at: Lsn) => this.#tables.prepared(client, relation, this.#form, at);
     await new BatchApplier(session, batch, prepare, (relation) => this.#ledger.stateOf(relation)).apply();

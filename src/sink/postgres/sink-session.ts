@@ -1,10 +1,10 @@
 // Connections to the sink's server, set up for applying changes that have been checked once already, at the source.
 
-import { type Client, DatabaseError } from "pg";
+import { type Client, escapeIdentifier } from "pg";
 import { connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-
-const insufficientPrivilege = "42501";
 
 /** Durable means durable: a database or a role may have switched the waiting for the log off. */
 const waitForTheLog =
@@ -12,8 +12,6 @@ const waitForTheLog =
 
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
-/** The server's platform cannot: invalid_parameter_value. */
-const unsupportedThere = "22023";
 
 export async function openApplySession(
   config: PostgresSinkConfig,
@@ -34,7 +32,8 @@ async function setUp(client: Client, warn: (reason: string) => void): Promise<Cl
     await client.query("set jit = off");
     await client.query(waitForTheLog);
     await client.query(noticeLostClient).catch((error: unknown) => {
-      if (!(error instanceof DatabaseError) || error.code !== unsupportedThere) throw error;
+      // The server's platform cannot.
+      if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
     });
     await becomeReplica(client, warn);
     return client;
@@ -52,10 +51,10 @@ async function becomeReplica(client: Client, warn: (reason: string) => void): Pr
   try {
     await client.query("set session_replication_role = replica");
   } catch (error) {
-    if (!(error instanceof DatabaseError) || error.code !== insufficientPrivilege) throw error;
+    if (sqlStateOf(error) !== sqlState.insufficientPrivilege) throw error;
     warn(
       "The sink's role may not set session_replication_role: triggers and foreign keys at the sink stay in force. " +
-        `Run GRANT SET ON PARAMETER session_replication_role TO ${client.user}; (PostgreSQL 15 or later).`,
+        `Run GRANT SET ON PARAMETER session_replication_role TO ${escapeIdentifier(client.user ?? "")}; (PostgreSQL 15 or later).`,
     );
   }
 }

@@ -6,6 +6,7 @@ import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { listedNames } from "./listed-names.ts";
 
 interface PublicationRow {
   via_root: boolean;
@@ -47,7 +48,8 @@ where p.pubname = $1`;
 
 /**
  * The selected tables that the publication has. `isNamed` says whether the catalog includes a table by name: such a one must
- * be in it. The others are left out, and `warn` is told.
+ * be in it. The others are left out, and `warn` is told; null: there is
+ * nothing to warn of.
  *
  * Throws `publication_missing`, or `publication_mismatch` with the SQL or the setting that mends it.
  */
@@ -57,15 +59,16 @@ export async function publishedTables<Table extends TableShape>(
   tables: readonly Table[],
   partitionsAsRoot: boolean,
   isNamed: (table: TableShape) => boolean,
-  warn: (reason: string) => void,
+  warn: (reason: string | null) => void,
 ): Promise<readonly Table[]> {
   const own = await client.query<PublicationRow>(publicationQuery, [publication]);
   const facts = own.rows[0];
-  const sqlName = escapeIdentifier(publication);
+  const identifier = escapeIdentifier(publication);
+  const warnings: string[] = [];
   if (!facts) {
     throw new MillraceError(
       "publication_missing",
-      `Publication ${publication} does not exist. Make it: CREATE PUBLICATION ${sqlName} FOR TABLE …;`,
+      `Publication ${publication} does not exist. Make it: CREATE PUBLICATION ${identifier} FOR TABLE …;`,
     );
   }
   if (facts.via_root !== partitionsAsRoot) {
@@ -75,9 +78,9 @@ export async function publishedTables<Table extends TableShape>(
     );
   }
   if (facts.left_out !== "") {
-    warn(
+    warnings.push(
       `Publication ${publication} leaves out ${facts.left_out}: these are not carried. If they should be: ` +
-        `ALTER PUBLICATION ${sqlName} SET (publish = 'insert, update, delete, truncate');`,
+        `ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`,
     );
   }
   const { rows } = await client.query<MemberRow>(membersQuery, [publication]);
@@ -85,8 +88,10 @@ export async function publishedTables<Table extends TableShape>(
   const absent = tables.filter(({ relation }) => !members.has(qualifiedName(relation)));
   requireNamed(publication, absent.filter(isNamed));
   if (absent.length > 0) {
-    warn(`Not in publication ${publication}, and so not carried: ${names(absent)}.`);
+    const absentNames = absent.map(({ relation }) => qualifiedName(relation));
+    warnings.push(`Not in publication ${publication}, and so not carried: ${listedNames(absentNames, 10)}.`);
   }
+  warn(warnings.length > 0 ? warnings.join(" ") : null);
   const published = tables.filter((table) => !absent.includes(table));
   for (const table of published) requireWhole(publication, table, members);
   return published.map((table) => {
@@ -121,12 +126,6 @@ function requireWhole(publication: string, table: TableShape, members: ReadonlyM
     `Publication ${publication} leaves out columns of ${name}: exclude them in the connector's catalog as well ` +
       `(${unpublished.map((column) => column.name).join(", ")}).`,
   );
-}
-
-function names(tables: readonly TableShape[]): string {
-  const shown = tables.slice(0, 10).map(({ relation }) => qualifiedName(relation));
-  const more = tables.length > shown.length ? ` and ${tables.length - shown.length} more` : "";
-  return shown.join(", ") + more;
 }
 
 function mismatch(text: string): MillraceError {

@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
@@ -16,6 +16,7 @@ import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
+import { listedNames } from "./listed-names.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { describeRelations } from "./relation-description.ts";
 import { RelationRegistry } from "./relation-registry.ts";
@@ -68,7 +69,9 @@ export class PostgresSource implements Source {
     const { notes, events, sinkFollowsShapes } = context;
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
-    this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) => events.warning(reason));
+    this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
+      events.warning("silent changes", reason),
+    );
     this.#fences = new ShapeFences((client, ids) =>
       readTableShapes(client, this.#selection, config.partitions_as_root, ids),
     );
@@ -168,7 +171,11 @@ export class PostgresSource implements Source {
     const { signal } = this.context;
     const { connection } = this.config;
     const chunks = copyTableChunks(connection, table, point.snapshotName, form, this.#selection, signal);
-    return { table, form, chunks: this.#mending(table, chunks) };
+    return { table, form, chunks };
+  }
+
+  copied(table: TableShape): void {
+    this.#silentChanges.mended(table.relation.id);
   }
 
   async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
@@ -179,11 +186,6 @@ export class PostgresSource implements Source {
     return described.map((relation) =>
       renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
     );
-  }
-
-  async *#mending(table: TableShape, chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    yield* chunks;
-    this.#silentChanges.mended(table.relation.id);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
@@ -238,7 +240,7 @@ export class PostgresSource implements Source {
     const denial = await this.#withClient(writeHeartbeat).catch(() => null);
     if (denial === null || this.#hasWarnedOfBeats) return;
     this.#hasWarnedOfBeats = true;
-    this.context.events.warning(denial);
+    this.context.events.warning("heartbeat", denial);
   }
 
   /** Points and streams close what they opened; nothing else is held between calls. */
@@ -248,7 +250,7 @@ export class PostgresSource implements Source {
 
   #snapshot(control: Client, slot: string, kind: SlotKind): Promise<SnapshotPoint> {
     const { owner, signal, events } = this.context;
-    const warn = (reason: string | null) => events.warning(reason);
+    const warn = (reason: string | null) => events.warning("slot", reason);
     return takeConsistentPoint({
       connection: this.config.connection,
       control,
@@ -266,10 +268,10 @@ export class PostgresSource implements Source {
         !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
     );
     if (missing.length === 0) return;
-    const names = missing.map(({ schema, name }) => `${schema}.${name}`).join(", ");
+    const names = missing.map((table) => qualifiedName(table));
     throw new MillraceError(
       "table_unavailable",
-      `The catalog includes tables that the source does not have as permanent tables: ${names}. ` +
+      `The catalog includes tables that the source does not have as permanent tables: ${listedNames(names)}. ` +
         "Create them, or take them out of the catalog.",
     );
   }

@@ -6,6 +6,7 @@ import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SourceContext } from "../source.ts";
+import { listedNames } from "./listed-names.ts";
 import { publishedTables } from "./named-publication.ts";
 import {
   dropOwnPublications,
@@ -52,7 +53,9 @@ export class SourcePublications {
       this.#named === null
         ? await withOwnCoverage(client, this.slot, shapes)
         : await this.#lookAtNamed(client, this.#named, shapes);
-    return tables.map((table) => this.#withInterruption(table, published));
+    const interrupted = tables.filter((table) => this.#isInterrupted(table, published));
+    this.#tellInterrupted(interrupted);
+    return tables.map((table) => (interrupted.includes(table) ? asUnpublished(table) : table));
   }
 
   /** Publishes `tables` as `look` told them, once sinks know which of their copies have missed something. */
@@ -76,6 +79,8 @@ export class SourcePublications {
   async dropOwn(client: Client): Promise<void> {
     if (this.#named !== null) return;
     this.context.notes.set(ownNote, null);
+    // Should the process die in between, publications without a note are taken over; a note without them would be a loss.
+    await this.context.notes.saved();
     await dropOwnPublications(client, this.slot);
   }
 
@@ -88,19 +93,28 @@ export class SourcePublications {
     const wanted = namedTables(catalog);
     const isNamed = ({ relation }: TableShape) =>
       wanted.some((table) => table.schema === relation.schema && table.name === relation.name);
-    const warn = (reason: string) => this.context.events.warning(reason);
+    const warn = (reason: string | null) => this.context.events.warning("publication", reason);
     return await publishedTables(client, name, shapes, viaRoot, isNamed, warn);
   }
 
-  #withInterruption(table: SourceTable, { marks }: Published): SourceTable {
-    if (isContinued(this.context.notes.get(markNote(table)), marks.get(table.relation.id))) return table;
-    this.context.events.warning(
-      `Somebody took ${qualifiedName(table.relation)} out of publication ${this.names.join(", ")}, for a while at least. ` +
-        "It is copied again, as its changes in between are missing.",
-    );
-    const { excluded = [], isListed = false } = table.coverage ?? {};
-    return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
+  #isInterrupted(table: SourceTable, { marks }: Published): boolean {
+    return !isContinued(this.context.notes.get(markNote(table)), marks.get(table.relation.id));
   }
+
+  #tellInterrupted(tables: readonly SourceTable[]): void {
+    const names = tables.map(({ relation }) => qualifiedName(relation));
+    const reason =
+      tables.length === 0
+        ? null
+        : `Somebody took ${listedNames(names)} out of publication ${this.names.join(", ")}, for a while at least: ` +
+          "copied again, as the changes in between are missing.";
+    this.context.events.warning("interruption", reason);
+  }
+}
+
+function asUnpublished(table: SourceTable): SourceTable {
+  const { excluded = [], isListed = false } = table.coverage ?? {};
+  return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
 }
 
 function requireUntouched(noted: string, { publications }: Published): void {
