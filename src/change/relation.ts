@@ -55,6 +55,8 @@ export interface Relation {
   readonly rendering?: string;
   /** Numbers of the table's columns that do not travel: excluded, or generated. */
   readonly withheld: readonly number[];
+  /** The table was altered so often since that its columns' numbers are the likeliest, and not known. */
+  readonly isGuess?: true;
   /** The key is a hash of the row's values, its last column: equal rows are one, and an insert may bring one that is there. */
   readonly isKeyedByHash?: true;
 }

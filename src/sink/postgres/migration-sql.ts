@@ -8,17 +8,18 @@ import type { ColumnChange } from "./table-migration.ts";
 import { resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
 
-/** One statement for each change, or two: complete but for the semicolon. */
+/** One statement for each change, or two: complete but for the semicolon. `isEmpty`: no row has to be converted. */
 export async function migrationSql(
   client: Client,
   target: TargetName,
   changes: readonly ColumnChange[],
+  isEmpty: boolean,
 ): Promise<readonly string[]> {
   const typed = changes.flatMap((change) => ("column" in change ? [change.column] : []));
   const types = typed.length === 0 ? [] : await resolveTypes(client, typed);
   const typeOf = new Map(typed.map((column, i) => [column, types[i]?.name ?? "text"]));
   return changes.flatMap((change) =>
-    clauses(change, (column) => typeOf.get(column) ?? "text").map(
+    clauses(change, (column) => typeOf.get(column) ?? "text", isEmpty).map(
       (clause) => `alter table ${sqlName(target)} ${clause}`,
     ),
   );
@@ -26,7 +27,11 @@ export async function migrationSql(
 
 type Typed = Extract<ColumnChange, { readonly column: unknown }>["column"];
 
-function clauses(change: ColumnChange, typeOf: (column: Typed) => string): readonly string[] {
+function clauses(
+  change: ColumnChange,
+  typeOf: (column: Typed) => string,
+  isEmpty: boolean,
+): readonly string[] {
   switch (change.kind) {
     case "drop":
       return [`drop column ${escapeIdentifier(change.name)}`];
@@ -35,7 +40,7 @@ function clauses(change: ColumnChange, typeOf: (column: Typed) => string): reado
     case "retype": {
       const name = escapeIdentifier(change.column.name);
       const type = typeOf(change.column);
-      return [`alter column ${name} type ${type} using ${name}::${type}`];
+      return [`alter column ${name} type ${type} using ${isEmpty ? "null" : name}::${type}`];
     }
     case "add":
       return addClauses(change.column, typeOf(change.column));

@@ -54,7 +54,9 @@ export class PostgresSink implements Sink {
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
     this.#shapes = new ShapeLedger(context.connectorId);
-    this.#tables = new TableRegistry(config, this.#ledger, this.#shapes);
+    this.#tables = new TableRegistry(config, this.#ledger, this.#shapes, (reason) =>
+      context.events.warning(reason),
+    );
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 

@@ -79,6 +79,7 @@ async function ensureTable(
     existing,
     shape?.columns ?? null,
     relation,
+    request.mode === "replace",
   );
   return isChanged ? await readTargetTable(client, target) : existing;
 }

@@ -2,13 +2,15 @@
 
 import type { Client } from "pg";
 import type { Relation } from "../../change/relation.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
 import { type FollowedColumn, planMigration, refusedChanges } from "./table-migration.ts";
 import type { TargetTable } from "./target-table.ts";
 
 /**
- * In the open transaction. `known`: the columns as the table followed them last; null when nothing is known. Returns whether
+ * In the open transaction. `known`: the columns as the table followed them last; null when nothing is known. `areReplaced`:
+ * the rows that are there are to be replaced by others, and go first where they would have to be converted. Returns whether
  * anything was changed. Throws `sink_schema_mismatch` with the SQL to run when the strategy does not allow the changes.
  */
 export async function fitTable(
@@ -17,12 +19,24 @@ export async function fitTable(
   table: TargetTable,
   known: readonly FollowedColumn[] | null,
   relation: Relation,
+  areReplaced = false,
 ): Promise<boolean> {
   const changes = planMigration(table, known, relation, strategy);
   const refused = refusedChanges(strategy, changes);
   if (refused.length > 0) {
-    throw migrationRefused(table.target, await migrationSql(client, table.target, refused));
+    throw migrationRefused(table.target, await migrationSql(client, table.target, refused, false));
   }
-  for (const sql of await migrationSql(client, table.target, changes)) await client.query(sql);
+  const areConverted = changes.some(({ kind }) => kind === "retype");
+  if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
+  for (const sql of await migrationSql(client, table.target, changes, areReplaced)) await client.query(sql);
   return changes.length > 0;
+}
+
+/** cannot_coerce, datatype_mismatch */
+const noConversion = new Set(["42846", "42804"]);
+
+/** Whether rows that are there could not be given another type: there is no cast, or a value (class 22) has no place in it. */
+export function isConversionFailure(error: unknown): boolean {
+  const state = sqlStateOf(error) ?? "";
+  return noConversion.has(state) || state.startsWith("22");
 }

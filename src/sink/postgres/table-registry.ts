@@ -8,9 +8,9 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import { isFollowed, type ShapeLedger } from "./shape-ledger.ts";
-import { fitTable } from "./table-fit.ts";
-import { planMigration } from "./table-migration.ts";
+import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { fitTable, isConversionFailure } from "./table-fit.ts";
+import { type FollowedColumn, planMigration } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
@@ -30,6 +30,7 @@ export class TableRegistry {
     private readonly config: PostgresSinkConfig,
     private readonly ledger: CopyLedger,
     private readonly shapes: ShapeLedger,
+    private readonly warn: (reason: string) => void,
   ) {
     this.#renamer = new TableRenamer(config, ledger, shapes, (id) => this.#shapes.has(id));
   }
@@ -80,13 +81,13 @@ export class TableRegistry {
   /**
    * The target of a relation's rows, made or changed in the open transaction where need be and allowed. `at`: the commit record
    * of the first of these rows. Throws `table_changed` when the table has followed a later shape already: by a copy that these
-   * rows were to be added to once more; or when it was renamed to a name that is taken.
+   * rows were to be added to once more; or when the sink cannot follow.
    */
   async prepared(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<PreparedTable> {
     const known = this.#prepared.get(relation);
     if (known) return known;
     const shape = this.shapes.of(relation);
-    if (shape && at < shape.since && !isFollowed(shape, relation)) throw this.#copyAgain(relation);
+    if (shape && !isFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
       const isRenamed = await this.#renamer.follow(client, shape, relation);
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -143,9 +144,35 @@ export class TableRegistry {
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
     const followed = record?.columns ?? null;
-    const isChanged = await fitTable(client, this.config.migration_strategy, table, followed, relation);
+    const isChanged = await this.#change(client, table, followed, relation);
     if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
+  }
+
+  /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */
+  #requireOrder(shape: ShapeRecord, relation: Relation, at: Lsn): void {
+    const isHeld = this.ledger.holds(relation);
+    if (at < shape.since || (relation.isGuess && isHeld)) throw this.#copyAgain(relation);
+    if (!relation.isGuess) return;
+    this.warn(
+      `Table ${qualifiedName(relation)} was altered several times while the stream was behind: its columns were guessed. ` +
+        "Create a Snapshot task for this table to be sure.",
+    );
+  }
+
+  async #change(
+    client: Client,
+    table: TargetTable,
+    followed: readonly FollowedColumn[] | null,
+    relation: Relation,
+  ): Promise<boolean> {
+    try {
+      return await fitTable(client, this.config.migration_strategy, table, followed, relation);
+    } catch (error) {
+      // The source has converted them in a way of its own: a copy brings what came of it.
+      if (isConversionFailure(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
+      throw error;
+    }
   }
 
   /** Columns that are made at the sink, with the table or in following its shape. */

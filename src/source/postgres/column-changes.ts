@@ -1,7 +1,7 @@
 // Finds in the catalog what logical decoding does not tell of a table's change: values that rows got without an event. Pure.
 // https://www.postgresql.org/docs/current/logical-replication-restrictions.html
 
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 
 /** A column as the catalog numbers it: its number stays when it is renamed, and is never given to another. */
 export interface ColumnFacts {
@@ -22,9 +22,11 @@ export interface RememberedTable {
 export interface RememberedColumn extends ColumnFacts {
   /** What it was called before, the latest last. */
   readonly formerNames: readonly string[];
+  readonly isDropped?: true;
 }
 
 const rememberedNames = 5;
+const rememberedDropped = 50;
 
 /** What is to be remembered, with the names that columns had before. */
 export function remember(
@@ -33,13 +35,18 @@ export function remember(
   storage: string,
 ): RememberedTable {
   const known = new Map(before?.columns.map((column) => [column.number, column]));
+  const present = new Set(columns.map(({ number }) => number));
+  const dropped = before?.columns.filter(({ number }) => !present.has(number)) ?? [];
   return {
     storage,
-    columns: columns.map((column) => {
-      const old = known.get(column.number);
-      const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
-      return { ...column, formerNames: names?.slice(-rememberedNames) ?? [] };
-    }),
+    columns: [
+      ...columns.map((column) => {
+        const old = known.get(column.number);
+        const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
+        return { ...column, formerNames: names?.slice(-rememberedNames) ?? [] };
+      }),
+      ...dropped.slice(-rememberedDropped).map((column) => ({ ...column, isDropped: true as const })),
+    ],
   };
 }
 
@@ -59,6 +66,7 @@ export function silentChange(
   const known = new Map(before.columns.map((column) => [column.number, column]));
   const isRewritten = before.storage !== after.storage;
   const reasons = after.columns.flatMap((column) => {
+    if (column.isDropped) return [];
     const old = known.get(column.number);
     if (!old) {
       if (column.hasAddedValue)
@@ -75,10 +83,10 @@ export function silentChange(
 }
 
 /** What to tell people, with what mends it. */
-export function silentChangeWarning(table: TableShape, change: string): string {
-  const { schema, name } = table.relation;
+export function silentChangeWarning(relation: Relation, change: string): string {
+  const { schema, name } = relation;
   return (
-    `Table ${qualifiedName(table.relation)}: ${change}, which no change event tells. Rows that were there before may differ at ` +
+    `Table ${qualifiedName(relation)}: ${change}, which no change event tells. Rows that were there before may differ at ` +
     `the sink. Create a Snapshot task to mend it: POST …/tasks ` +
     JSON.stringify({ Snapshot: { schema, name } })
   );

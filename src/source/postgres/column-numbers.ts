@@ -16,54 +16,76 @@ export interface NumberedColumn extends NamedColumn {
   readonly formerNames: readonly string[];
 }
 
+export interface ColumnNumbers {
+  /** Of each column that was sent, in order; zeros when none can be told. */
+  readonly numbers: readonly number[];
+  /** Other numbers would do as well: these are the likeliest. */
+  readonly isGuess: boolean;
+}
+
 const impossible = Number.NEGATIVE_INFINITY;
 
 /**
- * The number of each column that was `sent`, in order. Of all ways to find each of them in the catalog in rising order, the one
- * in which names and types agree best. Zeros, for "not known", when there is none.
+ * Of all ways to find each column that was `sent` in the catalog in rising order, by a name that it has or had where there is
+ * such a one, the way in which most agrees.
  */
 export function numberColumns(
   sent: readonly NamedColumn[],
   catalog: readonly NumberedColumn[],
-): readonly number[] {
-  const plain = catalog.filter(({ isDropped }) => !isDropped);
-  if (sent.length === plain.length && sent.every((column, i) => isSame(column, plain[i]!))) {
-    return plain.map(({ number }) => number);
-  }
-  const best = alignments(sent, catalog);
+): ColumnNumbers {
+  const fits = candidates(sent, catalog);
+  const { score, ways } = alignments(sent, catalog, fits);
+  if (ways(0, 0) === 0) return { numbers: sent.map(() => 0), isGuess: true };
   const numbers: number[] = [];
   for (let s = 0, c = 0; s < sent.length; c++) {
-    if (c === catalog.length || best.at(s, c) === impossible) return sent.map(() => 0);
-    const taken = likeness(sent[s]!, catalog[c]!) + best.at(s + 1, c + 1);
-    if (taken < best.at(s, c)) continue;
+    const isTaken = fits(s, c) && likeness(sent[s]!, catalog[c]!) + score(s + 1, c + 1) >= score(s, c);
+    if (!isTaken) continue;
     numbers.push(catalog[c]!.number);
     s++;
   }
-  return numbers;
+  return { numbers, isGuess: ways(0, 0) > 1 };
 }
 
-/** For each pair of places: the best likeness of what was sent from the one on with the catalog from the other on. */
-function alignments(sent: readonly NamedColumn[], catalog: readonly NumberedColumn[]) {
+/** Whether a column that was sent may be one of the catalog: by name, or any one where no name is known. */
+function candidates(sent: readonly NamedColumn[], catalog: readonly NumberedColumn[]) {
+  const named = new Map<string, Set<number>>();
+  const note = (name: string, c: number) => named.set(name, (named.get(name) ?? new Set()).add(c));
+  catalog.forEach(({ name, isDropped, formerNames }, c) => {
+    if (!isDropped) note(name, c);
+    for (const former of formerNames) note(former, c);
+  });
+  return (s: number, c: number) => named.get(sent[s]!.name)?.has(c) ?? true;
+}
+
+/** For each pair of places, of what was sent from the one on and the catalog from the other on: how well and in how many ways. */
+function alignments(
+  sent: readonly NamedColumn[],
+  catalog: readonly NumberedColumn[],
+  fits: (s: number, c: number) => boolean,
+) {
   const width = catalog.length + 1;
   const scores = new Float64Array((sent.length + 1) * width);
+  // Two stands for any number above one.
+  const ways = new Uint8Array(scores.length).fill(1, sent.length * width);
   for (let s = sent.length - 1; s >= 0; s--) {
     scores[s * width + catalog.length] = impossible;
     for (let c = catalog.length - 1; c >= 0; c--) {
-      const taken = likeness(sent[s]!, catalog[c]!) + scores[(s + 1) * width + c + 1]!;
-      scores[s * width + c] = Math.max(taken, scores[s * width + c + 1]!);
+      const at = s * width + c;
+      const rest = at + width + 1;
+      const isFit = fits(s, c);
+      const taken = isFit ? likeness(sent[s]!, catalog[c]!) + scores[rest]! : impossible;
+      scores[at] = Math.max(taken, scores[at + 1]!);
+      ways[at] = Math.min(2, ways[at + 1]! + (isFit ? ways[rest]! : 0));
     }
   }
-  return { at: (s: number, c: number) => scores[s * width + c]! };
+  return {
+    score: (s: number, c: number) => scores[s * width + c]!,
+    ways: (s: number, c: number) => ways[s * width + c]!,
+  };
 }
 
-/** How likely the one was the other. A dropped column's type is no longer known. */
+/** A dropped column's type is no longer known. */
 function likeness(sent: NamedColumn, known: NumberedColumn): number {
-  const typeAgrees = sent.typeOid === known.typeOid ? 2 : 0;
-  if (known.formerNames.includes(sent.name)) return 12 + typeAgrees;
   if (known.isDropped) return 1;
-  return (sent.name === known.name ? 12 : 0) + typeAgrees;
-}
-
-function isSame(sent: NamedColumn, known: NumberedColumn): boolean {
-  return sent.name === known.name && sent.typeOid === known.typeOid;
+  return (sent.name === known.name ? 4 : 0) + (sent.typeOid === known.typeOid ? 2 : 0);
 }

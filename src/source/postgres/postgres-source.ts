@@ -179,13 +179,23 @@ export class PostgresSource implements Source {
   }
 
   async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
-    const formerNames = (id: number) => this.#silentChanges.formerNames(id);
-    const described = await describeRelations(client, relations, formerNames);
+    const described = await describeRelations(
+      client,
+      relations,
+      (id) => this.#silentChanges.history(id),
+      (relation) => this.#silentChanges.meet(relation),
+    );
     // They may be shapes of long ago: what holds now has to follow them in the stream.
     this.#isStale = true;
     return described.map((relation) =>
       renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
     );
+  }
+
+  #takeFence(name: string): readonly Relation[] {
+    const shapes = this.#fences.take(name);
+    for (const relation of shapes) this.#silentChanges.meet(relation);
+    return shapes;
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
@@ -219,14 +229,17 @@ export class PostgresSource implements Source {
         log: checkpoint.log,
       },
       checkpoint,
-      registry: new RelationRegistry(this.#selection, this.#tables, (oid) =>
-        shapeOrLook(this.#tables, oid, this.context.notes),
+      registry: new RelationRegistry(
+        this.#selection,
+        this.#tables,
+        (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
+        (relation) => this.#silentChanges.hasNamesakes(relation),
       ),
       walSenderTimeoutMs,
       logEnd,
       bounds,
       describe: (relations) => this.#withClient((client) => this.#describe(client, relations)),
-      shapesAt: (fence) => this.#fences.take(fence),
+      shapesAt: (fence) => this.#takeFence(fence),
       pace: this.pace,
       beat: () => this.#beat(),
       watch: (client) => watchSession({ ...this.#sessionOf(client), movement: "received", firstLookMs: 0 }),

@@ -20,6 +20,13 @@ interface CatalogColumn {
   readonly addedValue: string | null;
 }
 
+/** What is known of a table's columns from before the catalog was read. */
+export interface ColumnHistory {
+  formerNames(number: number): readonly string[];
+  /** The column was dropped before the place in the stream. */
+  isGone(number: number): boolean;
+}
+
 type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase">;
 
 /** The text of `attmissingval`, an array of one element. */
@@ -47,13 +54,14 @@ left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typel
 order by c.place`;
 
 /**
- * The relations in their order. `formerNames` tells what a table's columns were called before. The client's search_path must
- * be empty, so that type names are qualified.
+ * The relations in their order; `meet` is told of each before the next is looked at. The client's search_path must be empty,
+ * so that type names are qualified.
  */
 export async function describeRelations(
   client: Client,
   relations: readonly Relation[],
-  formerNames: (tableId: number) => ReadonlyMap<number, readonly string[]>,
+  history: (tableId: number) => ColumnHistory,
+  meet: (relation: Relation) => void,
 ): Promise<readonly Relation[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [relations.map(({ id }) => id)]);
   const tables = new Map(rows.map((row) => [row.id, row]));
@@ -63,18 +71,20 @@ export async function describeRelations(
   );
   return relations.map((relation) => {
     const table = tables.get(relation.id);
-    return withCatalog(relation, table, formerNames(relation.id), describeType);
+    const described = withCatalog(relation, table, history(relation.id), describeType);
+    meet(described);
+    return described;
   });
 }
 
 function withCatalog(
   relation: Relation,
   table: TableRow | undefined,
-  formerNames: ReadonlyMap<number, readonly string[]>,
+  history: ColumnHistory,
   describeType: (column: Column) => TypeFacts,
 ): Relation {
   const catalog = table?.columns ?? [];
-  const numbers = numberColumns(relation.columns, withFormerNames(catalog, formerNames));
+  const { numbers, isGuess } = numberColumns(relation.columns, withHistory(catalog, history));
   const columns = relation.columns.map((column, i) => ({
     ...column,
     ...describeType(column),
@@ -85,6 +95,7 @@ function withCatalog(
   const primaryKey = table?.primary_key ?? [];
   return {
     ...relation,
+    ...(isGuess ? { isGuess } : {}),
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),
     // Under identity full the announcement does not tell the key.
@@ -95,11 +106,13 @@ function withCatalog(
   };
 }
 
-function withFormerNames(
+function withHistory(
   catalog: readonly CatalogColumn[],
-  formerNames: ReadonlyMap<number, readonly string[]>,
+  { formerNames, isGone }: ColumnHistory,
 ): readonly NumberedColumn[] {
-  return catalog.map((column) => ({ ...column, formerNames: formerNames.get(column.number) ?? [] }));
+  return catalog
+    .filter(({ number }) => !isGone(number))
+    .map((column) => ({ ...column, formerNames: formerNames(column.number) }));
 }
 
 async function readTypes(client: Client, columns: readonly Column[]) {

@@ -30,6 +30,8 @@ export class RelationRegistry {
     shapes: readonly TableShape[],
     /** The shape that the catalog had at the last look. Throws where a table is not known and has to be. */
     private readonly knownShape: (oid: number) => TableShape | undefined,
+    /** Whether a column of the shape has a name that another column of the table had before. */
+    private readonly hasNamesakes: (relation: Relation) => boolean,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
@@ -49,7 +51,7 @@ export class RelationRegistry {
     const announced = relationOf(message, keep);
     const isKeyless = selected && this.#isKeyless(announced);
     const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
-    const read = previous === null ? this.#shapes.get(message.oid)?.relation : undefined;
+    const read = previous === null ? this.#shapeAsRead(message.oid) : undefined;
     this.#byOid.set(message.oid, {
       // Rendered when it is described: by what was decided here.
       relation:
@@ -82,6 +84,12 @@ export class RelationRegistry {
   /** Another batch begins: no relation has an index in it. */
   beginBatch(relations: readonly Relation[]): void {
     for (const slot of this.#byOid.values()) slot.indexInBatch = relations.indexOf(slot.relation);
+  }
+
+  /** Not where a column of a name may be another than it was: that has to be looked into. */
+  #shapeAsRead(oid: number): Relation | undefined {
+    const read = this.#shapes.get(oid)?.relation;
+    return read && !this.hasNamesakes(read) ? read : undefined;
   }
 
   /** Under identity full the message does not tell the primary key. */

@@ -1,12 +1,16 @@
 // Remembers each table from look to look, also over restarts, and warns of what has changed without an event until a copy
 // has mended it.
 
+import type { Relation } from "../../change/relation.ts";
 import type { SourceNotes } from "../source-notes.ts";
 import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
+import type { ColumnHistory } from "./relation-description.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
   #told: string | null = null;
+  /** The shape that the stream brought last, by table. */
+  readonly #met = new Map<number, Relation>();
 
   constructor(
     private readonly notes: SourceNotes,
@@ -33,10 +37,33 @@ export class SilentChanges {
     this.#tell();
   }
 
-  /** What the columns of a table were called, by number. */
-  formerNames(tableId: number): ReadonlyMap<number, readonly string[]> {
+  /** The stream has come to this shape of a table. */
+  meet(relation: Relation): void {
+    if (!relation.isGuess) this.#met.set(relation.id, relation);
+  }
+
+  /** What is known of the numbers that a table's columns had before the catalog was read. */
+  history(tableId: number): ColumnHistory {
     const columns = this.#known(tableId)?.columns ?? [];
-    return new Map(columns.map(({ number, name, formerNames }) => [number, [...formerNames, name]]));
+    const names = new Map(columns.map(({ number, name, formerNames }) => [number, [...formerNames, name]]));
+    const met = this.#met.get(tableId);
+    for (const { number, name } of met?.columns ?? [])
+      names.set(number, [...(names.get(number) ?? []), name]);
+    const numbers = met ? [...met.columns.map(({ number }) => number), ...met.withheld] : [];
+    const last = Math.max(0, ...numbers);
+    return {
+      formerNames: (number) => names.get(number) ?? [],
+      // No number comes back that the stream has gone beyond.
+      isGone: (number) => number <= last && !numbers.includes(number),
+    };
+  }
+
+  /** Whether a column of the shape has a name that another column of the table had before. */
+  hasNamesakes({ id, columns }: Relation): boolean {
+    const names = new Map(columns.map(({ name, number }) => [name, number]));
+    return (this.#known(id)?.columns ?? []).some(({ number, name, formerNames }) =>
+      [name, ...formerNames].some((each) => (names.get(each) ?? number) !== number),
+    );
   }
 
   #compare(table: SourceTable): void {
@@ -45,7 +72,7 @@ export class SilentChanges {
     const after = remember(before, table.facts, table.storage);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
     // The warning first: the notes are saved together.
-    if (change !== null) this.notes.set(warningKey(id), silentChangeWarning(table, change));
+    if (change !== null) this.notes.set(warningKey(id), silentChangeWarning(table.relation, change));
     this.notes.set(factsKey(id), JSON.stringify(after));
   }
 
