@@ -57,6 +57,8 @@ export interface Relation {
   readonly withheld: readonly number[];
   /** The table was altered so often since that its columns' numbers are the likeliest, and not known. */
   readonly isGuess?: true;
+  /** The source no longer has the table: nothing can be had of it but these changes. */
+  readonly isGone?: true;
   /** The key is a hash of the row's values, its last column: equal rows are one, and an insert may bring one that is there. */
   readonly isKeyedByHash?: true;
 }

@@ -345,3 +345,14 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
   });
 });
+
+test("a table that was altered and dropped while the connector was stopped does not keep the others", async () => {
+  await using pair = await streaming(`${begin}; create table other (id int primary key)`);
+  await pair.stop();
+  await pair.source(`
+    insert into t values (3, 3, 'three'); alter table t alter a type text using 'n' || a; insert into t values (4, 'n4', 'four');
+    alter table t add column c int; insert into t values (5, 'n5', 'five', 5); drop table t; insert into other values (1)`);
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});

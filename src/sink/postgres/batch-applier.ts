@@ -13,20 +13,34 @@ import { truncateTables } from "./truncation.ts";
 
 type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
 
+/** What an applier asks of its tables. */
+export interface ApplierTables {
+  /** `at`: the commit record of the first change that the relation is prepared for. */
+  prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
+  /** How the changes of a relation's table stand to its copy. */
+  copyOf(relation: Relation): CopyState;
+  /** Ids of tables whose changes are left out. */
+  readonly leftOut: ReadonlySet<number>;
+}
+
 export class BatchApplier {
   /** By index of the relation in the batch. */
   readonly #tables: PreparedTable[] = [];
   readonly #pending = new Map<number, Pending>();
+  #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
 
   constructor(
     private readonly session: MergeSession,
     private readonly batch: ChangeBatch,
-    private readonly prepare: (relation: Relation, at: Lsn) => Promise<PreparedTable>,
-    /** How the changes of a relation's table stand to its copy. */
-    private readonly copyOf: (relation: Relation) => CopyState,
+    private readonly tables: ApplierTables,
   ) {
     this.#onlyInserts = relationsWithInsertsOnly(batch);
+  }
+
+  /** Whose changes were being applied last: those that failed. */
+  get current(): Relation | null {
+    return this.#current;
   }
 
   async apply(): Promise<void> {
@@ -34,7 +48,7 @@ export class BatchApplier {
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
       // First: a table that has followed its copy's shape must not be made to fit an earlier one.
-      if (this.#isCopied(at, i)) continue;
+      if (this.#isPassedOver(at, i)) continue;
       const table = this.#tables[at] ?? (await this.#enter(at, i));
       if (batch.kind[i] === ChangeKind.shape) continue;
       if (batch.kind[i] === ChangeKind.truncate) {
@@ -58,14 +72,17 @@ export class BatchApplier {
     const relation = this.batch.relations[at]!;
     const hasOtherShape = this.#tables.some((table) => table?.relation.id === relation.id);
     if (hasOtherShape) await this.#flush();
-    const table = await this.prepare(relation, this.#commitLsn(i));
+    this.#current = relation;
+    const table = await this.tables.prepare(relation, this.#commitLsn(i));
     this.#tables[at] = table;
     return table;
   }
 
-  /** The change is in the table's copy already, and nothing is to be done about it. */
-  #isCopied(at: number, i: number): boolean {
-    const copy = this.#tables[at]?.copy ?? this.copyOf(this.batch.relations[at]!);
+  /** The change is in the table's copy already, or its table is left out: nothing is to be done about it. */
+  #isPassedOver(at: number, i: number): boolean {
+    const relation = this.batch.relations[at]!;
+    if (this.tables.leftOut.has(relation.id)) return true;
+    const copy = this.#tables[at]?.copy ?? this.tables.copyOf(relation);
     return copy.kind === "exact" && this.#commitLsn(i) < copy.point;
   }
 
@@ -123,7 +140,7 @@ export class BatchApplier {
     let last = first;
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
-      if (!this.#isCopied(at, i)) targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
+      if (!this.#isPassedOver(at, i)) targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
       last = i;
     }
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
@@ -133,6 +150,7 @@ export class BatchApplier {
   }
 
   async #run(table: PreparedTable, action: () => Promise<unknown>): Promise<void> {
+    this.#current = table.relation;
     try {
       await action();
     } catch (error) {

@@ -4,11 +4,13 @@ import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import {
@@ -37,6 +39,8 @@ const maxRemedies = 100;
 /** Each COMMIT empties every temporary table of the session, used or not. */
 const maxStagingTables = 40;
 
+const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
+
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
@@ -46,6 +50,8 @@ export class PostgresSink implements Sink {
   #form: TupleForm = "binary";
   readonly #staging: MergeSession["staging"] = new Map();
   #isInTransaction = false;
+  /** Tables that the source has dropped, and whose last changes do not fit the sink's table. */
+  readonly #leftOut = new Set<number>();
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -193,15 +199,17 @@ export class PostgresSink implements Sink {
     let isCareful = false;
     const changes: string[] = [];
     while (true) {
+      const applier = this.#applier(client, batch, isCareful);
       try {
-        await this.#apply(client, batch, isCareful);
+        await applier.apply();
         break;
       } catch (error) {
         await this.#voidAltered(client);
         const remedy = remedyFor(error, isCareful, this.config.migration_strategy);
-        if (remedy === null || changes.length >= maxRemedies) throw error;
-        if (remedy.kind === "care") isCareful = true;
-        else changes.push(remedy.sql);
+        if (remedy !== null && changes.length < maxRemedies) {
+          if (remedy.kind === "care") isCareful = true;
+          else changes.push(remedy.sql);
+        } else if (!this.#leaveOut(applier.current, error)) throw error;
         await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
         this.#forgetUncommitted();
         for (const sql of changes) await client.query(sql);
@@ -210,6 +218,18 @@ export class PostgresSink implements Sink {
     if (wasInTransaction) await client.query("release savepoint piece");
     // The next piece rolls back to a savepoint of its own.
     for (const state of this.#staging.values()) state.outlivesRollback = true;
+  }
+
+  /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
+  #leaveOut(relation: Relation | null, error: unknown): boolean {
+    const isRefusal = error instanceof MillraceError && refusals.has(error.code);
+    if (!isRefusal || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
+    this.#leftOut.add(relation.id);
+    this.context.events.warning(
+      `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
+        `out: ${error.message}`,
+    );
+    return true;
   }
 
   /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
@@ -229,7 +249,7 @@ export class PostgresSink implements Sink {
     this.#ledger.rolledBack();
   }
 
-  async #apply(client: Client, batch: ChangeBatch, careful: boolean): Promise<void> {
+  #applier(client: Client, batch: ChangeBatch, careful: boolean): BatchApplier {
     const session: MergeSession = {
       client,
       form: this.#form,
@@ -238,8 +258,11 @@ export class PostgresSink implements Sink {
       repeats: false,
       warn: (reason) => this.context.events.warning("rows", reason),
     };
-    const prepare = (relation: Relation, at: Lsn) => this.#tables.prepared(client, relation, this.#form, at);
-    await new BatchApplier(session, batch, prepare, (relation) => this.#ledger.stateOf(relation)).apply();
+    return new BatchApplier(session, batch, {
+      prepare: (relation, at) => this.#tables.prepared(client, relation, this.#form, at),
+      copyOf: (relation) => this.#ledger.stateOf(relation),
+      leftOut: this.#leftOut,
+    });
   }
 
   async #commit(client: Client, resumeLsn: Lsn): Promise<void> {

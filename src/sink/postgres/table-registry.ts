@@ -152,7 +152,8 @@ export class TableRegistry {
   /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */
   #requireOrder(shape: ShapeRecord, relation: Relation, at: Lsn): void {
     const isHeld = this.ledger.holds(relation);
-    if (at < shape.since || (relation.isGuess && isHeld)) throw this.#copyAgain(relation);
+    if (isHeld && (at < shape.since || relation.isGuess)) throw this.#copyAgain(relation);
+    if (at < shape.since) throw changesFromBefore(relation);
     if (!relation.isGuess) return;
     this.warn(
       `Table ${qualifiedName(relation)} was altered several times while the stream was behind: its columns were guessed. ` +
@@ -222,6 +223,14 @@ function requireDistinctTargets(config: PostgresSinkConfig, tables: readonly Tab
     }
     sources.set(target, source);
   }
+}
+
+/** Without a copy that they could be compared with: of a table that the source has dropped, and that was copied before. */
+function changesFromBefore(relation: Relation): MillraceError {
+  return new MillraceError(
+    "sink_rejected_rows",
+    `Changes of ${qualifiedName(relation)} from before it was altered come again, and no copy of it is held.`,
+  );
 }
 
 function tableMissing(target: TargetName): MillraceError {

@@ -23,6 +23,8 @@ interface CatalogColumn {
 /** What is known of a table's columns from before the catalog was read. */
 export interface ColumnHistory {
   formerNames(number: number): readonly string[];
+  /** In rising order. */
+  readonly numbers: readonly number[];
   /** The column was dropped before the place in the stream. */
   isGone(number: number): boolean;
 }
@@ -83,7 +85,8 @@ function withCatalog(
   history: ColumnHistory,
   describeType: (column: Column) => TypeFacts,
 ): Relation {
-  const catalog = table?.columns ?? [];
+  // Of a table that is gone only its history tells.
+  const catalog = table?.columns ?? history.numbers.map(columnThatWas);
   const { numbers, isGuess } = numberColumns(relation.columns, withHistory(catalog, history));
   const columns = relation.columns.map((column, i) => ({
     ...column,
@@ -96,6 +99,7 @@ function withCatalog(
   return {
     ...relation,
     ...(isGuess ? { isGuess } : {}),
+    ...(table === undefined ? { isGone: true as const } : {}),
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),
     // Under identity full the announcement does not tell the key.
@@ -104,6 +108,10 @@ function withCatalog(
         ? columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : []))
         : relation.key,
   };
+}
+
+function columnThatWas(number: number): CatalogColumn {
+  return { number, name: "", typeOid: 0, isDropped: true, addedValue: null };
 }
 
 function withHistory(

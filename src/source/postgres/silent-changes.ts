@@ -21,12 +21,10 @@ export class SilentChanges {
 
   /** Takes the selected tables as they are now. */
   look(tables: readonly SourceTable[]): void {
-    const present = new Set(
-      tables.flatMap(({ relation }) => [factsKey(relation.id), warningKey(relation.id)]),
-    );
-    for (const key of this.notes.keys()) {
-      if (isKey(key) && !present.has(key)) this.notes.set(key, null);
-    }
+    const present = new Set(tables.map(({ relation }) => relation.id));
+    this.#forget(warningPrefix, present, 0);
+    // The stream may still have rows of tables that are gone.
+    this.#forget(factsPrefix, present, rememberedGone);
     for (const table of tables) this.#compare(table);
     this.#tell();
   }
@@ -53,6 +51,7 @@ export class SilentChanges {
     const last = Math.max(0, ...numbers);
     return {
       formerNames: (number) => names.get(number) ?? [],
+      numbers: [...names.keys()].sort((a, b) => a - b),
       // No number comes back that the stream has gone beyond.
       isGone: (number) => number <= last && !numbers.includes(number),
     };
@@ -64,6 +63,14 @@ export class SilentChanges {
     return (this.#known(id)?.columns ?? []).some(({ number, name, formerNames }) =>
       [name, ...formerNames].some((each) => (names.get(each) ?? number) !== number),
     );
+  }
+
+  /** What was noted of tables that are not `present`, but of the `kept` latest. */
+  #forget(prefix: string, present: ReadonlySet<number>, kept: number): void {
+    const isAbsent = (key: string) =>
+      key.startsWith(prefix) && !present.has(Number(key.slice(prefix.length)));
+    const absent = this.notes.keys().filter(isAbsent);
+    for (const key of absent.slice(0, Math.max(0, absent.length - kept))) this.notes.set(key, null);
   }
 
   #compare(table: SourceTable): void {
@@ -93,11 +100,8 @@ export class SilentChanges {
 }
 
 const shownWarnings = 3;
+const rememberedGone = 100;
 const factsPrefix = "columns of ";
 const warningPrefix = "silent change of ";
 const factsKey = (tableId: number) => `${factsPrefix}${tableId}`;
 const warningKey = (tableId: number) => `${warningPrefix}${tableId}`;
-
-function isKey(key: string): boolean {
-  return key.startsWith(factsPrefix) || key.startsWith(warningPrefix);
-}
