@@ -61,7 +61,7 @@ export class PostgresSink implements Sink {
     this.#ledger = new CopyLedger(context.connectorId);
     this.#shapes = new ShapeLedger(context.connectorId);
     this.#tables = new TableRegistry(config, this.#ledger, this.#shapes, (reason) =>
-      context.events.warning(reason),
+      context.events.warning("guessed columns", reason),
     );
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -226,6 +226,7 @@ export class PostgresSink implements Sink {
     if (!isRefusal || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
     this.#leftOut.add(relation.id);
     this.context.events.warning(
+      "dropped tables",
       `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
         `out: ${error.message}`,
     );
