@@ -15,7 +15,10 @@ const defaultBatchBytes = 1024 * 1024;
 /** Input taken between two looks at the arena's room. */
 const sliceBytes = 64 * 1024;
 
-/** What is not written to takes no memory, but what is copied is there twice: a long row is not copied again and again. */
+/**
+ * What is not written to takes no memory, but what is copied is there twice: a long row is not copied again and again. It is
+ * not filled with zeroes either, which would be written.
+ */
 const longRowBytes = 16 * 1024 * 1024;
 const grownBytes = (bytes: number): number => bytes * (bytes < longRowBytes ? 2 : 16);
 
@@ -219,7 +222,8 @@ export class CopyTextParser {
   #reserve(bytes: number): void {
     const needed = this.#end + bytes;
     if (needed <= this.#arena.length) return;
-    const grown = new Uint8Array(Math.max(needed, grownBytes(this.#arena.length)));
+    const length = Math.max(needed, grownBytes(this.#arena.length));
+    const grown = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer as ArrayBuffer);
     grown.set(this.#arena.subarray(0, this.#end));
     releaseBytes(this.#arena);
     this.#arena = grown;
