@@ -5,7 +5,6 @@ import { type Static, Type } from "@sinclair/typebox";
 import { freeFormObject, oneOf, secretInput, secretText, strictObject } from "./schema-forms.ts";
 
 const ActionSchema = oneOf(["Include", "Exclude"]);
-export type Action = Static<typeof ActionSchema>;
 
 const identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 
@@ -70,14 +69,12 @@ const TableSchema = strictObject({
   action: ActionSchema,
   history_enabled: historyEnabled,
 });
-export type CatalogTable = Static<typeof TableSchema>;
 
 const SchemaSchema = strictObject({
   name: identifier("Schema name."),
   tables: Type.Array(TableSchema),
   action: ActionSchema,
 });
-export type CatalogSchema = Static<typeof SchemaSchema>;
 
 export const CatalogFullSchema = strictObject({
   name: Type.String({ description: "Catalog (database) name." }),

@@ -21,7 +21,6 @@ const port = (description: string) => wholeNumber({ minimum: 1, maximum: 65_535,
 export const SslModeSchema = oneOf(["Disable", "Prefer", "Require", "VerifyCa", "VerifyFull"], {
   description: "Whether the connection is encrypted and the server's certificate checked, as in libpq.",
 });
-export type SslMode = Static<typeof SslModeSchema>;
 
 // --- tunnel ----------------------------------------------------------------------------------
 

@@ -46,29 +46,6 @@ export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
   return copy;
 }
 
-/** Every secret that is set, for those who store or search them. Paths are JSON pointers. */
-export function listSecrets(connector: ConnectorConfig): { path: string; value: string }[] {
-  const found: { path: string; value: string }[] = [];
-  forEachSecret(connector as unknown as JsonObject, undefined, ({ holder, key, path }) => {
-    const value = holder[key];
-    if (typeof value === "string") found.push({ path, value });
-  });
-  return found;
-}
-
-/** A copy in which each secret is what `change` makes of it: encryption and decryption go through here. */
-export function mapSecrets(
-  connector: ConnectorConfig,
-  change: (value: string, path: string) => string,
-): ConnectorConfig {
-  const copy = copyJson(connector);
-  forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key, path }) => {
-    const value = holder[key];
-    if (typeof value === "string") holder[key] = change(value, path);
-  });
-  return copy;
-}
-
 /**
  * A copy of `request` in which secrets that are `"***"`, and with `fillMissing` those that are left out too,
  * are those of `stored`. One that `stored` does not have is left out. An explicit `null` stays.

@@ -48,7 +48,6 @@ const LogicalReplicationSchema = strictObject({
   skip_snapshots: skipSnapshots,
   toast_mode: ToastModeSchema,
 });
-export type LogicalReplication = Static<typeof LogicalReplicationSchema>;
 
 const ReplicationTypeSchema = taggedUnion({
   logical_replication: Type.Optional(LogicalReplicationSchema),

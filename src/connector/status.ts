@@ -44,7 +44,6 @@ export const RunStateSchema = taggedUnion(
   },
   { description: "The phase of the run." },
 );
-export type RunState = Static<typeof RunStateSchema>;
 
 const reason = Type.String({ description: "What is wrong, and what to do about it." });
 
@@ -61,7 +60,6 @@ export const HealthSchema = taggedUnion(
   },
   { description: "How the run fares within its phase." },
 );
-export type Health = Static<typeof HealthSchema>;
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 

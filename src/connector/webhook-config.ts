@@ -145,7 +145,6 @@ const WebhookAuthSchema = taggedUnion({
     strictObject({ name: headerName("Name of the header."), value: headerSecret("Value of the header.") }),
   ),
 });
-export type WebhookAuth = Static<typeof WebhookAuthSchema>;
 
 export const WebhookSinkConfigSchema = strictObject({
   url,

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { listSecrets, mapSecrets, redactConnector } from "../../src/connector/secrets.ts";
+import { redactConnector } from "../../src/connector/secrets.ts";
 import { configSample, connectionSample, sourceSample, webhookSinkSample } from "./samples.ts";
 
 const ssh = (auth: object) => ({ ssh: { bastion_host: "b", user: "u", auth } });
@@ -50,26 +50,11 @@ test("no secret is left in what is shown, and nothing else is changed", () => {
     const before = JSON.stringify(config);
     const shown = redactConnector(config);
     expect(JSON.stringify(config)).toBe(before);
-    expect(JSON.stringify(shown)).not.toContain("s3cret");
-    expect(shown).toEqual(mapSecrets(config, () => "***"));
+    expect(JSON.stringify(shown)).toBe(before.replaceAll(/"[^"]*s3cret[^"]*"/g, '"***"'));
     expect(shown.source.postgres?.connection).toMatchObject({ host: "db.internal", password: "***" });
   }
 });
 
 test("what is not set stays unset", () => {
   expect(redactConnector(configSample()).source.postgres?.connection).not.toHaveProperty("ssl_cert");
-});
-
-test("every secret is listed with its path, and can be mapped and mapped back", () => {
-  for (const config of everySecret) {
-    const secrets = listSecrets(config);
-    expect(secrets.length).toBeGreaterThan(1);
-    const hidden = mapSecrets(config, (value, path) => `${path}|${Buffer.from(value).toString("base64")}`);
-    expect(JSON.stringify(hidden)).not.toContain("s3cret");
-    const back = mapSecrets(hidden, (value, path) => {
-      expect(value.startsWith(`${path}|`)).toBe(true);
-      return Buffer.from(value.slice(path.length + 1), "base64").toString();
-    });
-    expect(back).toEqual(config);
-  }
 });
