@@ -114,9 +114,9 @@ export interface NamedPublication {
 export function checkPublication(
   publication: NamedPublication | null,
   tables: readonly TableFacts[],
-  asRoot: boolean,
-  isCarried: IsCarried,
+  wanted: WantedTables,
 ): Finding {
+  const { asRoot } = wanted;
   if (!publication)
     return { type: "passed", message: "The service makes a publication of the selected tables." };
   const { name, facts } = publication;
@@ -142,10 +142,18 @@ export function checkPublication(
       commands: [`ALTER PUBLICATION ${identifier} SET (publish_via_partition_root = ${asRoot});`],
     };
   }
-  return checkCoverage(name, facts, tables, isCarried);
+  return checkCoverage(name, facts, tables, wanted);
 }
 
 type IsCarried = (table: TableFacts, column: string) => boolean;
+
+/** What the connector wants of the tables that are selected. */
+export interface WantedTables {
+  readonly asRoot: boolean;
+  readonly isCarried: IsCarried;
+  /** The catalog includes it by name. */
+  readonly isNamed: (table: TableFacts) => boolean;
+}
 
 /** Columns that the connector carries and the publication does not have. */
 function unpublishedColumns(table: TableFacts, isCarried: IsCarried): readonly string[] {
@@ -154,22 +162,21 @@ function unpublishedColumns(table: TableFacts, isCarried: IsCarried): readonly s
   return table.columns.filter((column) => !publishedColumns.includes(column) && isCarried(table, column));
 }
 
+/** As a run takes it: a table that the catalog names must be in the publication, others are left out with a warning. */
 function checkCoverage(
   name: string,
   facts: PublicationFacts,
   tables: readonly TableFacts[],
-  isCarried: IsCarried,
+  { isCarried, isNamed }: WantedTables,
 ): Finding {
   const identifier = escapeIdentifier(name);
   const left = tables.filter((table) => !table.isPublished);
-  if (left.length > 0) {
-    return {
-      type: "failed",
-      reason: `The publication ${name} does not hold ${listed(left)}.`,
-      commands: left
-        .slice(0, maxCommands)
-        .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)};`),
-    };
+  const addLeft = left
+    .slice(0, maxCommands)
+    .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)};`);
+  if (left.some(isNamed)) {
+    const reason = `The publication ${name} does not hold ${listed(left)}.`;
+    return { type: "failed", reason, commands: addLeft };
   }
   const narrower = tables.filter(
     (table) => table.hasRowFilter || unpublishedColumns(table, isCarried).length > 0,
@@ -178,15 +185,12 @@ function checkCoverage(
     return {
       type: "failed",
       reason: `The publication ${name} filters rows or leaves out columns of ${listed(narrower)}, which the connector carries.`,
-      commands: narrower.slice(0, maxCommands).flatMap((table) => {
-        const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
-        const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";
-        return [
-          `ALTER PUBLICATION ${identifier} DROP TABLE ${sqlName(table)};`,
-          `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)}${list};`,
-        ];
-      }),
+      commands: narrower.slice(0, maxCommands).flatMap((table) => publishAnew(identifier, table, isCarried)),
     };
+  }
+  if (left.length > 0) {
+    const message = `Not in publication ${name}, and so not carried: ${listed(left)}.`;
+    return { type: "warned", message, commands: addLeft };
   }
   if (!facts.truncate) {
     return {
@@ -196,6 +200,16 @@ function checkCoverage(
     };
   }
   return passed;
+}
+
+/** The table with all its rows, and the columns that are carried. */
+function publishAnew(publication: string, table: TableFacts, isCarried: IsCarried): readonly string[] {
+  const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
+  const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";
+  return [
+    `ALTER PUBLICATION ${publication} DROP TABLE ${sqlName(table)};`,
+    `ALTER PUBLICATION ${publication} ADD TABLE ${sqlName(table)}${list};`,
+  ];
 }
 
 /**

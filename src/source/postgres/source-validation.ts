@@ -2,6 +2,7 @@
 // source-checks.ts. It makes nothing at the source and changes nothing.
 
 import type { Client } from "pg";
+import { qualifiedName } from "../../change/relation.ts";
 import { probePostgres } from "../../connection/postgres-probe.ts";
 import { config, permission, ValidationLog } from "../../connection/validation-log.ts";
 import { selectColumn, selectTable } from "../../connector/catalog.ts";
@@ -21,6 +22,7 @@ import {
   checkWalLevel,
   checkWalRetention,
   type NamedPublication,
+  type WantedTables,
 } from "./source-checks.ts";
 import {
   readPublicationFacts,
@@ -29,6 +31,7 @@ import {
   type ServerFacts,
   type TableFacts,
 } from "./source-facts.ts";
+import { namedTables } from "./table-selection.ts";
 
 /** What the checks look at: the server, the selected tables, and the publication that the source names. */
 interface SourceFacts {
@@ -94,9 +97,7 @@ const checks = [
   {
     test: config("Publication", "The publication covers every selected table."),
     find: ({ publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
-      checkPublication(publication, tables, source.partitions_as_root, ({ schema, name }, column) =>
-        selectColumn(source.catalog, schema, name, column),
-      ),
+      checkPublication(publication, tables, wantedOf(source)),
   },
   {
     test: config("Replica identity", "Updates and deletes name the row that they change."),
@@ -134,6 +135,15 @@ async function readFacts(client: Client, source: PostgresSourceConfig): Promise<
 function isCarried(table: TableFacts, source: PostgresSourceConfig): boolean {
   if (source.partitions_as_root ? table.isPartition : table.isPartitioned) return false;
   return selectTable(source.catalog, table.schema, table.name);
+}
+
+function wantedOf({ catalog, partitions_as_root: asRoot }: PostgresSourceConfig): WantedTables {
+  const named = new Set(namedTables(catalog).map((table) => qualifiedName(table)));
+  return {
+    asRoot,
+    isCarried: ({ schema, name }, column) => selectColumn(catalog, schema, name, column),
+    isNamed: (table) => named.has(qualifiedName(table)),
+  };
 }
 
 function usesOldRow(source: PostgresSourceConfig): boolean {

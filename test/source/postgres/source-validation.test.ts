@@ -216,6 +216,14 @@ describe("a publication that the source names", () => {
       "published",
     );
     await mend([`ALTER PUBLICATION "Shop's" SET (publish = 'insert, update, delete, truncate');`]);
+    // What the catalog names must be in it; what is selected by default is left out, as a run does it.
+    const lacking = await validate(source);
+    expect(findTest(lacking, "Config Publication").status.Warn).toBeDefined();
+    expect(outline(lacking).at(-1)).toBe("success");
+    const whole = { columns: [], history_enabled: false, action: "Include" as const };
+    const schemas = [{ name: "public", action: "Include" as const, tables: [{ name: "b", ...whole }] }];
+    const naming = await validate({ ...source, catalog: { ...source.catalog, schemas } });
+    expect(findTest(naming, "Config Publication").status.Failed).toBeDefined();
     await mend([`ALTER PUBLICATION "Shop's" ADD TABLE "public"."b";`]);
     expect(outline(await validate(source)).at(-1)).toBe("success");
   });
