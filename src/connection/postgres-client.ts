@@ -161,6 +161,11 @@ export function processIdOf(client: Client): number {
   return (client as unknown as { processID: number }).processID;
 }
 
+// library edge: pg knows whether the server waits for a query, and does not type it.
+export function isIdle(client: Client): boolean {
+  return (client as unknown as { readyForQuery: boolean }).readyForQuery;
+}
+
 async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<Client> {
   signal.throwIfAborted();
   const client = new Client(options);

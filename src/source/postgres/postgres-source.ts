@@ -6,7 +6,13 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
-import { clientOptions, closeClient, isEncrypted, withPostgres } from "../../connection/postgres-client.ts";
+import {
+  clientOptions,
+  closeClient,
+  isEncrypted,
+  isIdle,
+  withPostgres,
+} from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
@@ -122,7 +128,7 @@ export class PostgresSource implements Source {
   }
 
   async createSlot(): Promise<SnapshotPoint> {
-    return await this.#withHolder(async (client) => {
+    return await this.#withClient(async (client) => {
       await dropSlot(client, this.slot);
       try {
         return await this.#snapshot(client, this.slot, "permanent");
@@ -163,7 +169,7 @@ export class PostgresSource implements Source {
 
   async snapshotPoint(): Promise<SnapshotPoint> {
     const name = `${this.slot.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
-    return await this.#withHolder((client) => this.#snapshot(client, name, "temporary"));
+    return await this.#withClient((client) => this.#snapshot(client, name, "temporary"));
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
@@ -289,13 +295,11 @@ export class PostgresSource implements Source {
     );
   }
 
-  /** A session that stands idle while a slot is made, however long that takes. */
-  #withHolder<T>(action: (client: Client) => Promise<T>): Promise<T> {
-    return withPostgres(this.config.connection, "control", this.context.signal, "source", action);
-  }
-
+  /** It may stand idle for long, as while a slot is made. */
   #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
-    return this.#withHolder((client) => whileWatched(this.#sessionOf(client), () => action(client)));
+    return withPostgres(this.config.connection, "control", this.context.signal, "source", (client) =>
+      whileWatched({ ...this.#sessionOf(client), isOurTurn: () => isIdle(client) }, () => action(client)),
+    );
   }
 
   #sessionOf(client: Client): WatchedSession {

@@ -9,6 +9,7 @@ import { ReplicationClient } from "../../../src/source/postgres/replication-clie
 import { judgeSlot, type SlotState } from "../../../src/source/postgres/slot-state.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -258,6 +259,25 @@ describe("a creation that waits for a transaction", () => {
     await rig.expectEqual();
     expect(rig.phases.at(-1)?.health.kind).not.toBe("warning");
     await rig.stop();
+  });
+
+  test("is given up when the network forgets its connections", async () => {
+    await using proxy = await TcpProxy.start(server.port);
+    await using rig = await connector();
+    const connection = { ...server.connection(rig.sourceDatabase), port: proxy.port };
+    rig.reconfigure({ connection: fullConnection(connection) });
+    await using writer = await server.connect(rig.sourceDatabase);
+    await writer.query("begin; insert into t values (1)");
+    rig.start();
+    await waitFor("the warning", () => lastWarning(rig));
+    proxy.strand();
+    await writer.query("commit");
+    let error: unknown = null;
+    void rig.ended().then((reason) => {
+      error = reason;
+    });
+    await waitFor("the end of the run", () => error, { timeoutMs: 30_000 });
+    expect(error).toMatchObject({ code: "source_connection_lost" });
   });
 
   test("of the moment, for a table that comes later, tells it too", async () => {
