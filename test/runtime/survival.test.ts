@@ -243,7 +243,7 @@ test.concurrent("retry_window_seconds: tried that long, then failed with the rea
   const { error, health } = await at.run.untilFailed();
   expect(performance.now() - begun).toBeGreaterThan(2_500);
   expect(performance.now() - begun).toBeLessThan(patientMs);
-  expect(at.run.failures.length).toBeGreaterThan(3);
+  expect(at.run.failures.length).toBeGreaterThan(1);
   expect(error.code).toStartWith("source_");
   expect("failed" in health && health.failed.reason).toContain("Given up after 3 s");
   await at.insert(500);
