@@ -356,3 +356,21 @@ test("a table that was altered and dropped while the connector was stopped does 
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("tables that somebody holds locked keep the stream for a few seconds at most, and follow when they are let go", async () => {
+  const names = Array.from({ length: 8 }, (_, i) => `l${i}`);
+  await using pair = await streaming(
+    [...names, "free"].map((name) => `create table ${name} (id int primary key, a int)`).join("; "),
+  );
+  await using holder = await server.connect(pair.sourceDatabase);
+  await pair.source(names.map((name) => `alter table ${name} rename a to b`).join("; "));
+  await holder.query(`begin; lock table ${names.join(", ")} in access exclusive mode`);
+  for (const id of [1, 2, 3]) {
+    await pair.source(`insert into free values (${id})`);
+    const seen = async () => (await pair.sink("select from free")).length === id;
+    await waitFor("the stream goes on", seen, { timeoutMs: 10_000 });
+  }
+  await holder.query("rollback");
+  await pair.expectEqual();
+  await pair.stop();
+});

@@ -15,6 +15,8 @@ export const fencePrefix = "millrace fence";
 /** Tables that one transaction locks. */
 const groupSize = 50;
 const lockTimeoutMs = 1_000;
+/** For all fences of a look: the stream waits meanwhile. */
+const patienceMs = 3_000;
 
 /** What became of a fence: it is logged; a table is locked or gone; or nothing can be logged at all. */
 type Outcome = "logged" | "table hindered" | "log closed";
@@ -41,13 +43,16 @@ export class ShapeFences {
    */
   async set(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
     const left: TableShape[] = [];
+    const endsAt = performance.now() + patienceMs;
+    const fence = async (group: readonly TableShape[]): Promise<Outcome> =>
+      performance.now() < endsAt ? await this.#fence(client, group) : "table hindered";
     for (let at = 0; at < tables.length; at += groupSize) {
       const group = tables.slice(at, at + groupSize);
-      const outcome = await this.#fence(client, group);
+      const outcome = await fence(group);
       if (outcome === "log closed") return [];
       if (outcome === "logged") continue;
       // One that is held must not keep the others.
-      for (const table of group) if ((await this.#fence(client, [table])) !== "logged") left.push(table);
+      for (const table of group) if ((await fence([table])) !== "logged") left.push(table);
     }
     return left;
   }
