@@ -34,6 +34,8 @@ export interface RigOptions {
   /** Transient errors do not end the run. */
   readonly isSupervised?: boolean;
   readonly pace?: Partial<IdlePace>;
+  /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
+  readonly maxBufferedRows?: number;
   /** Where the sink's database is; by default beside the source's. */
   readonly sinkServer?: PostgresServer;
 }
@@ -139,7 +141,7 @@ export class PipelineRig implements AsyncDisposable {
         this.#watchedSource(
           this.#sourceConfig,
           this.slot,
-          0,
+          this.options.maxBufferedRows ?? 0,
           {
             signal,
             owner: "rig",

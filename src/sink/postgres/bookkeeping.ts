@@ -206,17 +206,14 @@ export async function renameCopy(
   copy: TableCopyRecord,
   to: { readonly schema: string; readonly name: string },
 ): Promise<void> {
-  const names = [connectorId, copy.schema, copy.name, to.schema, to.name];
-  // An earlier piece of the transaction may have renamed it already.
   await client.query(
-    "delete from millrace.table_copy where connector_id = $1 and table_schema = $4 and table_name = $5 and exists " +
-      "(select from millrace.table_copy where connector_id = $1 and table_schema = $2 and table_name = $3)",
-    names,
+    "delete from millrace.table_copy where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, to.schema, to.name],
   );
   await client.query(
     "update millrace.table_copy set table_schema = $4, table_name = $5 " +
       "where connector_id = $1 and table_schema = $2 and table_name = $3",
-    names,
+    [connectorId, copy.schema, copy.name, to.schema, to.name],
   );
 }
 

@@ -7,19 +7,19 @@ import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
+import { type RolledBackTo, UndoLog } from "./undo-log.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
 export class CopyLedger {
   readonly #byName = new Map<string, TableCopyRecord>();
-  /** As it was before the open transaction renamed something in it. */
-  #before: readonly TableCopyRecord[] | null = null;
+  readonly #undo = new UndoLog();
 
   constructor(private readonly connectorId: string) {}
 
   load(records: Iterable<TableCopyRecord>): void {
     this.#byName.clear();
-    this.#before = null;
+    this.#undo.committed();
     for (const record of records) this.add(record);
   }
 
@@ -70,17 +70,25 @@ export class CopyLedger {
     const record = this.#byName.get(qualifiedName(from));
     if (!record) return;
     await renameCopy(client, this.connectorId, record, to);
-    this.#before ??= [...this.#byName.values()];
+    const there = this.#byName.get(qualifiedName(to));
+    this.#undo.changed(() => {
+      this.#byName.delete(qualifiedName(to));
+      for (const before of [there, record]) if (before) this.add(before);
+    });
     this.#byName.delete(qualifiedName(from));
     this.add({ ...record, schema: to.schema, name: to.name });
   }
 
-  committed(): void {
-    this.#before = null;
+  savepoint(): void {
+    this.#undo.savepoint();
   }
 
-  rolledBack(): void {
-    if (this.#before) this.load(this.#before);
+  committed(): void {
+    this.#undo.committed();
+  }
+
+  rolledBack(to: RolledBackTo): void {
+    this.#undo.rolledBack(to);
   }
 
   /** Durable on return, unless a transaction is open. */

@@ -33,6 +33,7 @@ import { copyIntoTarget } from "./table-copy.ts";
 import type { MergeSession } from "./table-merge.ts";
 import { TableRegistry } from "./table-registry.ts";
 import { targetName } from "./target-name.ts";
+import type { RolledBackTo } from "./undo-log.ts";
 
 /** Changes of tables that one batch may bring about. */
 const maxRemedies = 100;
@@ -195,7 +196,7 @@ export class PostgresSink implements Sink {
     if (!wasInTransaction) await client.query("begin");
     this.#isInTransaction = true;
     if (batch.count === 0) return;
-    if (wasInTransaction) await client.query("savepoint piece");
+    if (wasInTransaction) await this.#setSavepoint(client);
     let isCareful = false;
     const changes: string[] = [];
     while (true) {
@@ -211,13 +212,19 @@ export class PostgresSink implements Sink {
           else changes.push(remedy.sql);
         } else if (!this.#leaveOut(applier.current, error)) throw error;
         await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
-        this.#forgetUncommitted();
+        this.#forgetUncommitted(wasInTransaction ? "savepoint" : "begin");
         for (const sql of changes) await client.query(sql);
       }
     }
     if (wasInTransaction) await client.query("release savepoint piece");
     // The next piece rolls back to a savepoint of its own.
     for (const state of this.#staging.values()) state.outlivesRollback = true;
+  }
+
+  async #setSavepoint(client: Client): Promise<void> {
+    await client.query("savepoint piece");
+    this.#shapes.savepoint();
+    this.#ledger.savepoint();
   }
 
   /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
@@ -238,16 +245,16 @@ export class PostgresSink implements Sink {
     const altered = this.#tables.takeAltered();
     if (altered === null) return;
     await client.query("rollback");
-    this.#forgetUncommitted();
+    this.#forgetUncommitted("begin");
     await this.#ledger.voidOf(client, altered);
   }
 
   /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
-  #forgetUncommitted(): void {
+  #forgetUncommitted(to: RolledBackTo): void {
     for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
     this.#tables.forgetShapes();
-    this.#shapes.rolledBack();
-    this.#ledger.rolledBack();
+    this.#shapes.rolledBack(to);
+    this.#ledger.rolledBack(to);
   }
 
   #applier(client: Client, batch: ChangeBatch, careful: boolean): BatchApplier {

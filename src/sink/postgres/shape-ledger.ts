@@ -6,6 +6,7 @@ import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { type FollowedColumn, followedColumns } from "./table-migration.ts";
+import { type RolledBackTo, UndoLog } from "./undo-log.ts";
 
 export interface ShapeRecord {
   readonly tableId: number;
@@ -27,8 +28,7 @@ interface ShapeRow {
 
 export class ShapeLedger {
   readonly #records = new Map<number, ShapeRecord>();
-  /** What the open transaction has recorded over: null, nothing. */
-  readonly #before = new Map<number, ShapeRecord | null>();
+  readonly #undo = new UndoLog();
 
   constructor(private readonly connectorId: string) {}
 
@@ -70,27 +70,32 @@ export class ShapeLedger {
     this.#records.set(relation.id, shapeRecord(relation, since));
   }
 
-  committed(): void {
-    this.#before.clear();
+  savepoint(): void {
+    this.#undo.savepoint();
   }
 
-  rolledBack(): void {
-    for (const [id, record] of this.#before) {
-      if (record) this.#records.set(id, record);
-      else this.#records.delete(id);
-    }
-    this.#before.clear();
+  committed(): void {
+    this.#undo.committed();
+  }
+
+  rolledBack(to: RolledBackTo): void {
+    this.#undo.rolledBack(to);
   }
 
   forget(): void {
     this.#records.clear();
-    this.#before.clear();
+    this.#undo.committed();
   }
 
   async #write(client: Client, record: ShapeRecord): Promise<void> {
     await writeShape(client, this.connectorId, record);
-    if (!this.#before.has(record.tableId)) this.#before.set(record.tableId, this.of({ id: record.tableId }));
-    this.#records.set(record.tableId, record);
+    const { tableId } = record;
+    const before = this.#records.get(tableId);
+    this.#undo.changed(() => {
+      if (before) this.#records.set(tableId, before);
+      else this.#records.delete(tableId);
+    });
+    this.#records.set(tableId, record);
   }
 }
 
