@@ -382,6 +382,19 @@ describe("a sink whose shape falls behind", () => {
     await pair.stop();
   });
 
+  test.each([
+    "alter table t rename a to c; alter table t alter c drop not null; insert into t values (2, null)",
+    "alter table t rename to v; alter table v alter a drop not null; insert into v values (2, null)",
+    "insert into t values (5, 5); alter table t alter a drop not null; alter table t rename a to id2; insert into t values (2, null)",
+  ])("takes null in the batch that also renames: %s", async (sql) => {
+    await using pair = await streaming("create table t (id int primary key, a int not null)");
+    await pair.stop();
+    await pair.source(sql);
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
   test("names the SQL where it may not be changed", async () => {
     await using pair = await streaming("create table t (id int primary key, a int not null)", {
       sink: { migration_strategy: { allowed: ["Add"], disable_all: false } },

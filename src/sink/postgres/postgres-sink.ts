@@ -35,8 +35,6 @@ import { TableRegistry } from "./table-registry.ts";
 import { targetName } from "./target-name.ts";
 import type { RolledBackTo } from "./undo-log.ts";
 
-/** Changes of tables that one batch may bring about. */
-const maxRemedies = 100;
 /** Each COMMIT empties every temporary table of the session, used or not. */
 const maxStagingTables = 40;
 
@@ -198,7 +196,6 @@ export class PostgresSink implements Sink {
     if (batch.count === 0) return;
     if (wasInTransaction) await this.#setSavepoint(client);
     let isCareful = false;
-    const changes: string[] = [];
     while (true) {
       const applier = this.#applier(client, batch, isCareful);
       try {
@@ -207,13 +204,13 @@ export class PostgresSink implements Sink {
       } catch (error) {
         await this.#voidAltered(client);
         const remedy = remedyFor(error, isCareful, this.config.migration_strategy);
-        if (remedy !== null && changes.length < maxRemedies) {
-          if (remedy.kind === "care") isCareful = true;
-          else changes.push(remedy.sql);
-        } else if (!this.#leaveOut(applier.current, error)) throw error;
+        if (remedy?.kind === "care") isCareful = true;
+        else {
+          const isAllowed = remedy !== null && this.#tables.allowNull(applier.current, remedy.column);
+          if (!isAllowed && !this.#leaveOut(applier.current, error)) throw error;
+        }
         await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
         this.#forgetUncommitted(wasInTransaction ? "savepoint" : "begin");
-        for (const sql of changes) await client.query(sql);
       }
     }
     if (wasInTransaction) await client.query("release savepoint piece");

@@ -10,7 +10,9 @@ import { isRowsMissing } from "./rows-missing.ts";
 
 export type Remedy =
   /** Replace what has the same keys: values may have swapped, or rows be there that should not. */
-  { readonly kind: "care" } | { readonly kind: "change table"; readonly sql: string };
+  | { readonly kind: "care" }
+  /** The column whose table refused a row. */
+  | { readonly kind: "allow null"; readonly column: string };
 
 /** Null: there is none. Throws `sink_schema_mismatch` with the SQL when the strategy does not allow the change. */
 export function remedyFor(
@@ -25,7 +27,8 @@ export function remedyFor(
   const { schema, table, column } = refusal ?? {};
   if (refusal?.code !== sqlState.notNullViolation || !schema || !table || !column) return null;
   const sql = `alter table ${sqlName({ schema, name: table })} alter column ${escapeIdentifier(column)} drop not null`;
-  if (!strategy.disable_all && strategy.allowed.includes("Nullability")) return { kind: "change table", sql };
+  if (!strategy.disable_all && strategy.allowed.includes("Nullability"))
+    return { kind: "allow null", column };
   throw new MillraceError(
     "sink_schema_mismatch",
     `Column ${column} of table ${schema}.${table} at the sink does not take null, and the source's does by now. ` +

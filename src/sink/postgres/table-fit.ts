@@ -1,11 +1,13 @@
 // Changes a table at the sink so that it takes a relation's rows, as far as the connector's migration strategy allows.
 
-import type { Client } from "pg";
+import { type Client, escapeIdentifier } from "pg";
 import type { Relation } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
 import { type FollowedColumn, planMigration, refusedChanges } from "./table-migration.ts";
+import type { TargetName } from "./target-name.ts";
 import type { TargetTable } from "./target-table.ts";
 
 /**
@@ -30,6 +32,19 @@ export async function fitTable(
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   for (const sql of await migrationSql(client, table.target, changes, areReplaced)) await client.query(sql);
   return changes.length > 0;
+}
+
+/** Lets columns of these numbers take null. The table has followed the relation. */
+export async function dropNotNull(
+  client: Client,
+  target: TargetName,
+  relation: Relation,
+  numbers: ReadonlySet<number>,
+): Promise<void> {
+  const columns = relation.columns.filter(({ number }) => numbers.has(number));
+  if (columns.length === 0) return;
+  const clauses = columns.map(({ name }) => `alter column ${escapeIdentifier(name)} drop not null`);
+  await client.query(`alter table ${sqlName(target)} ${clauses.join(", ")}`);
 }
 
 /** cannot_coerce, datatype_mismatch */

@@ -9,7 +9,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
-import { fitTable, isConversionFailure } from "./table-fit.ts";
+import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
 import { type FollowedColumn, planMigration } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
@@ -23,6 +23,8 @@ export class TableRegistry {
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
   readonly #renamer: TableRenamer;
+  /** Numbers of columns that turned out to take null at the source, by table. */
+  readonly #nullable = new Map<number, Set<number>>();
   /** Names of staging tables, by target and columns: rows of the same shape use the same one. */
   readonly #staging = new Map<string, string>();
 
@@ -120,6 +122,19 @@ export class TableRegistry {
     return altered;
   }
 
+  /**
+   * From the next `prepared` on, the column at the sink takes null, whatever it is called when its turn comes. False: there is
+   * no such column, or it was allowed before.
+   */
+  allowNull(relation: Relation | null, name: string): boolean {
+    const { number = 0 } = relation?.columns.find((column) => column.name === name) ?? {};
+    if (!relation || number === 0) return false;
+    const allowed = this.#nullable.get(relation.id) ?? new Set();
+    if (allowed.has(number)) return false;
+    this.#nullable.set(relation.id, allowed.add(number));
+    return true;
+  }
+
   /** Tables may have been changed by somebody else, or by a transaction that was rolled back. */
   forgetShapes(): void {
     this.#prepared = new Map();
@@ -145,6 +160,8 @@ export class TableRegistry {
     const record = this.shapes.of(relation);
     const followed = record?.columns ?? null;
     const isChanged = await this.#change(client, table, followed, relation);
+    const nullable = this.#nullable.get(relation.id);
+    if (nullable) await dropNotNull(client, target, relation, nullable);
     if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
   }
