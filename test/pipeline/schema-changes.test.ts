@@ -249,6 +249,17 @@ test("a snapshot task of a table that is altered behind the stream", async () =>
   await pair.stop();
 });
 
+test.each(["drop column a", "rename column a to mine"])(
+  "a table whose column somebody has lost at the sink (%s) is copied again",
+  async (alteration) => {
+    await using pair = await streaming(begin, { isSupervised: true });
+    await pair.sink(`alter table t ${alteration}`);
+    await pair.source("insert into t values (3, 3, 'z')");
+    await pair.expectEqual();
+    await pair.stop();
+  },
+);
+
 describe("tables that are renamed", () => {
   const two = `create table t (id int primary key, a text); insert into t values (1, 't');
     create table u (id int primary key, a text); insert into u values (1, 'u'), (2, 'u')`;

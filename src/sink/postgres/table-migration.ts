@@ -58,6 +58,19 @@ export function planMigration(
   ];
 }
 
+/** Whether the table has followed a column of the relation that somebody has dropped, or renamed, at the sink since. */
+export function hasLostColumn(
+  table: TargetTable,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): boolean {
+  const names = new Set(table.columns.map(({ name }) => name));
+  return relation.columns.some(({ number, name }) => {
+    const before = known.find((column) => number > 0 && column.number === number);
+    return before !== undefined && !names.has(before.name) && !names.has(name);
+  });
+}
+
 /** Changes that the strategy does not allow: to be made by hand. A column that must not be dropped merely stays. */
 export function refusedChanges(
   strategy: MigrationStrategy,

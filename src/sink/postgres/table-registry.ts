@@ -10,7 +10,7 @@ import type { CopyLedger } from "./copy-ledger.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
-import { type FollowedColumn, planMigration } from "./table-migration.ts";
+import { type FollowedColumn, hasLostColumn, planMigration } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
@@ -159,6 +159,9 @@ export class TableRegistry {
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
     const followed = record?.columns ?? null;
+    // Its values are nowhere at the sink: a copy brings them.
+    if (hasLostColumn(table, followed ?? [], relation) && this.ledger.holds(relation))
+      throw this.#copyAgain(relation);
     const isChanged = await this.#change(client, table, followed, relation);
     const nullable = this.#nullable.get(relation.id);
     if (nullable) await dropNotNull(client, target, relation, nullable);
