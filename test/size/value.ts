@@ -13,14 +13,20 @@ const forms = [
 ] as const;
 const cases = forms.flatMap(([kind, form]) => largeTypes.map((type) => [type, kind, form] as const));
 
-async function staged(kind: SinkKind, form: "binary" | "text", before: (stage: SizeStage) => Promise<void>) {
-  const stage = await SizeStage.start();
+async function staged(
+  kind: SinkKind,
+  form: "binary" | "text",
+  before: (stage: SizeStage) => Promise<void>,
+): Promise<SizeStage> {
+  await using building = new AsyncDisposableStack();
+  const stage = building.use(await SizeStage.start());
   if (form === "text") await stage.write("create table kinds (id int primary key, kind regtype)");
   await before(stage);
   await stage.expectSmall(`copy, ${kind}, ${form}`, async () => {
     await stage.create("c", kind);
     await stage.untilStreaming("c");
   });
+  building.move();
   return stage;
 }
 
