@@ -1,6 +1,7 @@
 // The body of a request: bytes, or, where it holds large values, parts that are made while it is sent.
 
 import { PassingBytes } from "../../change/passing-bytes.ts";
+import { releaseBytes } from "../../change/release-bytes.ts";
 import { letGo } from "./arena-holds.ts";
 import type { LargeValue } from "./large-value.ts";
 
@@ -43,6 +44,12 @@ export class PartedBody {
       { highWaterMark: 1 },
     );
   }
+}
+
+/** Gives its memory back: it is sent no more. */
+export function letGoOfBody(body: RequestBody): void {
+  if (body instanceof PartedBody) body.letGo();
+  else releaseBytes(body);
 }
 
 /** The body's bytes, in parts. */

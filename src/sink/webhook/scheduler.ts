@@ -5,7 +5,7 @@
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { decideRetry, type RetryPolicy } from "./backoff.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
-import { PartedBody } from "./request-body.ts";
+import { letGoOfBody } from "./request-body.ts";
 import { Delivery, RequestLane } from "./request-lane.ts";
 import { type Attempt, describeRequest } from "./sender.ts";
 
@@ -175,8 +175,9 @@ export class Scheduler {
     for (const freed of lane.finish(delivery)) lane.ready.push(freed);
     this.#queue(lane);
     if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
-    if (delivery.request.body instanceof PartedBody) delivery.request.body.letGo();
     delivery.onDelivered();
+    // The HTTP client sends a copy of its own; here nobody reads it any more.
+    letGoOfBody(delivery.request.body);
     if (this.#roomWaiters.length > 0 && this.#hasAmpleRoom) this.#wake(this.#roomWaiters);
   }
 
