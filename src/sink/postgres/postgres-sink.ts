@@ -4,21 +4,18 @@ import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
-import { BatchApplier } from "./batch-applier.ts";
+import { ApplyTransaction } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
   insertCheckpoint,
   lockConnector,
-  moveCheckpoint,
   readBookkeeping,
   shareConnectorLock,
   updateLog,
@@ -26,19 +23,11 @@ import {
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchCopy } from "./copy-watch.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
-import { remedyFor } from "./remedy.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
-import type { MergeSession } from "./table-merge.ts";
 import { TableRegistry } from "./table-registry.ts";
 import { targetName } from "./target-name.ts";
-import type { RolledBackTo } from "./undo-log.ts";
-
-/** Each COMMIT empties every temporary table of the session, used or not. */
-const maxStagingTables = 40;
-
-const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
 
 export class PostgresSink implements Sink {
   #client: Client | null = null;
@@ -46,11 +35,7 @@ export class PostgresSink implements Sink {
   readonly #ledger: CopyLedger;
   readonly #shapes: ShapeLedger;
   readonly #tables: TableRegistry;
-  #form: TupleForm = "binary";
-  readonly #staging: MergeSession["staging"] = new Map();
-  #isInTransaction = false;
-  /** Tables that the source has dropped, and whose last changes do not fit the sink's table. */
-  readonly #leftOut = new Set<number>();
+  readonly #transaction: ApplyTransaction;
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -61,6 +46,12 @@ export class PostgresSink implements Sink {
     this.#shapes = new ShapeLedger(context.connectorId);
     this.#tables = new TableRegistry(config, this.#ledger, this.#shapes, (reason) =>
       context.events.warning("guessed columns", reason),
+    );
+    this.#transaction = new ApplyTransaction(
+      context.connectorId,
+      config.migration_strategy,
+      { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes },
+      context.events,
     );
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -105,10 +96,10 @@ export class PostgresSink implements Sink {
       const isThere = (relation: Relation) => this.#tables.isThere(relation);
       await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
       await this.#ledger.remark(client, tables);
-      this.#form = forms.includes(best) ? best : "text";
+      this.#transaction.form = forms.includes(best) ? best : "text";
       const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
       await this.#makeRoom(client, missing);
-      return { form: this.#form, missing, behind: this.#tables.behind(tables) };
+      return { form: this.#transaction.form, missing, behind: this.#tables.behind(tables) };
     });
   }
 
@@ -160,7 +151,7 @@ export class PostgresSink implements Sink {
 
   async write(batch: ChangeBatch): Promise<void> {
     await this.#guard(async (client) => {
-      await this.#applySafely(client, batch);
+      await this.#transaction.apply(client, batch);
       this.#undurable.rows += batch.count;
       this.#undurable.bytes += batch.count > 0 ? Math.max(...lastOffsets(batch)) : 0;
       if (!batch.endsInTransaction) await this.#commit(client, batch.resumeLsn);
@@ -175,7 +166,7 @@ export class PostgresSink implements Sink {
     const client = this.#client;
     this.#client = null;
     if (!client) return;
-    if (this.#isInTransaction || this.context.signal.aborted) destroyClient(client);
+    if (this.#transaction.isOpen || this.context.signal.aborted) destroyClient(client);
     else await closeClient(client);
   }
 
@@ -188,108 +179,14 @@ export class PostgresSink implements Sink {
     return this.#client;
   }
 
-  /** Applies the batch; what the server refuses is undone, remedied where it can be, and applied once more. */
-  async #applySafely(client: Client, batch: ChangeBatch): Promise<void> {
-    const wasInTransaction = this.#isInTransaction;
-    if (!wasInTransaction) await client.query("begin");
-    this.#isInTransaction = true;
-    if (batch.count === 0) return;
-    if (wasInTransaction) await this.#setSavepoint(client);
-    let isCareful = false;
-    while (true) {
-      const applier = this.#applier(client, batch, isCareful);
-      try {
-        await applier.apply();
-        break;
-      } catch (error) {
-        await this.#voidAltered(client);
-        const remedy = remedyFor(error, isCareful, this.config.migration_strategy);
-        if (remedy?.kind === "care") isCareful = true;
-        else {
-          const isAllowed = remedy !== null && this.#tables.allowNull(applier.current, remedy.column);
-          if (!isAllowed && !this.#leaveOut(applier.current, error)) throw error;
-        }
-        await client.query(wasInTransaction ? "rollback to savepoint piece" : "rollback; begin");
-        this.#forgetUncommitted(wasInTransaction ? "savepoint" : "begin");
-      }
-    }
-    if (wasInTransaction) await client.query("release savepoint piece");
-    // The next piece rolls back to a savepoint of its own.
-    for (const state of this.#staging.values()) state.outlivesRollback = true;
-  }
-
-  async #setSavepoint(client: Client): Promise<void> {
-    await client.query("savepoint piece");
-    this.#shapes.savepoint();
-    this.#ledger.savepoint();
-  }
-
-  /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
-  #leaveOut(relation: Relation | null, error: unknown): boolean {
-    const isRefusal = error instanceof MillraceError && refusals.has(error.code);
-    if (!isRefusal || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
-    this.#leftOut.add(relation.id);
-    this.context.events.warning(
-      "dropped tables",
-      `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
-        `out: ${error.message}`,
-    );
-    return true;
-  }
-
-  /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
-  async #voidAltered(client: Client): Promise<void> {
-    const altered = this.#tables.takeAltered();
-    if (altered === null) return;
-    await client.query("rollback");
-    this.#forgetUncommitted("begin");
-    await this.#ledger.voidOf(client, altered);
-  }
-
-  /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
-  #forgetUncommitted(to: RolledBackTo): void {
-    for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
-    this.#tables.forgetShapes();
-    this.#shapes.rolledBack(to);
-    this.#ledger.rolledBack(to);
-  }
-
-  #applier(client: Client, batch: ChangeBatch, careful: boolean): BatchApplier {
-    const session: MergeSession = {
-      client,
-      form: this.#form,
-      staging: this.#staging,
-      careful,
-      repeats: false,
-      warn: (reason) => this.context.events.warning("rows", reason),
-    };
-    return new BatchApplier(session, batch, {
-      prepare: (relation, at) => this.#tables.prepared(client, relation, this.#form, at),
-      copyOf: (relation) => this.#ledger.stateOf(relation),
-      leftOut: this.#leftOut,
-    });
-  }
-
   async #commit(client: Client, resumeLsn: Lsn): Promise<void> {
     const from = this.#checkpoint;
     if (!from) throw new Error("a write before begin");
-    await moveCheckpoint(client, this.context.connectorId, from.resumeLsn, resumeLsn);
-    if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
-    await client.query("commit");
-    this.#isInTransaction = false;
-    this.#shapes.committed();
-    this.#ledger.committed();
-    for (const state of this.#staging.values()) state.dirty = false;
+    await this.#transaction.commit(client, from.resumeLsn, resumeLsn);
     this.#checkpoint = { ...from, resumeLsn };
     const { rows, bytes } = this.#undurable;
     this.#undurable = { rows: 0, bytes: 0 };
     this.context.events.durable(this.#checkpoint, rows, bytes);
-  }
-
-  async #dropStaging(client: Client): Promise<void> {
-    const names = [...this.#staging.keys()].map((name) => `pg_temp.${name}`);
-    await client.query(`drop table ${names.join(", ")}`);
-    this.#staging.clear();
   }
 
   #session(client: Client, isOurTurn = () => false): WatchedSession {

@@ -1,0 +1,151 @@
+// The transaction that batches are applied in: begun with the first of them, committed with the checkpoint. What the server
+// refuses is undone, remedied where it can be, and applied once more. How a batch is applied is in batch-applier.ts.
+
+import type { Client } from "pg";
+import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { SinkEvents } from "../sink.ts";
+import { BatchApplier } from "./batch-applier.ts";
+import { moveCheckpoint } from "./bookkeeping.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
+import { remedyFor } from "./remedy.ts";
+import type { ShapeLedger } from "./shape-ledger.ts";
+import type { MergeSession } from "./table-merge.ts";
+import type { TableRegistry } from "./table-registry.ts";
+import type { RolledBackTo } from "./undo-log.ts";
+
+/** Each COMMIT empties every temporary table of the session, used or not. */
+const maxStagingTables = 40;
+
+const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
+
+/** What is known of the connector's tables, and changes with the transaction. */
+export interface AppliedTables {
+  readonly registry: TableRegistry;
+  readonly ledger: CopyLedger;
+  readonly shapes: ShapeLedger;
+}
+
+export class ApplyTransaction {
+  /** In which batches come. */
+  form: TupleForm = "binary";
+  #isOpen = false;
+  readonly #staging: MergeSession["staging"] = new Map();
+  /** Tables that the source has dropped, and whose last changes do not fit the sink's table. */
+  readonly #leftOut = new Set<number>();
+
+  constructor(
+    private readonly connectorId: string,
+    private readonly strategy: PostgresSinkConfig["migration_strategy"],
+    private readonly tables: AppliedTables,
+    private readonly events: SinkEvents,
+  ) {}
+
+  /** It holds what is not committed. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Applies the batch; what the server refuses is undone, remedied where it can be, and applied once more. */
+  async apply(client: Client, batch: ChangeBatch): Promise<void> {
+    const wasOpen = this.#isOpen;
+    if (!wasOpen) await client.query("begin");
+    this.#isOpen = true;
+    if (batch.count === 0) return;
+    if (wasOpen) await this.#setSavepoint(client);
+    let isCareful = false;
+    while (true) {
+      const applier = this.#applier(client, batch, isCareful);
+      try {
+        await applier.apply();
+        break;
+      } catch (error) {
+        await this.#voidAltered(client);
+        const remedy = remedyFor(error, isCareful, this.strategy);
+        if (remedy?.kind === "care") isCareful = true;
+        else {
+          const isAllowed = remedy !== null && this.tables.registry.allowNull(applier.current, remedy.column);
+          if (!isAllowed && !this.#leaveOut(applier.current, error)) throw error;
+        }
+        await client.query(wasOpen ? "rollback to savepoint piece" : "rollback; begin");
+        this.#forgetUncommitted(wasOpen ? "savepoint" : "begin");
+      }
+    }
+    if (wasOpen) await client.query("release savepoint piece");
+    // The next piece rolls back to a savepoint of its own.
+    for (const state of this.#staging.values()) state.outlivesRollback = true;
+  }
+
+  /** Commits what was applied, with the checkpoint that it comes to. */
+  async commit(client: Client, from: Lsn, to: Lsn): Promise<void> {
+    await moveCheckpoint(client, this.connectorId, from, to);
+    if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
+    await client.query("commit");
+    this.#isOpen = false;
+    this.tables.shapes.committed();
+    this.tables.ledger.committed();
+    for (const state of this.#staging.values()) state.dirty = false;
+  }
+
+  async #setSavepoint(client: Client): Promise<void> {
+    await client.query("savepoint piece");
+    this.tables.shapes.savepoint();
+    this.tables.ledger.savepoint();
+  }
+
+  /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
+  #leaveOut(relation: Relation | null, error: unknown): boolean {
+    const isRefusal = error instanceof MillraceError && refusals.has(error.code);
+    if (!isRefusal || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
+    this.#leftOut.add(relation.id);
+    this.events.warning(
+      "dropped tables",
+      `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
+        `out: ${error.message}`,
+    );
+    return true;
+  }
+
+  /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
+  async #voidAltered(client: Client): Promise<void> {
+    const altered = this.tables.registry.takeAltered();
+    if (altered === null) return;
+    await client.query("rollback");
+    this.#forgetUncommitted("begin");
+    await this.tables.ledger.voidOf(client, altered);
+  }
+
+  /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
+  #forgetUncommitted(to: RolledBackTo): void {
+    for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
+    this.tables.registry.forgetShapes();
+    this.tables.shapes.rolledBack(to);
+    this.tables.ledger.rolledBack(to);
+  }
+
+  #applier(client: Client, batch: ChangeBatch, careful: boolean): BatchApplier {
+    const session: MergeSession = {
+      client,
+      form: this.form,
+      staging: this.#staging,
+      careful,
+      repeats: false,
+      warn: (reason) => this.events.warning("rows", reason),
+    };
+    return new BatchApplier(session, batch, {
+      prepare: (relation, at) => this.tables.registry.prepared(client, relation, this.form, at),
+      copyOf: (relation) => this.tables.ledger.stateOf(relation),
+      leftOut: this.#leftOut,
+    });
+  }
+
+  async #dropStaging(client: Client): Promise<void> {
+    const names = [...this.#staging.keys()].map((name) => `pg_temp.${name}`);
+    await client.query(`drop table ${names.join(", ")}`);
+    this.#staging.clear();
+  }
+}
