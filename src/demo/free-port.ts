@@ -2,11 +2,21 @@
 
 import { createServer } from "node:net";
 
+/** Below what Linux and macOS give to outgoing connections, one of which could else take the port before its server does. */
+const lowest = 10_240;
+const highest = 32_767;
+
 export async function freePort(): Promise<number> {
+  while (true) {
+    const port = lowest + Math.floor(Math.random() * (highest - lowest + 1));
+    if (await isFree(port)) return port;
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("no port");
-  return address.port;
+  return await new Promise((resolve) => {
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
 }
