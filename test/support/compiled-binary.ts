@@ -1,8 +1,11 @@
-// The compiled program, built once: again only when a source is newer than it.
+// The compiled program, built once: again only when a source is newer than it. Test files that run side by side wait for
+// the one that builds.
 
 import { existsSync, statSync } from "node:fs";
-import { readdir } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { mkdir, readdir } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { lockDirectory } from "../../src/state/directory-lock.ts";
+import { waitFor } from "./wait-for.ts";
 
 const root = resolve(import.meta.dirname, "..", "..");
 const binary = join(root, "dist", "millrace");
@@ -10,6 +13,7 @@ const inputs = ["src", "drizzle", "scripts", "package.json", "bun.lock"];
 
 /** Path of `dist/millrace`, which is as new as the sources. Building takes some seconds. */
 export async function compiledBinary(): Promise<string> {
+  using _lock = await lockBuild();
   if (existsSync(binary) && statSync(binary).mtimeMs > (await newestInputMs())) return binary;
   const build = Bun.spawn([process.execPath, "scripts/build.ts"], {
     cwd: root,
@@ -23,6 +27,16 @@ export async function compiledBinary(): Promise<string> {
   ]);
   if (code !== 0) throw new Error(`the build ended with ${code}:\n${output}${errors}`);
   return binary;
+}
+
+/** The kernel lets go of the lock with its process: a test that is killed while it builds keeps nobody. */
+async function lockBuild(): Promise<Disposable> {
+  const directory = dirname(binary);
+  await mkdir(directory, { recursive: true });
+  return await waitFor("the build of another test file", () => lockDirectory(directory), {
+    timeoutMs: 50_000,
+    intervalMs: 100,
+  });
 }
 
 async function newestInputMs(): Promise<number> {
