@@ -13,6 +13,8 @@ export interface InitialCopy {
   readonly meter: ProgressMeter;
   /** Tables that are copied side by side. */
   readonly parallel: number;
+  /** In the order in which they stand. */
+  readonly isOrdered?: boolean | undefined;
 }
 
 /** Returns when every table's copy is durable. The first failure ends the others. */
@@ -25,7 +27,9 @@ export async function copyTables(
   snapshot.tables = tables.length;
   snapshot.estimatedRows = tables.reduce((sum, table) => sum + table.estimatedRows, 0);
   // The largest first: it decides when the last one ends.
-  const waiting = [...tables].sort((a, b) => a.estimatedBytes - b.estimatedBytes);
+  const waiting = copy.isOrdered
+    ? tables.toReversed()
+    : tables.toSorted((a, b) => a.estimatedBytes - b.estimatedBytes);
   let failure: { readonly error: unknown } | null = null;
   const lane = async () => {
     for (let table = waiting.pop(); table && failure === null; table = waiting.pop()) {

@@ -79,7 +79,7 @@ class PipelineRun {
     await this.request.reporter.initialized();
     const prepared = await sink.prepare(tables, this.request.forms);
     if (point === null) await source.publish();
-    await this.#copy(source, sink, meter, prepared.missing, point);
+    await this.#copy(source, sink, meter, prepared, point);
     return { checkpoint, form: prepared.form, behind: this.#stillBehind(prepared) };
   }
 
@@ -119,7 +119,7 @@ class PipelineRun {
     source: Source,
     sink: Sink,
     meter: ProgressMeter,
-    tables: readonly TableShape[],
+    { missing: tables, isOrdered }: PreparedTables,
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
     const { reporter, parallelCopies, skipSnapshots } = this.request;
@@ -127,7 +127,8 @@ class PipelineRun {
     await using own = ofSlot === null ? await source.snapshotPoint() : null;
     const point = ofSlot ?? own;
     if (point === null) return;
-    await copyTables({ source, sink, reporter, meter, parallel: parallelCopies }, tables, point);
+    const parallel = isOrdered ? 1 : parallelCopies;
+    await copyTables({ source, sink, reporter, meter, parallel, isOrdered }, tables, point);
   }
 
   async #carry(
@@ -186,7 +187,7 @@ class PipelineRun {
     }
     await source.publish();
     if (missing.length > 0) await sink.flush();
-    await this.#copy(source, sink, meter, missing, null);
+    await this.#copy(source, sink, meter, prepared, null);
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
     return tables;

@@ -50,6 +50,8 @@ export class PipelineRig implements AsyncDisposable {
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
   initialized = false;
+  /** Role that the sink is written as, for runs that are started from here on; null: the server's superuser. */
+  sinkUser: string | null = null;
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   #stop = new AbortController();
@@ -152,7 +154,7 @@ export class PipelineRig implements AsyncDisposable {
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
-        new PostgresSink(postgresSink(this.#sinkServer.connection(this.sinkDatabase), this.options.sink), {
+        new PostgresSink(postgresSink(this.#sinkConnection, this.options.sink), {
           connectorId: this.name,
           signal,
           checkpoints: noStore,
@@ -261,6 +263,11 @@ export class PipelineRig implements AsyncDisposable {
       return stream(checkpoint, form);
     };
     return source;
+  }
+
+  get #sinkConnection(): ReturnType<PostgresServer["connection"]> {
+    const connection = this.#sinkServer.connection(this.sinkDatabase);
+    return this.sinkUser === null ? connection : { ...connection, user: this.sinkUser };
   }
 
   get #sourceConfig(): PostgresSourceConfig {

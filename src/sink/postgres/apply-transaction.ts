@@ -57,22 +57,23 @@ export class ApplyTransaction {
     this.#isOpen = true;
     if (batch.count === 0) return;
     if (wasOpen) await this.#setSavepoint(client);
-    let isCareful = false;
+    const tried = { care: false, order: false };
     while (true) {
-      const applier = this.#applier(client, batch, isCareful);
+      const applier = this.#applier(client, batch, tried);
       try {
         await applier.apply();
         break;
       } catch (error) {
         await this.#voidAltered(client);
-        const remedy = remedyFor(error, isCareful, this.strategy);
-        if (remedy?.kind === "care") isCareful = true;
+        const remedy = remedyFor(error, tried, this.strategy);
+        if (remedy?.kind === "care" || remedy?.kind === "order") tried[remedy.kind] = true;
         else {
           const isAllowed = remedy !== null && this.tables.registry.allowNull(applier.current, remedy.column);
           if (!isAllowed && !this.#leaveOut(applier.current, error)) throw error;
         }
         await client.query(wasOpen ? "rollback to savepoint piece" : "rollback; begin");
         this.#forgetUncommitted(wasOpen ? "savepoint" : "begin");
+        if (tried.order) await client.query("set constraints all deferred");
       }
     }
     if (wasOpen) await client.query("release savepoint piece");
@@ -127,13 +128,18 @@ export class ApplyTransaction {
     this.tables.ledger.rolledBack(to);
   }
 
-  #applier(client: Client, batch: ChangeBatch, careful: boolean): BatchApplier {
+  #applier(
+    client: Client,
+    batch: ChangeBatch,
+    tried: { readonly care: boolean; readonly order: boolean },
+  ): BatchApplier {
     const session: MergeSession = {
       client,
       form: this.form,
       staging: this.#staging,
-      careful,
+      careful: tried.care,
       repeats: false,
+      inOrder: tried.order,
       warn: (reason) => this.events.warning("rows", reason),
     };
     return new BatchApplier(session, batch, {

@@ -63,6 +63,7 @@ export class BatchApplier {
         if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
         else await this.#single(table, i);
       }
+      if (this.session.inOrder) await this.#flush();
     }
     await this.#flush();
   }
@@ -123,13 +124,22 @@ export class BatchApplier {
   }
 
   async #flush(): Promise<void> {
-    for (const { table, rows } of this.#pending.values()) {
+    if (this.#pending.size === 0) return;
+    const pending = [...this.#pending.values()];
+    const hasOrder = pending.length > 1 && pending.some(({ table }) => table.rank > 0);
+    if (hasOrder) pending.sort((a, b) => a.table.rank - b.table.rank);
+    // Rows that others refer to come before them, and go after them.
+    const deletes: { readonly table: PreparedTable; readonly later: (() => Promise<void>)[] }[] = [];
+    for (const { table, rows } of pending) {
+      const later: (() => Promise<void>)[] = [];
       await this.#run(table, () =>
         rows instanceof NetChanges
-          ? mergeNetChanges(this.#sessionFor(table), table, rows)
+          ? mergeNetChanges(this.#sessionFor(table), table, rows, hasOrder ? later : null)
           : insertRuns(this.#sessionFor(table), table, rows),
       );
+      deletes.unshift({ table, later });
     }
+    for (const { table, later } of deletes) for (const run of later) await this.#run(table, run);
     this.#pending.clear();
   }
 

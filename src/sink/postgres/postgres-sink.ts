@@ -99,7 +99,13 @@ export class PostgresSink implements Sink {
       this.#transaction.form = forms.includes(best) ? best : "text";
       const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
       await this.#makeRoom(client, missing);
-      return { form: this.#transaction.form, missing, behind: this.#tables.behind(tables) };
+      const inOrder = this.#tables.inOrder(missing);
+      return {
+        form: this.#transaction.form,
+        missing: inOrder ?? missing,
+        isOrdered: inOrder !== null,
+        behind: this.#tables.behind(tables),
+      };
     });
   }
 

@@ -20,6 +20,14 @@ export interface PreparedTable {
   readonly key: readonly number[];
   /** A row is found by its key without reading the whole table. */
   readonly isKeyIndexed: boolean;
+  /** Indexes of columns beside the key that an UPDATE cannot set. */
+  readonly fixed: readonly number[];
+  /** Columns that somebody has added at the sink, and that hold what we do not know. */
+  readonly extras: readonly string[];
+  /** Foreign keys that are in force refer to it: a row that is taken away and put back would take others with it. */
+  readonly isReferred: boolean;
+  /** Its place among tables that refer to each other: after those that it refers to. */
+  readonly rank: number;
   /** A staging row may have no room for one column more. */
   readonly isWide: boolean;
   /** Name of the staging table in pg_temp; safe as it stands. */
@@ -51,6 +59,7 @@ export function prepareTable(
   form: TupleForm,
   staging: string,
   copy: CopyState,
+  rank: number,
 ): PreparedTable {
   if (form === "binary" && !takesBinary(table, relation)) {
     throw new MillraceError(
@@ -74,6 +83,14 @@ export function prepareTable(
     columnNames: columns.map((column) => column.name),
     key: relation.key,
     isKeyIndexed: index !== undefined,
+    fixed: relation.columns.flatMap(({ name }, i) =>
+      stored.get(name)?.isFixed && !relation.key.includes(i) ? [i] : [],
+    ),
+    extras: table.columns.flatMap(({ name, generated }) =>
+      generated || relation.columns.some((column) => column.name === name) ? [] : [name],
+    ),
+    isReferred: table.isReferred,
+    rank,
     isWide: !hasRoomForGroup(widths),
     staging,
     copy,

@@ -11,19 +11,24 @@ import { isRowsMissing } from "./rows-missing.ts";
 export type Remedy =
   /** Replace what has the same keys: values may have swapped, or rows be there that should not. */
   | { readonly kind: "care" }
+  /** Apply the changes one by one, as the source made them: constraints that it obeyed at each of them are obeyed then. */
+  | { readonly kind: "order" }
   /** The column whose table refused a row. */
   | { readonly kind: "allow null"; readonly column: string };
 
 /** Null: there is none. Throws `sink_schema_mismatch` with the SQL when the strategy does not allow the change. */
 export function remedyFor(
   error: unknown,
-  isCareful: boolean,
+  tried: { readonly care: boolean; readonly order: boolean },
   strategy: PostgresSinkConfig["migration_strategy"],
 ): Remedy | null {
   // With care, values that were left out because the row has them are sent as well.
-  if (isRowsMissing(error)) return isCareful ? null : { kind: "care" };
+  if (isRowsMissing(error)) return tried.care ? null : { kind: "care" };
   const refusal = databaseError(error);
-  if (refusal?.code === sqlState.uniqueViolation) return isCareful ? null : { kind: "care" };
+  if (refusal?.code === sqlState.foreignKeyViolation) return tried.order ? null : { kind: "order" };
+  if (refusal?.code === sqlState.uniqueViolation || refusal?.code === sqlState.exclusionViolation) {
+    return tried.care ? null : { kind: "care" };
+  }
   const { schema, table, column } = refusal ?? {};
   if (refusal?.code !== sqlState.notNullViolation || !schema || !table || !column) return null;
   const sql = `alter table ${sqlName({ schema, name: table })} alter column ${escapeIdentifier(column)} drop not null`;

@@ -50,12 +50,23 @@ export function updateSql(
   unchanged: readonly number[],
 ): ((condition: string) => string) | null {
   const set = table.columns.flatMap((column, i) =>
-    table.key.includes(i) || unchanged.includes(i) ? [] : [`${escapeIdentifier(column.name)} = s.c${i}`],
+    table.key.includes(i) || table.fixed.includes(i) || unchanged.includes(i)
+      ? []
+      : [`${escapeIdentifier(column.name)} = s.c${i}`],
   );
   if (set.length === 0) return null;
   return (condition) =>
     `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} s ` +
-    `where ${condition} and ${keyMatch(table)}`;
+    `where ${condition} and ${[keyMatch(table), ...fixedMatch(table)].join(" and ")}`;
+}
+
+/** Rows whose keys are staged, and that an UPDATE cannot make what is staged, are deleted. */
+export function deleteFixedSql(table: PreparedTable, condition: string): string {
+  return deleteSql(table, `${condition} and not (${fixedMatch(table).join(" and ")})`);
+}
+
+function fixedMatch(table: PreparedTable): readonly string[] {
+  return table.fixed.map((i) => `t.${escapeIdentifier(table.columns[i]!.name)} is not distinct from s.c${i}`);
 }
 
 /** Staged rows are inserted; with `ifMissing`, those whose key is not there. */
@@ -71,10 +82,43 @@ export function insertSql(table: PreparedTable, condition: string, ifMissing = f
 }
 
 function keyMatch(table: PreparedTable): string {
-  return table.key
-    .map((i) => {
-      const { name, indexed } = table.columns[i]!;
-      return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.c${i}`);
-    })
-    .join(" and ");
+  return keyEquality(table, (i) => `t.${escapeIdentifier(table.columns[i]!.name)}`);
+}
+
+function keyEquality(table: PreparedTable, other: (i: number) => string): string {
+  return table.key.map((i) => equalSql(table.columns[i]!.indexed, other(i), `s.c${i}`)).join(" and ");
+}
+
+/** What rows that are taken away hold in columns that we know nothing of, by their key. */
+const kept = "pg_temp.millrace_kept";
+
+export const dropKeptSql = `drop table if exists ${kept}`;
+
+export function createKeptSql(table: PreparedTable): string {
+  return `create temporary table millrace_kept on commit drop as select ${keptColumns(table)} from ${table.ownRows} t with no data`;
+}
+
+export function keepSql(table: PreparedTable, condition: string): string {
+  return (
+    `insert into ${kept} select ${keptColumns(table)} from ${table.ownRows} t, pg_temp.${table.staging} s ` +
+    `where ${condition} and ${keyMatch(table)}`
+  );
+}
+
+function keptColumns({ key, columns, extras }: PreparedTable): string {
+  const keys = key.map((i) => `t.${escapeIdentifier(columns[i]!.name)} as k${i}`);
+  return [...keys, ...extras.map((name, i) => `t.${escapeIdentifier(name)} as e${i}`)].join(", ");
+}
+
+/** Staged rows are inserted: those that were taken away with what was kept of them, or, `isNew`, the others. */
+export function insertKeptSql(table: PreparedTable, condition: string, isNew: boolean): string {
+  const match = keyEquality(table, (i) => `k.k${i}`);
+  if (isNew) return insertSql(table, `${condition} and not exists (select from ${kept} k where ${match})`);
+  const values = [...table.columns.map((_, i) => `s.c${i}`), ...table.extras.map((_, i) => `k.e${i}`)].join(
+    ", ",
+  );
+  return (
+    `insert into ${sqlName(table.target)} (${sqlList([...table.columnNames, ...table.extras])}) overriding system value ` +
+    `select ${values} from pg_temp.${table.staging} s, ${kept} k where ${condition} and ${match}`
+  );
 }

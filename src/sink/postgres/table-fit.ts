@@ -1,10 +1,11 @@
 // Changes a table at the sink so that it takes a relation's rows, as far as the connector's migration strategy allows.
 
 import { type Client, escapeIdentifier } from "pg";
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
 import { type FollowedColumn, planMigration, refusedChanges } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
@@ -23,6 +24,7 @@ export async function fitTable(
   relation: Relation,
   areReplaced = false,
 ): Promise<boolean> {
+  requireWritable(table, relation);
   const changes = planMigration(table, known, relation, strategy);
   const refused = refusedChanges(strategy, changes);
   if (refused.length > 0) {
@@ -32,6 +34,20 @@ export async function fitTable(
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   for (const sql of await migrationSql(client, table.target, changes, areReplaced)) await client.query(sql);
   return changes.length > 0;
+}
+
+/** A column that the sink's own table computes takes no values. */
+function requireWritable(table: TargetTable, relation: Relation): void {
+  const computed = table.columns.find(
+    ({ name, generated }) => generated && relation.columns.some((column) => column.name === name),
+  );
+  if (!computed) return;
+  throw new MillraceError(
+    "sink_schema_mismatch",
+    `Column ${computed.name} of table ${qualifiedName(table.target)} is computed at the sink, and the source has values for it. ` +
+      `Exclude it in the catalog, or run: ALTER TABLE ${sqlName(table.target)} ALTER COLUMN ${escapeIdentifier(computed.name)} ` +
+      "DROP EXPRESSION;",
+  );
 }
 
 /** Lets columns of these numbers take null. The table has followed the relation. */

@@ -11,7 +11,18 @@ import type { InsertRuns, NetChanges, TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
-import { copyToTargetSql, deleteSql, insertSql, stageGroup, updateSql } from "./staging.ts";
+import {
+  copyToTargetSql,
+  createKeptSql,
+  deleteFixedSql,
+  deleteSql,
+  dropKeptSql,
+  insertKeptSql,
+  insertSql,
+  keepSql,
+  stageGroup,
+  updateSql,
+} from "./staging.ts";
 
 export interface StagingState {
   /** It holds rows of this transaction. */
@@ -30,6 +41,8 @@ export interface MergeSession {
   readonly careful: boolean;
   /** Changes that the table's merged copy holds already are applied once more: rows may be in any state. */
   readonly repeats: boolean;
+  /** Each change by itself, in its order: where foreign keys at the sink refuse what the batch comes to, written table by table. */
+  readonly inOrder: boolean;
   readonly warn: (reason: string) => void;
 }
 
@@ -42,10 +55,7 @@ export async function insertRuns(
   if (session.careful && table.key.length > 0) {
     const staged = new StagedRows(session, table);
     for (const tuple of inserts.tuples()) staged.add(stageGroup.insert, tuple);
-    await usingIndex(session, table, async () => {
-      await staged.over([stageGroup.insert], (condition) => deleteSql(table, condition));
-      await staged.over([stageGroup.insert], (condition) => insertSql(table, condition));
-    });
+    await usingIndex(session, table, () => replaceRows(session, table, staged, [], [stageGroup.insert]));
     return;
   }
   const body = copyBody(session.form);
@@ -53,16 +63,17 @@ export async function insertRuns(
   await copyIn(session.client, copyToTargetSql(table, session.form), body.chunks());
 }
 
-/** Writes the last state of each key. */
+/** Writes the last state of each key. `later` takes what deletes rows, where other tables may have to let go of them first. */
 export async function mergeNetChanges(
   session: MergeSession,
   table: PreparedTable,
   net: NetChanges,
+  later: (() => Promise<void>)[] | null = null,
 ): Promise<void> {
   const plan = planMerge(session, table, net);
   if (plan.staged.rows > 0) {
     await usingIndex(session, table, () =>
-      session.careful ? replaceStaged(session, table, plan) : applyStaged(session, table, plan),
+      session.careful ? replaceStaged(session, table, plan) : applyStaged(session, table, plan, later),
     );
   }
   if (plan.direct.rows > 0) {
@@ -147,25 +158,36 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
   return { staged, direct, deletes, updates, partial: [...partial.values()] };
 }
 
-async function applyStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  if (plan.deletes > 0) {
+async function applyStaged(
+  session: MergeSession,
+  table: PreparedTable,
+  plan: MergePlan,
+  later: (() => Promise<void>)[] | null,
+): Promise<void> {
+  const remove = async () => {
     await plan.staged.over([stageGroup.delete], (condition) => deleteSql(table, condition));
-  }
+  };
+  if (plan.deletes > 0 && later === null) await remove();
+  else if (plan.deletes > 0) later?.push(() => usingIndex(session, table, remove));
   if (plan.updates > 0) await updateStaged(session, table, plan);
   await updatePartial(session, table, plan);
 }
 
 async function updateStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   const sql = updateSql(table, []);
-  if (sql === null) return;
-  const updated = await plan.staged.over([stageGroup.update], sql);
+  if (sql === null && table.fixed.length === 0) return;
+  const updated = sql === null ? 0 : await plan.staged.over([stageGroup.update], sql);
   if (updated === plan.updates) return;
+  const replaced =
+    table.fixed.length === 0
+      ? 0
+      : await plan.staged.over([stageGroup.update], (condition) => deleteFixedSql(table, condition));
   const inserted = await plan.staged.over([stageGroup.update], (condition) =>
     insertSql(table, condition, true),
   );
-  if (table.copy.kind === "none" || inserted === 0) return;
+  if (table.copy.kind === "none" || inserted <= replaced) return;
   session.warn(
-    `Table ${qualifiedName(table.target)} lacked ${inserted} rows that the source has updated: they were put ` +
+    `Table ${qualifiedName(table.target)} lacked ${inserted - replaced} rows that the source has updated: they were put ` +
       "back. Something else has deleted them.",
   );
 }
@@ -184,7 +206,42 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
 /** As `applyStaged`, but takes away whatever has a staged key first: for value swaps, and for rows that should not be there. */
 async function replaceStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   const whole = [stageGroup.update, stageGroup.insert];
-  await plan.staged.over([stageGroup.delete, ...whole], (condition) => deleteSql(table, condition));
-  await updatePartial(session, table, plan);
-  await plan.staged.over(whole, (condition) => insertSql(table, condition));
+  await replaceRows(session, table, plan.staged, [stageGroup.delete], whole, () =>
+    updatePartial(session, table, plan),
+  );
+}
+
+/**
+ * Rows of the groups `gone` are deleted, and those of `whole` put in the place of what has their keys; `between` runs when all of
+ * these are away. Rows that others refer to stay where they are; columns of the sink's own keep what they hold.
+ */
+async function replaceRows(
+  session: MergeSession,
+  table: PreparedTable,
+  staged: StagedRows,
+  gone: readonly number[],
+  whole: readonly number[],
+  between = async () => {},
+): Promise<void> {
+  const { isReferred, extras } = table;
+  if (isReferred) {
+    if (gone.length > 0) await staged.over(gone, (condition) => deleteSql(table, condition));
+    await between();
+    const sql = updateSql(table, []);
+    if (sql !== null) await staged.over(whole, sql);
+    await staged.over(whole, (condition) => insertSql(table, condition, true));
+    return;
+  }
+  const isKept = extras.length > 0;
+  if (isKept) {
+    await session.client.query(createKeptSql(table));
+    await staged.over(whole, (condition) => keepSql(table, condition));
+  }
+  await staged.over([...gone, ...whole], (condition) => deleteSql(table, condition));
+  await between();
+  if (isKept) await staged.over(whole, (condition) => insertKeptSql(table, condition, false));
+  await staged.over(whole, (condition) =>
+    isKept ? insertKeptSql(table, condition, true) : insertSql(table, condition),
+  );
+  if (isKept) await session.client.query(dropKeptSql);
 }

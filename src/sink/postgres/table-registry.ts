@@ -11,6 +11,7 @@ import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
 import { type FollowedColumn, hasLostColumn, planMigration } from "./table-migration.ts";
+import { rankByReferences } from "./table-order.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
@@ -18,6 +19,10 @@ import { readTargetTable, readTargetTables, type TargetTable, takesBinary } from
 
 export class TableRegistry {
   readonly #shapes = new Map<number, TableShape>();
+  /** By OID at the sink. Empty where no foreign key is in force. */
+  #ranks: ReadonlyMap<number, number> = new Map();
+  /** From OIDs at the source to OIDs at the sink. */
+  readonly #targetOf = new Map<number, number>();
   readonly #copyForms = new Map<string, TupleForm>();
   readonly #missing = new Set<string>();
   #prepared = new Map<Relation, PreparedTable>();
@@ -53,11 +58,14 @@ export class TableRegistry {
     // Under the name that it had before, where the stream has yet to tell of the new one.
     const held = tables.map(({ relation }) => targetName(this.config, this.shapes.of(relation) ?? relation));
     const targets = await readTargetTables(client, held);
+    this.#ranks = rankByReferences(targets.filter((target) => target !== null));
+    this.#targetOf.clear();
     const made = tables.map(({ relation }, i) => this.#columnsToMake(relation, targets[i] ?? null));
     const fitting = await columnsThatFit(client, made.flat());
     let form: TupleForm = "binary";
     for (const [i, { relation }] of tables.entries()) {
       if (!targets[i]) this.#missing.add(qualifiedName(relation));
+      else this.#targetOf.set(relation.id, targets[i].oid);
       const isBinary =
         this.#takesBytes(relation, targets[i] ?? null) && made[i]!.every((c) => fitting.has(c));
       this.#copyForms.set(qualifiedName(relation), isBinary ? "binary" : "text");
@@ -73,6 +81,14 @@ export class TableRegistry {
 
   copyForm(table: TableShape): TupleForm {
     return this.#copyForms.get(qualifiedName(table.relation)) ?? "text";
+  }
+
+  /** In the order in which their rows can be put under the foreign keys that are in force; null: in any. */
+  inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
+    if (this.#ranks.size === 0) return null;
+    const rank = ({ relation }: TableShape) =>
+      this.#ranks.get(this.#targetOf.get(relation.id) ?? Number.NaN) ?? 0;
+    return tables.toSorted((a, b) => rank(a) - rank(b));
   }
 
   /** Tables whose targets follow another shape, or none that is known. */
@@ -97,7 +113,8 @@ export class TableRegistry {
     const target = targetName(this.config, relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#stagingName(target, relation);
-    const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation));
+    const rank = this.#ranks.get(table.oid) ?? 0;
+    const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation), rank);
     this.#prepared.set(relation, prepared);
     return prepared;
   }

@@ -19,11 +19,18 @@ export interface TargetColumn extends ColumnWidth {
   readonly plainType: string;
   readonly notNull: boolean;
   readonly generated: boolean;
+  /** GENERATED ALWAYS AS IDENTITY: INSERT and COPY may set it, UPDATE may not. */
+  readonly isFixed: boolean;
   readonly hasDefault: boolean;
 }
 
 export interface TargetTable {
   readonly target: TargetName;
+  readonly oid: number;
+  /** OIDs of the tables that its foreign keys refer to; empty where this session's role has switched them off. */
+  readonly refersTo: readonly number[];
+  /** Foreign keys that are in force for this session refer to it. */
+  readonly isReferred: boolean;
   /**
    * The table's own rows, as SQL behind FROM, UPDATE and TRUNCATE: ONLY leaves out tables that inherit from it, which are
    * tables of their own at the source. The rows of a partitioned table are all in others.
@@ -39,7 +46,10 @@ type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
 interface TargetRow {
   /** Among the targets that were asked for, from 1. */
   place: string;
+  oid: number;
   isPartitioned: boolean;
+  refersTo: number[];
+  isReferred: boolean;
   columns: CatalogColumn[];
   keys: UniqueKey[];
 }
@@ -55,12 +65,16 @@ export interface KeyColumn {
 }
 
 const targetQuery = `
-select wanted.place, c.relkind = 'p' as "isPartitioned",
+select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
+  current_setting('session_replication_role') <> 'replica'
+    and exists (select from pg_constraint where confrelid = c.oid and contype = 'f') as "isReferred",
+  (select coalesce(json_agg(distinct confrelid::int8), '[]') from pg_constraint where conrelid = c.oid and contype = 'f'
+    and confrelid <> c.oid and current_setting('session_replication_role') <> 'replica') as "refersTo",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
       'plainType', quote_ident(tn.nspname) || '.' || quote_ident(t.typname),
-      'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'hasDefault', a.atthasdef or a.attidentity <> '')
+      'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_namespace tn on tn.oid = t.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
@@ -118,7 +132,8 @@ export async function readTargetTables(
 function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
   const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
-  return { target, ownRows, columns, uniqueKeys: row.keys };
+  const { oid, refersTo, isReferred } = row;
+  return { target, oid, refersTo, isReferred, ownRows, columns, uniqueKeys: row.keys };
 }
 
 /**
