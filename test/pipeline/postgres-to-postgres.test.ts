@@ -3,6 +3,7 @@ import type { Catalog } from "../../src/connector/catalog.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { slotRelease } from "../support/slot-release.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -357,6 +358,7 @@ describe("a place that was lost stops the run and says so", () => {
     pair.start();
     await pair.untilRealtime();
     await pair.stop();
+    await slotRelease(server, pair.slot);
     await prepare(pair);
     pair.start();
     const error = await pair.ended();

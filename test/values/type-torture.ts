@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { slotRelease } from "../support/slot-release.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { WebhookLife } from "../support/webhook-life.ts";
 import { WebhookReceiver } from "../support/webhook-receiver.ts";
@@ -211,6 +212,7 @@ export function describeTypeTorture(sourceMajor: number, sinkMajor: number): voi
       await receiver.until(() => receiver.delivered.some(({ path }) => path === "/torture/done"), 60_000);
       await life.stop();
       expect(await webhookDifferences(query, tables, receiver)).toEqual([]);
+      await slotRelease(source, `millrace_${database}`);
       await query(`select pg_drop_replication_slot('millrace_${database}')`);
     });
 

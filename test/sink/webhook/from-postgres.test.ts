@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
+import { slotRelease } from "../../support/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
@@ -152,6 +153,7 @@ test("a refusal ends the run although nothing more comes from the source, and th
   expect(new Set(keys).size).toBe(1);
   expect(keys.length).toBe(2);
   await receiver[Symbol.asyncDispose]();
+  await slotRelease(server, `millrace_${database}`);
   await server.query(`select pg_drop_replication_slot('millrace_${database}')`, database);
 });
 
