@@ -274,6 +274,10 @@ describe("tables that are renamed", () => {
     ],
     ["alter table t rename to x; insert into x values (9, 'x'); alter table x rename to t", ["t", "u"]],
     [
+      "insert into t values (8, 't'); alter table t rename to x; alter table u rename to t; alter table x rename to u; insert into t values (9, 'u')",
+      ["t", "u"],
+    ],
+    [
       "alter table t rename to v; create table t (id int primary key); insert into t values (5)",
       ["t", "u", "v"],
     ],

@@ -3,7 +3,7 @@
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
@@ -68,11 +68,15 @@ export class BatchApplier {
     await this.#flush();
   }
 
-  /** A relation's first change in the batch. What another shape of the same table left is written first. */
+  /**
+   * A relation's first change in the batch. What another shape of the same table left is written first; and what is left of
+   * another table that had the name, while the sink's table still has it.
+   */
   async #enter(at: number, i: number): Promise<PreparedTable> {
     const relation = this.batch.relations[at]!;
-    const hasOtherShape = this.#tables.some((table) => table?.relation.id === relation.id);
-    if (hasOtherShape) await this.#flush();
+    const name = qualifiedName(relation);
+    const isInTheWay = (other: Relation) => other.id === relation.id || qualifiedName(other) === name;
+    if (this.#tables.some((table) => table && isInTheWay(table.relation))) await this.#flush();
     this.#current = relation;
     const table = await this.tables.prepare(relation, this.#commitLsn(i));
     this.#tables[at] = table;
