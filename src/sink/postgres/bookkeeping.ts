@@ -85,7 +85,8 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
 
 /**
  * Waits until no session of an earlier run of the connector is left: one whose service was killed may still be
- * about to commit. `shared` is for sessions beside the one that applies.
+ * about to commit. `shared` is for a session beside the one that applies, and lasts to the end of its transaction: one
+ * that rests between two copies keeps nobody waiting when the network has forgotten it.
  */
 export async function lockConnector(
   client: Client,
@@ -93,7 +94,7 @@ export async function lockConnector(
   shared: boolean,
   boundMs = 15_000,
 ): Promise<void> {
-  const lock = shared ? "pg_try_advisory_lock_shared" : "pg_try_advisory_lock";
+  const lock = shared ? "pg_try_advisory_xact_lock_shared" : "pg_try_advisory_lock";
   const deadline = performance.now() + boundMs;
   while (true) {
     const { rows } = await client.query<{ locked: boolean }>(`select ${lock}($1, hashtext($2)) as locked`, [

@@ -7,6 +7,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
@@ -36,6 +37,7 @@ export class PostgresSink implements Sink {
   readonly #shapes: ShapeLedger;
   readonly #tables: TableRegistry;
   readonly #transaction: ApplyTransaction;
+  readonly #copySessions: SessionPool;
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -53,6 +55,7 @@ export class PostgresSink implements Sink {
       { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes },
       context.events,
     );
+    this.#copySessions = new SessionPool(() => openCopySession(config, context.signal));
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -123,11 +126,10 @@ export class PostgresSink implements Sink {
 
   async copyTable(request: CopyRequest): Promise<void> {
     const { signal, connectorId } = this.context;
-    const client = await openCopySession(this.config, signal);
+    const client = await this.#copySessions.take();
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
     try {
-      await lockConnector(client, connectorId, true);
       const watch = watchCopy(this.#connected, client, request);
       try {
         const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
@@ -143,7 +145,7 @@ export class PostgresSink implements Sink {
         watch.stop();
       }
       this.#tables.forgetShapes();
-      await closeClient(client);
+      await this.#copySessions.giveBack(client);
     } catch (error) {
       destroyClient(client);
       if (signal.aborted) throw signal.reason;
@@ -169,6 +171,7 @@ export class PostgresSink implements Sink {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.context.signal.removeEventListener("abort", this.#onAbort);
+    await this.#copySessions[Symbol.asyncDispose]();
     const client = this.#client;
     this.#client = null;
     if (!client) return;

@@ -2,7 +2,8 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import { connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
-import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
+import { whileWatched } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 
@@ -13,34 +14,49 @@ const waitForTheLog =
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
 
+/** Throws MillraceErrors, or `signal.reason`. */
 export async function openApplySession(
   config: PostgresSinkConfig,
   signal: AbortSignal,
   warn: (reason: string) => void,
 ): Promise<Client> {
-  const client = await connectPostgres(config.connection, "apply", signal, "sink");
-  return await setUp(client, warn);
+  return await openSession(config, "apply", signal, warn);
 }
 
+/** A session beside the one that applies. Throws MillraceErrors, or `signal.reason`. */
 export async function openCopySession(config: PostgresSinkConfig, signal: AbortSignal): Promise<Client> {
-  const client = await connectPostgres(config.connection, "copy", signal, "sink");
-  return await setUp(client, () => {});
+  return await openSession(config, "copy", signal, () => {});
+}
+
+async function openSession(
+  { connection }: PostgresSinkConfig,
+  purpose: "apply" | "copy",
+  signal: AbortSignal,
+  warn: (reason: string) => void,
+): Promise<Client> {
+  const client = await connectPostgres(connection, purpose, signal, "sink");
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    return await whileWatched({ connection, side: "sink", client, signal }, () => setUp(client, warn));
+  } catch (error) {
+    destroyClient(client);
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, "sink");
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 async function setUp(client: Client, warn: (reason: string) => void): Promise<Client> {
-  try {
-    await client.query("set jit = off");
-    await client.query(waitForTheLog);
-    await client.query(noticeLostClient).catch((error: unknown) => {
-      // The server's platform cannot.
-      if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
-    });
-    await becomeReplica(client, warn);
-    return client;
-  } catch (error) {
-    destroyClient(client);
-    throw error;
-  }
+  await client.query("set jit = off");
+  await client.query(waitForTheLog);
+  await client.query(noticeLostClient).catch((error: unknown) => {
+    // The server's platform cannot.
+    if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
+  });
+  await becomeReplica(client, warn);
+  return client;
 }
 
 /**

@@ -6,7 +6,7 @@ import type { Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest } from "../sink.ts";
-import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
+import { lockConnector, recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
@@ -33,6 +33,7 @@ export async function copyIntoTarget(
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
+  await lockConnector(client, connectorId, true);
   const existing = await ensureTable(client, config, target, request, shape);
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));

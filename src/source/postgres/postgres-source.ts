@@ -176,7 +176,7 @@ export class PostgresSource implements Source {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
     const { connection } = this.config;
-    const chunks = copyTableChunks(connection, table, point.snapshotName, form, this.#selection, signal);
+    const chunks = copyTableChunks({ connection, table, point, form, selection: this.#selection, signal });
     return { table, form, chunks };
   }
 

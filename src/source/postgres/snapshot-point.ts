@@ -5,6 +5,7 @@
 import type { Client } from "pg";
 import type { Lsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
+import { SessionPool } from "../../connection/session-pool.ts";
 import type { SnapshotPoint } from "../source.ts";
 import { createSlot, type SlotKind } from "./slot.ts";
 import { formatLog, readLog } from "./source-log.ts";
@@ -16,6 +17,8 @@ export class ExportedSnapshot implements SnapshotPoint {
     readonly log: string,
     readonly snapshotName: string,
     private readonly holder: Client,
+    /** In which tables are read as of the snapshot. */
+    readonly sessions: SessionPool,
   ) {}
 
   /** Takes over `replication`, a walsender connection: the snapshot is valid while that stays idle. */
@@ -24,6 +27,7 @@ export class ExportedSnapshot implements SnapshotPoint {
     slot: string,
     kind: SlotKind,
     control: Client,
+    openSession: () => Promise<Client>,
   ): Promise<ExportedSnapshot> {
     try {
       const log = formatLog(await readLog(replication));
@@ -32,7 +36,8 @@ export class ExportedSnapshot implements SnapshotPoint {
         "select (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us",
       );
       const timeUs = BigInt(rows[0]?.us ?? 0);
-      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication);
+      const sessions = new SessionPool(openSession);
+      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication, sessions);
     } catch (error) {
       destroyClient(replication);
       throw error;
@@ -40,6 +45,7 @@ export class ExportedSnapshot implements SnapshotPoint {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.sessions[Symbol.asyncDispose]();
     await closeClient(this.holder);
   }
 }

@@ -5,7 +5,7 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import { closeClient, connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
+import { destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
@@ -15,19 +15,23 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
 import { mendReadDenial } from "./privileges.ts";
 import { renderedQuery } from "./row-rendering.ts";
+import type { ExportedSnapshot } from "./snapshot-point.ts";
 import type { TableSelection } from "./table-selection.ts";
 import { readStorage } from "./table-shapes.ts";
 
-/** The chunks of the copy. Connects at the first; leaving early breaks the connection. */
-export async function* copyTableChunks(
-  connection: PostgresConnection,
-  table: TableShape,
-  snapshotName: string,
-  form: TupleForm,
-  selection: TableSelection,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  const client = await connectPostgres(connection, "snapshot", signal, "source");
+export interface TableCopyRequest {
+  readonly connection: PostgresConnection;
+  readonly table: TableShape;
+  readonly point: ExportedSnapshot;
+  readonly form: TupleForm;
+  readonly selection: TableSelection;
+  readonly signal: AbortSignal;
+}
+
+/** The chunks of the copy. Takes a session of the point's at the first; leaving early breaks it. */
+export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
+  const { connection, table, point, form, selection, signal } = request;
+  const client = await point.sessions.take();
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;
@@ -36,7 +40,7 @@ export async function* copyTableChunks(
   using _watch = watchSession({ connection, side: "source", client, isOurTurn: () => isOurTurn, signal });
   try {
     await client.query("begin isolation level repeatable read read only");
-    await client.query(`set transaction snapshot ${escapeLiteral(snapshotName)}`);
+    await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
     await requireSameColumns(client, table);
@@ -58,7 +62,7 @@ export async function* copyTableChunks(
     throw mendReadDenial(error, client.user ?? "", table.relation) ?? describeCopyError(error, table);
   } finally {
     signal.removeEventListener("abort", abort);
-    if (finished) await closeClient(client);
+    if (finished) await point.sessions.giveBack(client);
     else destroyClient(client);
   }
 }

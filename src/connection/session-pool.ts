@@ -1,0 +1,55 @@
+// Sessions that are used one after the other for work of the same kind: to connect anew for each of thousands of small tables
+// takes longer than to copy them. Who uses a session watches it; nobody watches one that rests, so it rests only for a moment,
+// and must hold nothing that another run would wait for.
+
+import type { Client } from "pg";
+import { closeClient } from "./postgres-client.ts";
+
+/** A session that rests for longer has no more work to come. */
+const defaultRestMs = 1_000;
+
+export class SessionPool implements AsyncDisposable {
+  /** Those that rest, each with what ends its rest. */
+  readonly #resting = new Map<Client, () => void>();
+  #closed = false;
+
+  constructor(
+    private readonly open: () => Promise<Client>,
+    private readonly restMs = defaultRestMs,
+  ) {}
+
+  /** A session that nobody else uses: the caller gives it back, or breaks it. */
+  async take(): Promise<Client> {
+    const [client] = this.#resting.keys();
+    if (client === undefined) return await this.open();
+    this.#wake(client);
+    return client;
+  }
+
+  /** The session is as it was when it was taken: in no transaction, without locks, and with nothing under way. */
+  async giveBack(client: Client): Promise<void> {
+    if (this.#closed) return await closeClient(client);
+    const forget = () => this.#wake(client);
+    const timer = setTimeout(() => {
+      forget();
+      void closeClient(client);
+    }, this.restMs);
+    client.once("end", forget);
+    this.#resting.set(client, () => {
+      clearTimeout(timer);
+      client.off("end", forget);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    const resting = [...this.#resting.keys()];
+    for (const client of resting) this.#wake(client);
+    await Promise.all(resting.map(closeClient));
+  }
+
+  #wake(client: Client): void {
+    this.#resting.get(client)?.();
+    this.#resting.delete(client);
+  }
+}
