@@ -76,7 +76,7 @@ async function attempt(
     makeSink: (events) =>
       createSink(
         connector,
-        { connectorId: connector.id, signal: abort.signal, checkpoints, events },
+        { connectorId: connector.id, owner, signal: abort.signal, checkpoints, events },
         webhook,
       ),
     reporter,

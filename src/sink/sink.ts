@@ -84,6 +84,11 @@ export interface CopyRequest {
 /** What a sink is made with, beside its configuration. */
 export interface SinkContext {
   readonly connectorId: string;
+  /**
+   * Names the one service that may run this connector. What bears both names at the sink and is not this run's is left of
+   * an earlier one, and may be ended when it stands in the way.
+   */
+  readonly owner?: string | undefined;
   readonly signal: AbortSignal;
   /** For sinks that cannot keep their checkpoint beside their rows. */
   readonly checkpoints: CheckpointStore;

@@ -156,6 +156,7 @@ export class PipelineRig implements AsyncDisposable {
       makeSink: (events) =>
         new PostgresSink(postgresSink(this.#sinkConnection, this.options.sink), {
           connectorId: this.name,
+          owner: "rig",
           signal,
           checkpoints: noStore,
           events,

@@ -6,9 +6,7 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import { qualifiedName } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-
-/** First key of the advisory locks: "mill" in ASCII, so that they meet nobody else's. */
-const lockSpace = 0x6d696c6c;
+import { lockSpace } from "./connector-lock.ts";
 
 const createTables = `
 create schema if not exists millrace;
@@ -81,44 +79,6 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
   await client.query("select pg_advisory_xact_lock($1, 0)", [lockSpace]);
   await client.query(createTables);
   await client.query("commit");
-}
-
-/**
- * Waits until no session of an earlier run of the connector is left: one whose service was killed may still be
- * about to commit. `shared` is for a session beside the one that applies, and lasts to the end of its transaction: one
- * that rests between two copies keeps nobody waiting when the network has forgotten it.
- */
-export async function lockConnector(
-  client: Client,
-  connectorId: string,
-  shared: boolean,
-  boundMs = 15_000,
-): Promise<void> {
-  const lock = shared ? "pg_try_advisory_xact_lock_shared" : "pg_try_advisory_lock";
-  const deadline = performance.now() + boundMs;
-  while (true) {
-    const { rows } = await client.query<{ locked: boolean }>(`select ${lock}($1, hashtext($2)) as locked`, [
-      lockSpace,
-      connectorId,
-    ]);
-    if (rows[0]?.locked) return;
-    if (performance.now() > deadline) {
-      throw new MillraceError(
-        "sink_connection_lost",
-        `Another run of connector ${connectorId} is still connected to the sink's database. Find it: SELECT pid FROM ` +
-          `pg_locks WHERE locktype = 'advisory' AND classid = ${lockSpace} AND granted;`,
-      );
-    }
-    await Bun.sleep(50);
-  }
-}
-
-/** Lets sessions beside this one take their shared lock: the exclusive one has shown that nobody else is left. */
-export async function shareConnectorLock(client: Client, connectorId: string): Promise<void> {
-  await client.query(
-    "select pg_advisory_lock_shared($1, hashtext($2)), pg_advisory_unlock($1, hashtext($2))",
-    [lockSpace, connectorId],
-  );
 }
 
 export async function readBookkeeping(client: Client, connectorId: string): Promise<Bookkeeping> {

@@ -1,13 +1,17 @@
-// Shows the progress of a copy without looking into a row: bytes as they pass, rows from the server's own count.
+// Watches over a copy: that its session is there, and its progress without looking into a row: bytes as they pass, rows from
+// the server's own count.
 // https://www.postgresql.org/docs/current/progress-reporting.html#COPY-PROGRESS-REPORTING
 
 import type { Client } from "pg";
 import { processIdOf } from "../../connection/postgres-client.ts";
+import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { CopyRequest } from "../sink.ts";
+import type { TableCopyRecord } from "./bookkeeping.ts";
+import type { CopyOutcome } from "./table-copy.ts";
 
 const lookEveryMs = 500;
 
-export interface CopyWatch {
+interface CopyWatch {
   /** The chunks of the request, counted. */
   readonly counted: AsyncIterable<Uint8Array>;
   /** Whether the sink has all that has come so far, and waits for the source. */
@@ -17,8 +21,26 @@ export interface CopyWatch {
   stop(): void;
 }
 
-/** `observer` is a session beside the copying one; it must be idle. */
-export function watchCopy(observer: Client, copying: Client, request: CopyRequest): CopyWatch {
+/** Makes the copy in `session`, with the counted request. `observer` is a session beside it; it must be idle. */
+export async function watchedCopy(
+  observer: Client,
+  session: WatchedSession,
+  request: CopyRequest,
+  copy: (counted: CopyRequest) => Promise<CopyOutcome>,
+): Promise<TableCopyRecord> {
+  const watch = watchCopy(observer, session.client, request);
+  try {
+    const { rows, record } = await whileWatched({ ...session, isOurTurn: watch.isWaitingForRows }, () =>
+      copy({ ...request, chunks: watch.counted }),
+    );
+    await watch.finish(rows);
+    return record;
+  } finally {
+    watch.stop();
+  }
+}
+
+function watchCopy(observer: Client, copying: Client, request: CopyRequest): CopyWatch {
   let bytes = 0;
   let isWaiting = false;
   let looking: Promise<void> = Promise.resolve();

@@ -16,13 +16,12 @@ import {
   ensureBookkeeping,
   forgetConnector,
   insertCheckpoint,
-  lockConnector,
   readBookkeeping,
-  shareConnectorLock,
   updateLog,
 } from "./bookkeeping.ts";
+import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
 import { CopyLedger } from "./copy-ledger.ts";
-import { watchCopy } from "./copy-watch.ts";
+import { watchedCopy } from "./copy-watch.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
@@ -55,19 +54,19 @@ export class PostgresSink implements Sink {
       { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes },
       context.events,
     );
-    this.#copySessions = new SessionPool(() => openCopySession(config, context.signal));
+    this.#copySessions = new SessionPool(() => openCopySession(config, context));
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
   async open(): Promise<Checkpoint | null> {
-    const { signal, connectorId } = this.context;
-    this.#client = await openApplySession(this.config, signal, (reason) =>
+    const { connectorId } = this.context;
+    this.#client = await openApplySession(this.config, this.context, (reason) =>
       this.context.events.warning("privileges", reason),
     );
     return await this.#guard(async (client) => {
       await ensureBookkeeping(client);
-      await lockConnector(client, connectorId, false);
-      await shareConnectorLock(client, connectorId);
+      await lockConnector(client, this.context);
+      await shareConnectorLock(client, this.context);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
       this.#ledger.load(copies.values());
@@ -125,25 +124,22 @@ export class PostgresSink implements Sink {
   }
 
   async copyTable(request: CopyRequest): Promise<void> {
-    const { signal, connectorId } = this.context;
+    const { signal } = this.context;
     const client = await this.#copySessions.take();
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
     try {
-      const watch = watchCopy(this.#connected, client, request);
-      try {
-        const mode = this.#ledger.isVoid(request.table.relation) ? "replace" : request.mode;
-        const counted = { ...request, mode, chunks: watch.counted };
-        const known = this.#shapes.of(request.table.relation);
-        const { rows, record } = await whileWatched(this.#session(client, watch.isWaitingForRows), () =>
-          copyIntoTarget(client, this.config, connectorId, counted, known),
-        );
-        await watch.finish(rows);
-        this.#ledger.add(record);
-        this.#shapes.add(request.table.relation, request.lsn);
-      } finally {
-        watch.stop();
-      }
+      const { relation } = request.table;
+      const mode = this.#ledger.isVoid(relation) ? "replace" : request.mode;
+      const known = this.#shapes.of(relation);
+      const record = await watchedCopy(
+        this.#connected,
+        this.#session(client),
+        { ...request, mode },
+        (counted) => copyIntoTarget(client, this.config, this.context, counted, known),
+      );
+      this.#ledger.add(record);
+      this.#shapes.add(relation, request.lsn);
       this.#tables.forgetShapes();
       await this.#copySessions.giveBack(client);
     } catch (error) {
@@ -198,9 +194,8 @@ export class PostgresSink implements Sink {
     this.context.events.durable(this.#checkpoint, rows, bytes);
   }
 
-  #session(client: Client, isOurTurn = () => false): WatchedSession {
-    const { connection } = this.config;
-    return { connection, side: "sink", client, isOurTurn, signal: this.context.signal };
+  #session(client: Client): WatchedSession {
+    return { connection: this.config.connection, side: "sink", client, signal: this.context.signal };
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {

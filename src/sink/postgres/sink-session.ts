@@ -1,11 +1,12 @@
 // Connections to the sink's server, set up for applying changes that have been checked once already, at the source.
 
-import { type Client, escapeIdentifier } from "pg";
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { type ConnectorAtSink, sinkSessionName } from "./connector-lock.ts";
 
 /** Durable means durable: a database or a role may have switched the waiting for the log off. */
 const waitForTheLog =
@@ -17,28 +18,34 @@ const noticeLostClient = "set client_connection_check_interval = '5s'";
 /** Throws MillraceErrors, or `signal.reason`. */
 export async function openApplySession(
   config: PostgresSinkConfig,
-  signal: AbortSignal,
+  connector: ConnectorAtSink,
   warn: (reason: string) => void,
 ): Promise<Client> {
-  return await openSession(config, "apply", signal, warn);
+  return await openSession(config, "apply", connector, warn);
 }
 
 /** A session beside the one that applies. Throws MillraceErrors, or `signal.reason`. */
-export async function openCopySession(config: PostgresSinkConfig, signal: AbortSignal): Promise<Client> {
-  return await openSession(config, "copy", signal, () => {});
+export async function openCopySession(
+  config: PostgresSinkConfig,
+  connector: ConnectorAtSink,
+): Promise<Client> {
+  return await openSession(config, "copy", connector, () => {});
 }
 
 async function openSession(
   { connection }: PostgresSinkConfig,
   purpose: "apply" | "copy",
-  signal: AbortSignal,
+  connector: ConnectorAtSink,
   warn: (reason: string) => void,
 ): Promise<Client> {
+  const { signal } = connector;
   const client = await connectPostgres(connection, purpose, signal, "sink");
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   try {
-    return await whileWatched({ connection, side: "sink", client, signal }, () => setUp(client, warn));
+    return await whileWatched({ connection, side: "sink", client, signal }, () =>
+      setUp(client, sinkSessionName(purpose, connector), warn),
+    );
   } catch (error) {
     destroyClient(client);
     if (signal.aborted) throw signal.reason;
@@ -48,8 +55,8 @@ async function openSession(
   }
 }
 
-async function setUp(client: Client, warn: (reason: string) => void): Promise<Client> {
-  await client.query("set jit = off");
+async function setUp(client: Client, name: string, warn: (reason: string) => void): Promise<Client> {
+  await client.query(`set application_name = ${escapeLiteral(name)}; set jit = off`);
   await client.query(waitForTheLog);
   await client.query(noticeLostClient).catch((error: unknown) => {
     // The server's platform cannot.

@@ -6,7 +6,8 @@ import type { Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest } from "../sink.ts";
-import { lockConnector, recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
+import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
+import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
@@ -26,14 +27,14 @@ export interface CopyOutcome {
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
-  connectorId: string,
+  connector: ConnectorAtSink,
   request: CopyRequest,
   shape: ShapeRecord | null,
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
-  await lockConnector(client, connectorId, true);
+  await lockForCopy(client, connector);
   const existing = await ensureTable(client, config, target, request, shape);
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
@@ -54,8 +55,8 @@ export async function copyIntoTarget(
     if (isHashed && !keyIndexOf(into, table.relation)) await addKey(client, target, table);
   }
   const record = copyRecord(table, request.lsn, isMerged);
-  await recordCopy(client, connectorId, record);
-  await recordShape(client, connectorId, table.relation, request.lsn);
+  await recordCopy(client, connector.connectorId, record);
+  await recordShape(client, connector.connectorId, table.relation, request.lsn);
   await client.query("commit");
   return { rows, record };
 }

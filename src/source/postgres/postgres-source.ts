@@ -129,7 +129,7 @@ export class PostgresSource implements Source {
 
   async createSlot(): Promise<SnapshotPoint> {
     return await this.#withClient(async (client) => {
-      await dropSlot(client, this.slot);
+      await dropSlot(client, this.slot, this.context.signal);
       try {
         return await this.#snapshot(client, this.slot, "permanent");
       } catch (error) {
@@ -146,9 +146,14 @@ export class PostgresSource implements Source {
     await this.#withClient(async (client) => {
       const problem = judgeSlot(this.slot, await readSlotState(client, this.slot), checkpoint);
       if (problem) throw problem;
-      await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
+      await this.#freeSlot(client);
     });
     return log;
+  }
+
+  #freeSlot(client: Client): Promise<void> {
+    const { owner, signal } = this.context;
+    return freeSlot(client, this.slot, isOfEarlierRun(owner), signal);
   }
 
   async #checkLog(checkpoint: Checkpoint): Promise<string> {
@@ -207,7 +212,7 @@ export class PostgresSource implements Source {
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient(async (client) => {
       // Copies may have taken long since the slot was looked at.
-      await freeSlot(client, this.slot, isOfEarlierRun(this.context.owner));
+      await this.#freeSlot(client);
       const { rows } = await client.query<{ ms: number; end: string }>(
         `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
       );

@@ -47,12 +47,13 @@ const foreignBoundMs = 2_000;
 
 /**
  * Returns when nobody holds the slot. Ends the holder when `isOurs` says so, and waits for it at most `boundMs`.
- * Throws `slot_active`, which names the holder.
+ * Throws `slot_active`, which names the holder, or `signal.reason`.
  */
 export async function freeSlot(
   client: Client,
   slot: string,
   isOurs: (holder: SlotHolder) => boolean,
+  signal: AbortSignal,
   boundMs = 10_000,
 ): Promise<void> {
   const begunAt = performance.now();
@@ -67,7 +68,7 @@ export async function freeSlot(
       await client.query("select pg_terminate_backend($1)", [holder.pid]);
       told = holder.pid;
     }
-    await sleep(pollMs);
+    await sleep(pollMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 

@@ -91,14 +91,19 @@ async function create(replication: Client, rest: string): Promise<NewSlot> {
  * Drops the slot if it is there. A walsender of this service that still holds it is told to end, and waited for at most
  * `boundMs`. Throws `slot_active` when it is held then, or by somebody else; `slot_mismatch` when it is not of our making.
  */
-export async function dropSlot(client: Client, name: string, boundMs = 10_000): Promise<void> {
+export async function dropSlot(
+  client: Client,
+  name: string,
+  signal: AbortSignal,
+  boundMs = 10_000,
+): Promise<void> {
   const deadline = performance.now() + boundMs;
   while (true) {
     const state = await readSlotState(client, name);
     if (!state.exists) return;
     const mismatch = slotMismatch(name, state);
     if (mismatch) throw mismatch;
-    await freeSlot(client, name, isOfThisService, deadline - performance.now());
+    await freeSlot(client, name, isOfThisService, signal, deadline - performance.now());
     try {
       await client.query("select pg_drop_replication_slot($1)", [name]);
     } catch (error) {

@@ -12,7 +12,7 @@ export async function dropPostgresObjects(
   signal: AbortSignal,
 ): Promise<void> {
   await withPostgres(config.connection, "control", signal, "source", async (client) => {
-    await dropSlot(client, slot);
+    await dropSlot(client, slot, signal);
     const named = config.replication_type.logical_replication?.publication_name ?? null;
     if (named === null) await dropOwnPublications(client, slot);
   });
