@@ -1,8 +1,12 @@
-// The two servers of a benchmark and its table: the same for every contender.
+// The two servers of a benchmark and its tables: the same for every contender.
 
 import { PostgresServer } from "../src/demo/postgres-server.ts";
+import { tables } from "./bench-tables.ts";
+import { readServerCpu } from "./process-usage.ts";
 
 export const database = "bench";
+/** Where the service keeps its state: what it takes of memory is then the service's, and not that of an embedded database. */
+const stateDatabase = "bench_state";
 
 /** Large enough that a checkpoint does not fall into one contender's time and not into the other's. */
 const settings = {
@@ -15,14 +19,12 @@ const settings = {
   max_parallel_apply_workers_per_subscription: 2,
 };
 
-const tables = `
-  create table bench (
-    id bigint primary key, number int, label text, at timestamptz, amount numeric, token uuid, flag bool
-  );
-  create table bench_marker (id bigint primary key)`;
-
-export const columns = `i, i % 1000, md5(i::text), timestamptz '2025-01-01' + i * interval '1 ms', i / 7.0,
-  md5(i::text)::uuid, i % 2 = 0`;
+/** What both servers have used so far. */
+export interface ServerUsage {
+  readonly sourceCpuSeconds: number;
+  readonly sinkCpuSeconds: number;
+  readonly sinkWalBytes: number;
+}
 
 export class BenchServers implements AsyncDisposable {
   private constructor(
@@ -38,13 +40,21 @@ export class BenchServers implements AsyncDisposable {
     return new BenchServers(source, sink);
   }
 
-  /** Empty databases on both, with the empty table at the source. */
+  /** Empty databases on both, with the empty tables at the source. */
   async renew(): Promise<void> {
     for (const server of [this.source, this.sink]) {
       await server.query(`drop database if exists ${database} with (force)`);
       await server.createDatabase(database);
     }
     await this.source.query(tables, database);
+  }
+
+  /** An empty database for the state of a service that has not started; as a URL. */
+  async renewState(): Promise<string> {
+    await this.source.query(`drop database if exists ${stateDatabase} with (force)`);
+    await this.source.createDatabase(stateDatabase);
+    const { host, port, user, password } = this.source;
+    return `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`;
   }
 
   /** The same tables at the sink, for a contender that does not make them. */
@@ -57,6 +67,22 @@ export class BenchServers implements AsyncDisposable {
     const id = Date.now();
     await this.source.query(`insert into bench_marker values (${id})`, database);
     return id;
+  }
+
+  async usage(): Promise<ServerUsage> {
+    const [row] = await this.sink.query<{ bytes: string }>(
+      "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::text as bytes",
+    );
+    return {
+      sourceCpuSeconds: readServerCpu(this.source.pid ?? 0) ?? 0,
+      sinkCpuSeconds: readServerCpu(this.sink.pid ?? 0) ?? 0,
+      sinkWalBytes: Number(row?.bytes ?? 0),
+    };
+  }
+
+  async version(): Promise<string> {
+    const [row] = await this.source.query<{ server_version: string }>("show server_version");
+    return row?.server_version ?? "";
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,5 +1,5 @@
-// `bun run bench`: rows per second of copy and stream, beside Postgres' own subscription on the same servers in the
-// same run. `bun run bench --help` tells its arguments.
+// `bun run bench`: how fast a backlog is worked off, and how late a commit is seen, beside Postgres' own subscription on the
+// same servers in the same run, in turns. `bun run bench --help` tells its arguments.
 
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -7,29 +7,48 @@ import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
 import { BenchServers, database } from "./bench-servers.ts";
-import type { Contender } from "./contender.ts";
-import { fill, type Load, loads } from "./loads.ts";
+import type { Contender, ContenderName } from "./contender.ts";
+import { DiscardingContender } from "./discarding-contender.ts";
+import { type Latency, measureLatency } from "./latency.ts";
+import { fill, type Goal, type Load, loads } from "./loads.ts";
 import { MillraceService } from "./millrace-service.ts";
 import { NativeSubscription } from "./native-subscription.ts";
-import { describeMachine, formatLine, heading, type Result, toJson } from "./report.ts";
+import {
+  describeMachine,
+  formatLatency,
+  formatSummary,
+  heading,
+  type LoadSummary,
+  type Measurement,
+  summarise,
+} from "./report.ts";
 import { postgresTarget, webhookTarget } from "./targets.ts";
 
 interface BenchOptions {
   readonly rows: number;
-  readonly singleRows: number;
+  readonly rounds: number;
   readonly only?: string;
-  readonly by?: string;
+  readonly by: readonly ContenderName[];
   readonly json: string;
 }
 
-const snapshotName = "snapshot";
+type Start = () => Promise<Contender>;
+
+const copyName = "copy of a table";
+const latencyName = "latency";
+const latencyPerSecond = 2000;
+const contenderNames: readonly ContenderName[] = ["postgres", "millrace", "discard", "webhook"];
 
 const options = new Command("bench")
-  .description("Measures snapshot and stream, beside Postgres' own subscription.")
-  .option("--rows <number>", "rows of each load", count, 1_000_000)
-  .option("--single-rows <number>", "transactions of the load of one row each", count, 200_000)
+  .description("Measures copy, stream and latency beside Postgres' own subscription, in turns.")
+  .option("--rows <number>", "rows of the large loads; the others are a part of it", count, 1_000_000)
+  .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
   .option("--only <text>", "only loads whose name holds this text")
-  .option("--by <name>", "only this one: postgres, millrace, webhook")
+  .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
+    "postgres",
+    "millrace",
+    "discard",
+  ])
   .option("--json <file>", "where the results go", "bench/results/latest.json")
   .parse()
   .opts<BenchOptions>();
@@ -37,75 +56,122 @@ const options = new Command("bench")
 await run(options);
 process.exit();
 
-async function run({ rows, singleRows, only, by, json }: BenchOptions): Promise<void> {
+async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void> {
   await using servers = await BenchServers.start();
-  console.log(`${describeMachine()}\n\n${heading}`);
-  const results: Result[] = [];
-  const add = (result: Result) => {
-    results.push(result);
-    console.log(formatLine(result));
-  };
+  const machine = `${describeMachine()}, PostgreSQL ${await servers.version()}`;
+  console.log(`${machine}\n\n${heading}`);
   const isWanted = (name: string) => only === undefined || name.includes(only);
-  const starts = contenders(servers, by);
-  if (isWanted(snapshotName)) {
-    for (const start of starts) {
-      await using contender = await start();
-      add(await measureSnapshot(servers, contender, rows));
+  const starts = by.map((name) => contenders(servers)[name]);
+  const measurements: Measurement[] = [];
+  const summaries: LoadSummary[] = [];
+  const measure = async (name: string, goal: Goal, once: (start: Start) => Promise<Measurement | null>) => {
+    if (!isWanted(name)) return;
+    const own: Measurement[] = [];
+    for (let round = 0; round < rounds; round++) {
+      for (const start of starts) {
+        const measurement = await once(start);
+        if (measurement) own.push(measurement);
+      }
     }
+    const summary = summarise(name, goal, own);
+    measurements.push(...own);
+    summaries.push(summary);
+    console.log(formatSummary(summary));
+  };
+  await measure(copyName, {}, (start) => measureCopy(servers, start, rows));
+  for (const load of loads(rows)) {
+    await measure(load.name, load.goal, (start) => measureLoad(servers, start, load));
   }
-  for (const load of loads(rows, singleRows)) {
-    if (!isWanted(load.name)) continue;
-    for (const start of starts) {
-      await using contender = await start();
-      add(await measureLoad(servers, contender, load));
-    }
-  }
+  const latencies = isWanted(latencyName)
+    ? await latenciesOf(servers, starts, rows < 1_000_000 ? 5 : 20)
+    : [];
   await mkdir(dirname(resolve(json)), { recursive: true });
-  await Bun.write(json, toJson(results));
+  const at = new Date().toISOString();
+  await Bun.write(
+    json,
+    `${JSON.stringify({ at, machine, rounds, summaries, latencies, measurements }, null, 2)}\n`,
+  );
   console.log(`\n${json}`);
 }
 
 /** How each is started; a new one for each load, so that none begins warm. */
-function contenders(servers: BenchServers, by: string | undefined): (() => Promise<Contender>)[] {
-  const all: Readonly<Record<string, () => Promise<Contender>>> = {
+function contenders(servers: BenchServers): Readonly<Record<ContenderName, Start>> {
+  return {
     postgres: async () => new NativeSubscription(servers),
     millrace: async () => MillraceService.start(servers, await postgresTarget(servers), serviceCommand()),
+    discard: async () => new DiscardingContender(servers),
     webhook: async () => MillraceService.start(servers, await webhookTarget(), serviceCommand()),
   };
-  return Object.entries(all).flatMap(([name, start]) => (by === undefined || by === name ? [start] : []));
 }
 
-async function measureSnapshot(servers: BenchServers, contender: Contender, rows: number): Promise<Result> {
+/** Null: it copies nothing. */
+async function measureCopy(servers: BenchServers, start: Start, rows: number): Promise<Measurement | null> {
+  await using contender = await start();
+  if (contender.name === "discard") return null;
   await servers.renew();
   await servers.source.query(`${fill(rows)}; analyze`, database);
-  const seconds = await timed(contender, () => contender.begin());
-  const usage = contender.usage();
+  const measurement = await measured(servers, contender, copyName, rows, () => contender.begin());
   await contender.end();
-  return { contender: contender.name, load: snapshotName, rows, seconds, usage };
+  return measurement;
 }
 
 /** From the start of the paused contender to the load's last row at the sink. */
-async function measureLoad(servers: BenchServers, contender: Contender, load: Load): Promise<Result> {
+async function measureLoad(servers: BenchServers, start: Start, load: Load): Promise<Measurement> {
+  await using contender = await start();
   await servers.renew();
   if (load.before) await servers.source.query(`${load.before}; analyze`, database);
   await contender.begin();
   await contender.pause();
   await load.write(servers.source);
   const marker = await servers.mark();
-  const seconds = await timed(contender, async () => {
+  const measurement = await measured(servers, contender, load.name, load.count, async () => {
     await contender.resume();
     await contender.untilMarked(marker);
   });
-  const usage = contender.usage();
   await contender.end();
-  return { contender: contender.name, load: load.name, rows: load.rows, seconds, usage };
+  return measurement;
 }
 
-async function timed(contender: Contender, work: () => Promise<void>): Promise<number> {
+async function measured(
+  servers: BenchServers,
+  contender: Contender,
+  load: string,
+  count: number,
+  work: () => Promise<void>,
+): Promise<Measurement> {
   contender.usage();
+  const before = await servers.usage();
   const startedMs = performance.now();
   await work();
-  return (performance.now() - startedMs) / 1000;
+  const seconds = (performance.now() - startedMs) / 1000;
+  const after = await servers.usage();
+  return {
+    contender: contender.name,
+    load,
+    count,
+    seconds,
+    service: contender.usage(),
+    sourceCpuSeconds: after.sourceCpuSeconds - before.sourceCpuSeconds,
+    sinkCpuSeconds: after.sinkCpuSeconds - before.sinkCpuSeconds,
+    sinkWalBytes: after.sinkWalBytes - before.sinkWalBytes,
+  };
+}
+
+async function latenciesOf(
+  servers: BenchServers,
+  starts: readonly Start[],
+  seconds: number,
+): Promise<readonly Latency[]> {
+  const latencies: Latency[] = [];
+  console.log("");
+  for (const start of starts) {
+    await using contender = await start();
+    if (contender.name !== "postgres" && contender.name !== "millrace") continue;
+    const latency = await measureLatency(servers, contender, latencyPerSecond, seconds);
+    latencies.push(latency);
+    console.log(formatLatency(latency));
+  }
+  return latencies;
 }
 
 /** The compiled program where it was built, as users run it; else the sources. */
@@ -116,6 +182,14 @@ function serviceCommand(): readonly string[] {
 
 function count(text: string): number {
   const value = Number(text.replaceAll("_", ""));
-  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`not a number of rows: ${text}`);
+  if (!Number.isSafeInteger(value) || value < 1) throw new Error(`not a number: ${text}`);
   return value;
+}
+
+function names(text: string): readonly ContenderName[] {
+  return text.split(",").map((part) => {
+    const name = contenderNames.find((known) => known === part.trim());
+    if (!name) throw new Error(`not one of ${contenderNames.join(", ")}: ${part}`);
+    return name;
+  });
 }

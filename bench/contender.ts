@@ -3,7 +3,7 @@
 import type { Usage } from "./process-usage.ts";
 
 export interface Contender extends AsyncDisposable {
-  readonly name: string;
+  readonly name: ContenderName;
   /** Begins replication of the source as it is now, and resolves when the initial copy is at the sink. */
   begin(): Promise<void>;
   /** Replication stands still; the source keeps what is written. */
@@ -13,6 +13,9 @@ export interface Contender extends AsyncDisposable {
   untilMarked(marker: number): Promise<void>;
   /** Ends replication and leaves nothing at the source. */
   end(): Promise<void>;
-  /** Of the process that replicates, since the last call; null where it cannot be told. */
+  /** Of the process that replicates, since the last call; null where there is none of its own. */
   usage(): Usage | null;
 }
+
+/** `discard` is our own stream into a sink that throws everything away: the bound of what a sink can reach. */
+export type ContenderName = "postgres" | "millrace" | "discard" | "webhook";

@@ -8,21 +8,22 @@ import { ApiClient, type JsonBody } from "../src/demo/api-client.ts";
 import { pollUntil } from "../src/demo/poll-until.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
-import type { Contender } from "./contender.ts";
-import { readUsage, resetPeak, type Usage } from "./process-usage.ts";
+import type { Contender, ContenderName } from "./contender.ts";
+import type { Usage } from "./process-usage.ts";
+import { UsageMeter } from "./usage-meter.ts";
 
-const poll = { timeoutMs: 600_000, intervalMs: 5 };
+const poll = { timeoutMs: 600_000, intervalMs: 20 };
 const connectorId = "bench";
 
 /** Where it replicates to. */
 export interface Target extends AsyncDisposable {
-  readonly name: string;
+  readonly name: ContenderName;
   readonly sink: JsonBody;
   isMarked(marker: number): Promise<boolean>;
 }
 
 export class MillraceService implements Contender {
-  #cpuBefore = 0;
+  readonly #meter = new UsageMeter();
 
   private constructor(
     private readonly servers: BenchServers,
@@ -38,12 +39,12 @@ export class MillraceService implements Contender {
     command: readonly string[],
   ): Promise<MillraceService> {
     const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
-    const environment = { MILLRACE_LOG_LEVEL: "warn" };
+    const environment = { MILLRACE_LOG_LEVEL: "warn", DATABASE_URL: await servers.renewState() };
     const service = await ServiceProcess.start({ command, dataDirectory: directory, environment });
     return new MillraceService(servers, target, service, directory, new ApiClient(service.url));
   }
 
-  get name(): string {
+  get name(): ContenderName {
     return this.target.name;
   }
 
@@ -87,13 +88,7 @@ export class MillraceService implements Contender {
   }
 
   usage(): Usage | null {
-    const pid = this.service.pid;
-    const now = pid === undefined ? null : readUsage(pid);
-    if (pid === undefined || now === null) return null;
-    const since = now.cpuSeconds - this.#cpuBefore;
-    this.#cpuBefore = now.cpuSeconds;
-    resetPeak(pid);
-    return { cpuSeconds: since, peakBytes: now.peakBytes };
+    return this.#meter.read(this.service.pid);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,7 +5,7 @@ import { pollUntil } from "../src/demo/poll-until.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Contender } from "./contender.ts";
 
-const poll = { timeoutMs: 600_000, intervalMs: 5 };
+const poll = { timeoutMs: 600_000, intervalMs: 20 };
 
 export class NativeSubscription implements Contender {
   readonly name = "postgres";

@@ -1,4 +1,4 @@
-// CPU time and peak memory of a process, from Linux' /proc. Null where there is none.
+// CPU time and peak memory of processes, from Linux' /proc. Null where there is none.
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 
@@ -12,18 +12,42 @@ export interface Usage {
 /** USER_HZ, which is 100 on every Linux that Bun runs on. */
 const ticksPerSecond = 100;
 
-/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
 export function readUsage(pid: number): Usage | null {
   if (!existsSync(`/proc/${pid}/stat`)) return null;
-  // The name in parentheses may hold blanks; behind it the fields are numbered from 3.
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
-  const ticks = Number(fields[14 - 3]) + Number(fields[15 - 3]);
+  const { own } = readTicks(pid);
   const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return { cpuSeconds: ticks / ticksPerSecond, peakBytes: Number(peak ?? 0) * 1024 };
+  return { cpuSeconds: own / ticksPerSecond, peakBytes: Number(peak ?? 0) * 1024 };
+}
+
+/** Of a Postgres server: of its first process, of all others that are there, and of those that were. Seconds. */
+export function readServerCpu(pid: number): number | null {
+  const list = `/proc/${pid}/task/${pid}/children`;
+  if (!existsSync(list)) return null;
+  const { own, waitedFor } = readTicks(pid);
+  const children = readFileSync(list, "utf8").trim().split(" ").filter(Boolean).map(Number);
+  const ticks = children.reduce((sum, child) => sum + ticksOfChild(child), own + waitedFor);
+  return ticks / ticksPerSecond;
 }
 
 /** https://man7.org/linux/man-pages/man5/proc_pid_clear_refs.5.html */
 export function resetPeak(pid: number): void {
   const path = `/proc/${pid}/clear_refs`;
   if (existsSync(path)) writeFileSync(path, "5");
+}
+
+/** It may end at any time. */
+function ticksOfChild(pid: number): number {
+  try {
+    return readTicks(pid).own;
+  } catch {
+    return 0;
+  }
+}
+
+/** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
+function readTicks(pid: number): { own: number; waitedFor: number } {
+  // The name in parentheses may hold blanks; behind it the fields are numbered from 3.
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
+  const field = (number: number) => Number(fields[number - 3]);
+  return { own: field(14) + field(15), waitedFor: field(16) + field(17) };
 }

@@ -1,18 +1,85 @@
 // The results of a benchmark as a table for people and as JSON.
 
 import { cpus, totalmem } from "node:os";
+import type { ContenderName } from "./contender.ts";
+import type { Latency } from "./latency.ts";
+import type { Goal } from "./loads.ts";
 import type { Usage } from "./process-usage.ts";
 
-export interface Result {
-  readonly contender: string;
+export interface Measurement {
+  readonly contender: ContenderName;
   readonly load: string;
-  readonly rows: number;
+  readonly count: number;
   readonly seconds: number;
-  readonly usage: Usage | null;
+  /** Of the process that replicates; null where it lives in the servers. */
+  readonly service: Usage | null;
+  readonly sourceCpuSeconds: number;
+  readonly sinkCpuSeconds: number;
+  readonly sinkWalBytes: number;
 }
 
-export function rowsPerSecond(result: Result): number {
-  return result.rows / result.seconds;
+/** The median of each figure over the rounds. */
+export interface Medians {
+  readonly rate: number;
+  readonly serviceCpuSeconds: number | null;
+  readonly peakBytes: number | null;
+  readonly sourceCpuSeconds: number;
+  readonly sinkCpuSeconds: number;
+  readonly sinkWalBytes: number;
+}
+
+export interface LoadSummary {
+  readonly load: string;
+  readonly count: number;
+  readonly goal: Goal;
+  readonly by: Partial<Record<ContenderName, Medians>>;
+  /** millrace to Postgres' own subscription; for the stream: to what it reaches where nothing is applied. */
+  readonly ratios: { readonly [figure in "rate" | "sinkCpu" | "sinkWal" | "ofStream"]: number | null };
+}
+
+export function summarise(load: string, goal: Goal, measurements: readonly Measurement[]): LoadSummary {
+  const names = [...new Set(measurements.map(({ contender }) => contender))];
+  const by: LoadSummary["by"] = Object.fromEntries(
+    names.map((name) => [name, medians(measurements.filter(({ contender }) => contender === name))]),
+  );
+  const { millrace, postgres, discard } = by;
+  return {
+    load,
+    count: measurements[0]?.count ?? 0,
+    goal,
+    by,
+    ratios: {
+      rate: ratio(millrace?.rate, postgres?.rate),
+      sinkCpu: ratio(millrace?.sinkCpuSeconds, postgres?.sinkCpuSeconds),
+      sinkWal: ratio(millrace?.sinkWalBytes, postgres?.sinkWalBytes),
+      ofStream: ratio(millrace?.rate, discard?.rate),
+    },
+  };
+}
+
+function medians(runs: readonly Measurement[]): Medians {
+  const of = (figure: (run: Measurement) => number) => median(runs.map(figure));
+  const isProcess = runs[0]?.service != null;
+  return {
+    rate: of(({ count, seconds }) => count / seconds),
+    serviceCpuSeconds: isProcess ? of(({ service }) => service?.cpuSeconds ?? 0) : null,
+    // The largest: a median would hide what it once took.
+    peakBytes: isProcess ? Math.max(...runs.map(({ service }) => service?.peakBytes ?? 0)) : null,
+    sourceCpuSeconds: of(({ sourceCpuSeconds }) => sourceCpuSeconds),
+    sinkCpuSeconds: of(({ sinkCpuSeconds }) => sinkCpuSeconds),
+    sinkWalBytes: of(({ sinkWalBytes }) => sinkWalBytes),
+  };
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+function ratio(ours: number | undefined, theirs: number | undefined): number | null {
+  return ours === undefined || theirs === undefined || theirs === 0 ? null : ours / theirs;
 }
 
 export function describeMachine(): string {
@@ -20,30 +87,60 @@ export function describeMachine(): string {
   return `${processors.length} × ${processors[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GiB, Bun ${Bun.version}`;
 }
 
-export function formatLine(result: Result): string {
-  const cells = [
-    result.load.padEnd(26),
-    result.contender.padEnd(18),
-    Math.round(rowsPerSecond(result)).toLocaleString("en-US").padStart(10),
-    `${result.seconds.toFixed(2)} s`.padStart(10),
-  ];
-  if (result.usage) {
-    cells.push(`${result.usage.cpuSeconds.toFixed(2)} s`.padStart(10));
-    cells.push(`${Math.round(result.usage.peakBytes / 2 ** 20)} MB`.padStart(9));
-  }
-  return cells.join(" ");
+const widths = [28, 9, 10, 9, 11, 11, 11, 9, 11, 9, 11, 8];
+
+export const heading = row([
+  ...["load", "by", "rate/s", "service", "source CPU", "sink CPU", "sink WAL", "peak"],
+  ...["rate:native", "CPU:native", "WAL:native", "of stream"],
+]);
+
+export function formatSummary({ load, goal, by, ratios }: LoadSummary): string {
+  return Object.entries(by)
+    .map(([name, of]) =>
+      row([
+        load,
+        name,
+        Math.round(of.rate).toLocaleString("en-US"),
+        of.serviceCpuSeconds === null ? "" : seconds(of.serviceCpuSeconds),
+        seconds(of.sourceCpuSeconds),
+        seconds(of.sinkCpuSeconds),
+        megabytes(of.sinkWalBytes),
+        of.peakBytes === null ? "" : megabytes(of.peakBytes),
+        ...(name === "millrace"
+          ? [
+              beside(ratios.rate, goal.rate),
+              beside(ratios.sinkCpu, goal.sinkCpu),
+              beside(ratios.sinkWal, goal.sinkWal),
+              beside(ratios.ofStream, undefined),
+            ]
+          : []),
+      ]),
+    )
+    .join("\n");
 }
 
-export const heading = [
-  "load".padEnd(26),
-  "by".padEnd(18),
-  "rows/s".padStart(10),
-  "time".padStart(10),
-  "CPU".padStart(10),
-  "peak".padStart(9),
-].join(" ");
+export function formatLatency({ contender, transactionsPerSecond, p50Ms, p99Ms }: Latency): string {
+  const rate = `${Math.round(transactionsPerSecond).toLocaleString("en-US")} transactions/s`;
+  return `latency at ${rate}, ${contender}: p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms`;
+}
 
-export function toJson(results: readonly Result[]): string {
-  const detailed = results.map((result) => ({ ...result, rowsPerSecond: Math.round(rowsPerSecond(result)) }));
-  return `${JSON.stringify({ at: new Date().toISOString(), machine: describeMachine(), results: detailed }, null, 2)}\n`;
+function row(cells: readonly string[]): string {
+  return cells
+    .map((cell, i) => (i < 2 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0)))
+    .join(" ")
+    .trimEnd();
+}
+
+function seconds(value: number): string {
+  return `${value.toFixed(2)} s`;
+}
+
+function megabytes(bytes: number): string {
+  return `${Math.round(bytes / 2 ** 20)} MB`;
+}
+
+/** A ratio, and in parentheses what is wanted. */
+function beside(value: number | null, wanted: number | undefined): string {
+  if (value === null) return "";
+  return wanted === undefined ? value.toFixed(2) : `${value.toFixed(2)} (${wanted})`;
 }

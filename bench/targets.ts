@@ -34,7 +34,7 @@ export async function webhookTarget(): Promise<Target> {
   const { value } = await child.stdout.getReader().read();
   const url = `http://127.0.0.1:${new TextDecoder().decode(value).trim()}`;
   return {
-    name: "millrace, webhook",
+    name: "webhook",
     sink: { webhook: { url, path_template: "{schema}/{table}" } },
     isMarked: async (marker) => {
       const response = await fetch(url);

@@ -1,0 +1,100 @@
+// A process of its own: runs a pipeline from the benchmark's source into a sink that throws everything away. Told what to do,
+// and telling how far it is, by messages from and to its parent.
+
+import type { Checkpoint } from "../src/change/checkpoint.ts";
+import { completeSource } from "../src/connector/complete-connector.ts";
+import { runPipeline } from "../src/pipeline/run-pipeline.ts";
+import type { Sink, SinkEvents } from "../src/sink/sink.ts";
+import { PostgresSource } from "../src/source/postgres/postgres-source.ts";
+import { dropPostgresObjects } from "../src/source/postgres/source-objects.ts";
+import { SourceNotes } from "../src/source/source-notes.ts";
+
+export type DiscardingCommand = "start" | "stop" | "drop";
+export type DiscardingReport = "streams" | "marked" | "stopped" | "dropped";
+
+const slot = "millrace_discard";
+const connection = JSON.parse(process.argv[2] ?? "{}");
+const { postgres: config } = completeSource({
+  postgres: { connection, replication_type: { logical_replication: { skip_snapshots: true } } },
+});
+if (!config) throw new Error("no source");
+
+const notes = await SourceNotes.load({ load: async () => null, save: async () => {} });
+const abort = new AbortController();
+let stop = new AbortController();
+let checkpoint: Checkpoint | null = null;
+
+process.on("message", (command: DiscardingCommand) => void obey(command));
+
+async function obey(command: DiscardingCommand): Promise<void> {
+  switch (command) {
+    case "start":
+      stop = new AbortController();
+      await run(stop.signal);
+      tell("stopped");
+      break;
+    case "stop":
+      stop.abort();
+      break;
+    case "drop":
+      if (config) await dropPostgresObjects(config, slot, AbortSignal.timeout(20_000));
+      tell("dropped");
+      break;
+    default:
+      command satisfies never;
+  }
+}
+
+async function run(signal: AbortSignal): Promise<void> {
+  if (!config) return;
+  await runPipeline({
+    initialized: checkpoint !== null,
+    skipSnapshots: true,
+    parallelCopies: 1,
+    forms: ["binary", "text"],
+    makeSource: (events) =>
+      new PostgresSource(config, slot, 0, {
+        signal: abort.signal,
+        notes,
+        events,
+        sinkFollowsShapes: true,
+      }),
+    makeSink: discardingSink,
+    reporter: {
+      phase: ({ name }) => {
+        if (name === "realtime") tell("streams");
+      },
+      initialized: async () => {},
+      progress: () => {},
+    },
+    tasks: { take: () => null, onArrival: () => {} },
+    stop: signal,
+    abort: abort.signal,
+  });
+}
+
+function discardingSink(events: SinkEvents): Sink {
+  return {
+    open: async () => checkpoint,
+    begin: async (first) => {
+      checkpoint = first;
+    },
+    goOnIn: async () => {},
+    forget: async () => {},
+    prepare: async () => ({ form: "binary", missing: [], behind: [] }),
+    copyForm: () => "binary",
+    copyTable: async () => {},
+    write: async (batch) => {
+      if (batch.endsInTransaction || checkpoint === null) return;
+      checkpoint = { ...checkpoint, resumeLsn: batch.resumeLsn };
+      events.durable(checkpoint, batch.count, 0);
+      if (batch.relations.some(({ name }) => name === "bench_marker")) tell("marked");
+    },
+    flush: async () => {},
+    [Symbol.asyncDispose]: async () => {},
+  };
+}
+
+function tell(report: DiscardingReport): void {
+  process.send?.(report);
+}
