@@ -4,6 +4,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
+import type { Client } from "pg";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import {
@@ -58,7 +59,10 @@ class Play {
   /** What was done, to be read where it ends badly. */
   readonly #script: string[] = [];
 
-  constructor(private readonly pair: PipelineRig) {}
+  constructor(
+    private readonly pair: PipelineRig,
+    private readonly session: Client,
+  ) {}
 
   async run(steps: readonly Step[]): Promise<void> {
     try {
@@ -109,7 +113,7 @@ class Play {
 
   async #execute(sql: string): Promise<void> {
     this.#script.push(sql);
-    await this.pair.source(sql);
+    await this.session.query(sql);
   }
 
   /** Every table is equal, or a warning names it. */
@@ -147,7 +151,8 @@ const lane = () =>
       fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
       async (steps, forms) => {
         await using pair = await PipelineRig.create(server, `s${++round}`, { forms, isSupervised: true });
-        await new Play(pair).run(steps);
+        await using session = await pair.sourceSession();
+        await new Play(pair, session).run(steps);
       },
     ),
     {

@@ -19,6 +19,7 @@ import type { SourceEvents } from "../../src/source/source.ts";
 import { SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { noteStore } from "./note-store.ts";
+import { tableDifferences } from "./table-differences.ts";
 import { waitFor } from "./wait-for.ts";
 
 const noStore: CheckpointStore = {
@@ -98,6 +99,11 @@ export class PipelineRig implements AsyncDisposable {
 
   sink<Row extends object = Record<string, unknown>>(sql: string): Promise<Row[]> {
     return this.#sinkServer.query<Row>(sql, this.sinkDatabase);
+  }
+
+  /** A session at the source, for one who says much. */
+  sourceSession(): ReturnType<PostgresServer["connect"]> {
+    return this.server.connect(this.sourceDatabase);
   }
 
   /** Another configuration of the source, for runs that are started from here on: what a PATCH does. */
@@ -277,30 +283,8 @@ export class PipelineRig implements AsyncDisposable {
 
   /** What differs between source and sink, by table, compared as text. */
   async difference(): Promise<object> {
-    const tables = await this.source<{ name: string; columns: string }>(
-      `select c.oid::regclass::text as name, string_agg(quote_ident(a.attname), ', ' order by a.attnum) as columns
-       from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
-       where c.relnamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace) and c.relkind = 'r' and c.relpersistence = 'p' group by 1 order by 1`,
-    );
-    const entries: [string, { source: string[]; sink: string[] }][] = [];
-    for (const { name, columns } of tables) {
-      const sql = `select row(${columns ?? ""})::text as row from ${name} order by 1`;
-      const texts = (rows: { row: string }[]) => rows.map(({ row }) => row);
-      const source = texts(await this.source<{ row: string }>(sql));
-      const sink = await this.sink<{ row: string }>(sql).then(texts, (error) => [String(error)]);
-      if (source.join("\n") !== sink.join("\n")) entries.push([name, firstDifference(source, sink)]);
-    }
-    return Object.fromEntries(entries);
+    await using source = await this.server.connect(this.sourceDatabase);
+    await using sink = await this.#sinkServer.connect(this.sinkDatabase);
+    return await tableDifferences(source, sink);
   }
-}
-
-/** Some of what differs: enough to see why. */
-function firstDifference(source: readonly string[], sink: readonly string[]) {
-  const inSink = new Set(sink);
-  const inSource = new Set(source);
-  return {
-    source: source.filter((row) => !inSink.has(row)).slice(0, 5),
-    sink: sink.filter((row) => !inSource.has(row)).slice(0, 5),
-    counts: [source.length, sink.length],
-  };
 }
