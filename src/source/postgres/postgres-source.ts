@@ -245,6 +245,10 @@ export class PostgresSource implements Source {
         this.#tables,
         (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
         (relation) => this.#silentChanges.hasNamesakes(relation),
+        (relation) => {
+          const table = this.#tables.find(({ relation: { id } }) => id === relation.id);
+          if (table) this.#silentChanges.passedOver(table.relation, relation);
+        },
       ),
       walSenderTimeoutMs,
       logEnd,

@@ -32,6 +32,8 @@ export class RelationRegistry {
     private readonly knownShape: (oid: number) => TableShape | undefined,
     /** Whether a column of the shape has a name that another column of the table had before. */
     private readonly hasNamesakes: (relation: Relation) => boolean,
+    /** Changes of a relation are about to come, and to be passed over, since the catalog leaves out its name of then. */
+    private readonly passedOver: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
@@ -49,6 +51,7 @@ export class RelationRegistry {
     const previous = this.#byOid.get(message.oid)?.relation ?? null;
     const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
+    if (!selected) this.passedOver(announced);
     const isKeyless = selected && this.#isKeyless(announced);
     const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
     const read = previous === null ? this.#shapeAsRead(message.oid) : undefined;

@@ -1,7 +1,7 @@
 // Remembers each table from look to look, also over restarts, and warns of what has changed without an event until a copy
 // has mended it.
 
-import type { Relation } from "../../change/relation.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
 import type { SourceNotes } from "../source-notes.ts";
 import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
 import type { ColumnHistory } from "./relation-description.ts";
@@ -32,6 +32,13 @@ export class SilentChanges {
   /** The table was copied since it was looked at: its rows are right again. */
   mended(tableId: number): void {
     this.notes.set(warningKey(tableId), null);
+    this.#tell();
+  }
+
+  /** Changes of a selected table do not travel, since they were made while it had a name that is not selected. */
+  passedOver(table: Relation, then: Pick<Relation, "schema" | "name">): void {
+    const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
+    this.notes.set(warningKey(table.id), silentChangeWarning(table, change));
     this.#tell();
   }
 
