@@ -1,5 +1,5 @@
-// What a source remembers from run to run, by keys of its own: facts that tell it later what has changed meanwhile. Nothing
-// that correctness hangs on, as a note that was made last may be lost with the process.
+// What a source remembers from run to run, by keys of its own: facts that tell it later what has changed meanwhile. A note that
+// was made last may be lost with the process: what must not be is waited for.
 
 /** Where the notes are kept as one text. A save is durable when it returns. */
 export interface NoteStore {
@@ -10,6 +10,7 @@ export interface NoteStore {
 export class SourceNotes {
   #saving: Promise<void> | null = null;
   #isDirty = false;
+  #failure: { readonly error: unknown } | null = null;
 
   private constructor(
     private readonly store: NoteStore,
@@ -43,11 +44,20 @@ export class SourceNotes {
     await this.#saving;
   }
 
+  /** Resolves when all that was noted is saved. Throws what has kept it from being saved. */
+  async durable(): Promise<void> {
+    await this.#saving;
+    if (this.#failure) throw this.#failure.error;
+  }
+
   async #save(): Promise<void> {
     await Promise.resolve();
     while (this.#isDirty) {
       this.#isDirty = false;
-      await this.store.save(JSON.stringify(Object.fromEntries(this.notes))).catch(() => {});
+      this.#failure = await this.store.save(JSON.stringify(Object.fromEntries(this.notes))).then(
+        () => null,
+        (error: unknown) => ({ error }),
+      );
     }
     this.#saving = null;
   }

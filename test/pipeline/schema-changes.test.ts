@@ -155,6 +155,10 @@ describe("what no event tells", () => {
     await using pair = await streaming(begin);
     await pair.source("alter table t alter a type int using a * 10");
     await waitFor("the warning", () => warnings(pair).length > 0);
+    await pair.source("alter table t rename to u; insert into u values (3, 30, 'z')");
+    await waitFor("the table's new name", () => pair.silentChanges.includes("Table public.u: column a"));
+    await pair.source("alter table u rename to t; insert into t values (4, 40, 'zz')");
+    await waitFor("its old name", () => pair.silentChanges.includes("Table public.t: column a"));
     await pair.sink("alter table t add constraint narrow check (a is null) not valid");
     expect(await pair.snapshot("t", false)).not.toBeNull();
     await waitFor("the end of the task", () => pair.phases.at(-1)?.health.kind === "warning");

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { Catalog } from "../../src/connector/catalog.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { fullConnection, logicalReplication } from "../support/connector-config.ts";
+import { noteStore } from "../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -359,3 +360,35 @@ test.each([true, false])(
     await rig.stop();
   },
 );
+
+test("that changes were left out is noted for good before the stream goes on behind them", async () => {
+  const kept = noteStore();
+  const seen: unknown[] = [];
+  const rows = () => rig.sink("select from other");
+  await using rig = await create({
+    source: { catalog: without({ hidden: null }) },
+    notes: {
+      load: kept.load,
+      save: async (record) => {
+        if (record.includes("hidden")) {
+          // Long enough for the row to arrive, if it did not wait.
+          await waitFor("the row", async () => (await rows()).length > 0, { timeoutMs: 500 }).catch(() => {});
+          seen.push(...(await rows()));
+        }
+        await kept.save(record);
+      },
+    },
+  });
+  await rig.source("create table t (id int primary key); create table other (id int primary key)");
+  rig.start();
+  await rig.untilRealtime();
+  await rig.stop();
+  await rig.source(
+    "alter table t rename to hidden; insert into hidden values (2); alter table hidden rename to t; insert into other values (1)",
+  );
+  rig.start();
+  await waitFor("the row", async () => (await rows()).length === 1);
+  expect(seen).toEqual([]);
+  expect(await kept.load()).toContain("hidden");
+  await rig.stop();
+});

@@ -16,7 +16,7 @@ import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
 import type { SourceEvents } from "../../src/source/source.ts";
-import { SourceNotes } from "../../src/source/source-notes.ts";
+import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { noteStore } from "./note-store.ts";
 import { tableDifferences } from "./table-differences.ts";
@@ -37,6 +37,8 @@ export interface RigOptions {
   readonly pace?: Partial<IdlePace>;
   /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
   readonly maxBufferedRows?: number;
+  /** Where the source's notes are kept; by default in memory. */
+  readonly notes?: NoteStore;
   /** Where the sink's database is; by default beside the source's. */
   readonly sinkServer?: PostgresServer;
 }
@@ -139,7 +141,7 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
-    const notes = await SourceNotes.load(this.#notes);
+    const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
     await runPipeline({
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,

@@ -245,15 +245,13 @@ export class PostgresSource implements Source {
         this.#tables,
         (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
         (relation) => this.#silentChanges.hasNamesakes(relation),
-        (relation) => {
-          const table = this.#tables.find(({ relation: { id } }) => id === relation.id);
-          if (table) this.#silentChanges.passedOver(table.relation, relation);
-        },
+        (relation) => this.#silentChanges.passOver(relation),
       ),
       walSenderTimeoutMs,
       logEnd,
       bounds,
       describe: (relations) => this.#withClient((client) => this.#describe(client, relations)),
+      settle: () => this.#silentChanges.settled(),
       shapesAt: (fence) => this.#takeFence(fence),
       pace: this.pace,
       beat: () => this.#beat(),

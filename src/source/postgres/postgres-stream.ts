@@ -35,6 +35,8 @@ export interface PostgresStreamOptions {
   readonly bounds: StreamBounds;
   /** Completes relations with what the catalog knows. */
   readonly describe: (relations: readonly Relation[]) => Promise<readonly Relation[]>;
+  /** Resolves when nothing is lost with what is handed out next, and with it acknowledged. */
+  readonly settle: () => Promise<void>;
   readonly pace: IdlePace;
   /** Writes a message of ours into the source's log. Never rejects. */
   readonly beat: () => Promise<void>;
@@ -121,6 +123,7 @@ export class PostgresStream implements ChangeStream {
         if (batch.count > 0) this.#stir();
         this.#noteCatchUp();
         this.#regulate();
+        await this.options.settle();
         return await this.#describe(batch);
       }
       if (this.#failure !== null) throw this.#failure;

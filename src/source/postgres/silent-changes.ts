@@ -9,8 +9,11 @@ import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
   #told: string | null = null;
+  #isUnsettled = false;
   /** The shape that the stream brought last, by table. */
   readonly #met = new Map<number, Relation>();
+  /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
+  #tables: ReadonlyMap<number, Relation> = new Map();
 
   constructor(
     private readonly notes: SourceNotes,
@@ -21,10 +24,10 @@ export class SilentChanges {
 
   /** Takes the selected tables as they are now. */
   look(tables: readonly SourceTable[]): void {
-    const present = new Set(tables.map(({ relation }) => relation.id));
-    this.#forget(warningPrefix, present, 0);
+    this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
+    this.#forget(warningPrefix, 0);
     // The stream may still have rows of tables that are gone.
-    this.#forget(factsPrefix, present, rememberedGone);
+    this.#forget(factsPrefix, rememberedGone);
     for (const table of tables) this.#compare(table);
     this.#tell();
   }
@@ -35,11 +38,23 @@ export class SilentChanges {
     this.#tell();
   }
 
-  /** Changes of a selected table do not travel, since they were made while it had a name that is not selected. */
-  passedOver(table: Relation, then: Pick<Relation, "schema" | "name">): void {
+  /**
+   * Changes of a relation do not travel, since it had a name then that is not selected. They will not come again
+   * once they are acknowledged: see `settled`.
+   */
+  passOver({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): void {
+    if (!this.#tables.has(id)) return;
     const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
-    this.notes.set(warningKey(table.id), silentChangeWarning(table, change));
+    this.notes.set(warningKey(id), change);
+    this.#isUnsettled = true;
     this.#tell();
+  }
+
+  /** Resolves when what was passed over is noted for good: the stream must not go on before. */
+  async settled(): Promise<void> {
+    if (!this.#isUnsettled) return;
+    this.#isUnsettled = false;
+    await this.notes.durable();
   }
 
   /** The stream has come to this shape of a table. */
@@ -72,10 +87,10 @@ export class SilentChanges {
     );
   }
 
-  /** What was noted of tables that are not `present`, but of the `kept` latest. */
-  #forget(prefix: string, present: ReadonlySet<number>, kept: number): void {
+  /** What was noted of tables that are not there, but of the `kept` latest. */
+  #forget(prefix: string, kept: number): void {
     const isAbsent = (key: string) =>
-      key.startsWith(prefix) && !present.has(Number(key.slice(prefix.length)));
+      key.startsWith(prefix) && !this.#tables.has(Number(key.slice(prefix.length)));
     const absent = this.notes.keys().filter(isAbsent);
     for (const key of absent.slice(0, Math.max(0, absent.length - kept))) this.notes.set(key, null);
   }
@@ -85,8 +100,8 @@ export class SilentChanges {
     const before = this.#known(id);
     const after = remember(before, table.facts, table.storage);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
-    // The warning first: the notes are saved together.
-    if (change !== null) this.notes.set(warningKey(id), silentChangeWarning(table.relation, change));
+    // The notes are saved together.
+    if (change !== null) this.notes.set(warningKey(id), change);
     this.notes.set(factsKey(id), JSON.stringify(after));
   }
 
@@ -96,8 +111,13 @@ export class SilentChanges {
   }
 
   #tell(): void {
-    const standing = this.notes.keys().filter((key) => key.startsWith(warningPrefix));
-    const shown = standing.slice(0, shownWarnings).map((key) => this.notes.get(key));
+    const standing = this.notes
+      .keys()
+      .filter((key) => key.startsWith(warningPrefix))
+      .flatMap((key) => this.#tables.get(Number(key.slice(warningPrefix.length))) ?? []);
+    const shown = standing
+      .slice(0, shownWarnings)
+      .map((table) => silentChangeWarning(table, this.notes.get(warningKey(table.id)) ?? ""));
     const more = standing.length > shown.length ? ` And ${standing.length - shown.length} tables more.` : "";
     const reason = standing.length === 0 ? null : shown.join(" ") + more;
     if (reason === this.#told) return;
