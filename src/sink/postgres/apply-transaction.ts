@@ -5,9 +5,9 @@ import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkEvents } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
@@ -100,13 +100,13 @@ export class ApplyTransaction {
 
   /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
   #leaveOut(relation: Relation | null, error: unknown): boolean {
-    const isRefusal = error instanceof MillraceError && refusals.has(error.code);
-    if (!isRefusal || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
+    const refusal = describePostgresError(error, "sink", "sink_rejected_rows");
+    if (!refusals.has(refusal.code) || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
     this.#leftOut.add(relation.id);
     this.events.warning(
       "dropped tables",
       `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
-        `out: ${error.message}`,
+        `out: ${refusal.message}`,
     );
     return true;
   }
