@@ -15,9 +15,11 @@ export interface InitialCopy {
   readonly parallel: number;
   /** In the order in which they stand. */
   readonly isOrdered?: boolean | undefined;
+  /** Finish the copies in hand, and begin no others. */
+  readonly stop: AbortSignal;
 }
 
-/** Returns when every table's copy is durable. The first failure ends the others. */
+/** Returns when every table's copy is durable, or when it was stopped. The first failure ends the others. */
 export async function copyTables(
   copy: InitialCopy,
   tables: readonly TableShape[],
@@ -32,7 +34,7 @@ export async function copyTables(
     : tables.toSorted((a, b) => a.estimatedBytes - b.estimatedBytes);
   let failure: { readonly error: unknown } | null = null;
   const lane = async () => {
-    for (let table = waiting.pop(); table && failure === null; table = waiting.pop()) {
+    for (let table = waiting.pop(); table && failure === null && !copy.stop.aborted; table = waiting.pop()) {
       try {
         await copyOne(copy, table, point);
       } catch (error) {

@@ -35,7 +35,12 @@ export interface PipelineRequest {
 /** Returns when it was stopped; throws what ended it otherwise. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
   const run = new PipelineRun(request);
-  await run.toTheEnd();
+  try {
+    await run.toTheEnd();
+  } catch (error) {
+    // A point that was waited for: there was nothing to finish.
+    if (!request.stop.aborted || error !== request.stop.reason) throw error;
+  }
 }
 
 class PipelineRun {
@@ -108,7 +113,7 @@ class PipelineRun {
     if (known !== null) await sink.forget();
     this.#step("make the replication slot");
     await source.publish();
-    const point = await source.createSlot();
+    const point = await source.createSlot(this.request.stop);
     held.use(point);
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
     await sink.begin(checkpoint);
@@ -122,13 +127,13 @@ class PipelineRun {
     { missing: tables, isOrdered }: PreparedTables,
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
-    const { reporter, parallelCopies, skipSnapshots } = this.request;
+    const { reporter, parallelCopies, skipSnapshots, stop } = this.request;
     if (tables.length === 0 || skipSnapshots) return;
-    await using own = ofSlot === null ? await source.snapshotPoint() : null;
+    await using own = ofSlot === null ? await source.snapshotPoint(stop) : null;
     const point = ofSlot ?? own;
     if (point === null) return;
     const parallel = isOrdered ? 1 : parallelCopies;
-    await copyTables({ source, sink, reporter, meter, parallel, isOrdered }, tables, point);
+    await copyTables({ source, sink, reporter, meter, parallel, isOrdered, stop }, tables, point);
   }
 
   async #carry(
@@ -155,7 +160,7 @@ class PipelineRun {
           break;
         case "task": {
           const listTables = () => this.#adoptTables(source, sink, meter, form);
-          await runSnapshotTask(source, sink, event.task, listTables);
+          await runSnapshotTask(source, sink, event.task, listTables, stop);
           this.#goOn();
           break;
         }

@@ -9,19 +9,21 @@ import type { OfferedTask } from "./run-reporter.ts";
 
 /**
  * Reports the outcome on the task. A copy that fails is undone, and the stream goes on; a sink that cannot go on says so by
- * itself. Throws only when the stream has to begin again in another form.
+ * itself. Throws only when the stream has to begin again in another form, and when the run was told to stop meanwhile:
+ * then the task has no outcome.
  */
 export async function runSnapshotTask(
   source: Source,
   sink: Sink,
   task: OfferedTask,
   listTables: () => Promise<readonly TableShape[]>,
+  stop: AbortSignal,
 ): Promise<void> {
   if (!(await task.claim())) return;
   try {
     const table = findTable(await listTables(), task);
     await sink.flush();
-    await using point = await source.snapshotPoint();
+    await using point = await source.snapshotPoint(stop);
     const form = sink.copyForm(table);
     await sink.copyTable({
       table,
@@ -35,6 +37,7 @@ export async function runSnapshotTask(
     source.copied(table);
     task.done();
   } catch (error) {
+    if (stop.aborted) throw error;
     const failure = toMillraceError(error);
     task.failed(failure);
     if (failure.code === "stream_form_changed") throw failure;

@@ -43,9 +43,10 @@ export interface Source extends AsyncDisposable {
 
   /**
    * Makes the slot and returns the point where it begins; call `tables` first. A slot of the same name is dropped:
-   * only for when nothing was ever delivered from it, or everything is to be copied again.
+   * only for when nothing was ever delivered from it, or everything is to be copied again. It waits for transactions of
+   * others; `stop` ends that, with its reason.
    */
-  createSlot(): Promise<SnapshotPoint>;
+  createSlot(stop: AbortSignal): Promise<SnapshotPoint>;
 
   /**
    * Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, `source_behind`, … unless the stream can go on at `checkpoint`.
@@ -53,8 +54,11 @@ export interface Source extends AsyncDisposable {
    */
   checkSlot(checkpoint: Checkpoint): Promise<string>;
 
-  /** A consistent point now, beside the stream: what is committed before `lsn` is in it, and nothing else. */
-  snapshotPoint(): Promise<SnapshotPoint>;
+  /**
+   * A consistent point now, beside the stream: what is committed before `lsn` is in it, and nothing else. It waits as
+   * `createSlot` does.
+   */
+  snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint>;
 
   /** Reads one table as of `point`. Several may run at once. */
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy;

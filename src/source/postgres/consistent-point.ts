@@ -27,7 +27,10 @@ export interface ConsistentPointRequest {
   readonly slot: string;
   readonly kind: SlotKind;
   readonly owner: string | undefined;
+  /** Breaks off what the point is used for, too. */
   readonly signal: AbortSignal;
+  /** Ends the waiting for the point; it fires with `signal`. */
+  readonly stop: AbortSignal;
   readonly warn: (reason: string | null) => void;
 }
 
@@ -37,15 +40,16 @@ const cleanUpMs = 3_000;
 
 /**
  * Throws `slot_creation_blocked` when a temporary slot is waited for too long, `slots_exhausted`, `walsenders_exhausted`,
- * `wal_level_not_logical`, `source_permission_denied`, or what the connection met.
+ * `wal_level_not_logical`, `source_permission_denied`, what the connection met, or `stop.reason`.
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
-  const { connection, control, slot, kind, signal } = request;
-  const replication = await openReplication(connection, request.owner, signal);
+  const { connection, control, slot, kind, signal, stop } = request;
+  const replication = await openReplication(connection, request.owner, stop);
   const pid = processIdOf(replication);
   const watch = watchSlotCreation(control, pid, request.warn);
   const giveUp = () => destroyClient(replication);
-  signal.addEventListener("abort", giveUp, { once: true });
+  stop.addEventListener("abort", giveUp, { once: true });
+  if (stop.aborted) giveUp();
   const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
   const begunAt = performance.now();
   using _watch = watchSession({ connection, side: "source", client: replication, signal });
@@ -55,12 +59,12 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   } catch (error) {
     // No answer: the server may go on waiting, and have the slot in the end.
     if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);
-    if (signal.aborted) throw signal.reason;
+    if (stop.aborted) throw stop.reason;
     const isGivenUp = kind === "temporary" && performance.now() - begunAt >= temporarySlotMs;
     throw isGivenUp ? blocked(watch.seen, error) : describeCreationError(error);
   } finally {
     clearTimeout(bound);
-    signal.removeEventListener("abort", giveUp);
+    stop.removeEventListener("abort", giveUp);
     await watch.stop();
   }
 }

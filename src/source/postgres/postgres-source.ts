@@ -127,18 +127,19 @@ export class PostgresSource implements Source {
     this.#isStale ||= left.length > 0;
   }
 
-  async createSlot(): Promise<SnapshotPoint> {
+  async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
+    const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#withClient(async (client) => {
-      await dropSlot(client, this.slot, this.context.signal);
+      await dropSlot(client, this.slot, signal);
       try {
-        return await this.#snapshot(client, this.slot, "permanent");
+        return await this.#snapshot(client, this.slot, "permanent", signal);
       } catch (error) {
         // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
         if (isForGood) await this.#publications.dropOwn(client);
         throw error;
       }
-    });
+    }, signal);
   }
 
   async checkSlot(checkpoint: Checkpoint): Promise<string> {
@@ -172,9 +173,10 @@ export class PostgresSource implements Source {
     }
   }
 
-  async snapshotPoint(): Promise<SnapshotPoint> {
+  async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
+    const signal = AbortSignal.any([this.context.signal, stop]);
     const name = `${this.slot.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
-    return await this.#withClient((client) => this.#snapshot(client, name, "temporary"));
+    return await this.#withClient((client) => this.#snapshot(client, name, "temporary", signal), signal);
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
@@ -274,18 +276,11 @@ export class PostgresSource implements Source {
     this.#closing.abort(new Error("the source is closed"));
   }
 
-  #snapshot(control: Client, slot: string, kind: SlotKind): Promise<SnapshotPoint> {
+  #snapshot(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
     const { owner, signal, events } = this.context;
+    const { connection } = this.config;
     const warn = (reason: string | null) => events.warning("slot", reason);
-    return takeConsistentPoint({
-      connection: this.config.connection,
-      control,
-      slot,
-      kind,
-      owner,
-      signal,
-      warn,
-    });
+    return takeConsistentPoint({ connection, control, slot, kind, owner, signal, stop, warn });
   }
 
   #requireNamedTables(shapes: readonly TableShape[]): void {
@@ -303,8 +298,8 @@ export class PostgresSource implements Source {
   }
 
   /** It may stand idle for long, as while a slot is made. */
-  #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
-    return withPostgres(this.config.connection, "control", this.context.signal, "source", (client) =>
+  #withClient<T>(action: (client: Client) => Promise<T>, signal = this.context.signal): Promise<T> {
+    return withPostgres(this.config.connection, "control", signal, "source", (client) =>
       whileWatched({ ...this.#sessionOf(client), isOurTurn: () => isIdle(client) }, () => action(client)),
     );
   }

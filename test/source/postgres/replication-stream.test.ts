@@ -41,7 +41,7 @@ async function place(port = server.port) {
   });
   await source.tables();
   await source.publish();
-  const point = await source.createSlot();
+  const point = await source.createSlot(new AbortController().signal);
   await point[Symbol.asyncDispose]();
   const checkpoint: Checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: 0n };
   return {

@@ -226,7 +226,26 @@ describe("a creation that waits for a transaction", () => {
     return health?.kind === "warning" ? { phase, reason: health.reason } : null;
   };
 
-  test("names its process, age and query while it waits, and leaves nothing when it is given up", async () => {
+  async function stopAtOnce(rig: PipelineRig): Promise<void> {
+    const begunAt = performance.now();
+    await rig.stop();
+    expect(performance.now() - begunAt).toBeLessThan(2_500);
+    rig.phases.length = 0;
+  }
+
+  /** The transaction goes on: what ends the waiting at the server is that the run cleans up. */
+  async function expectNothingLeft(rig: PipelineRig): Promise<void> {
+    await waitFor(
+      "nothing is left",
+      async () => {
+        const walsenders = await rig.source("select from pg_stat_activity where backend_type = 'walsender'");
+        return walsenders.length === 0 && (await slotOf(rig)) === undefined;
+      },
+      { timeoutMs: 5_000 },
+    );
+  }
+
+  test("names its process, age and query while it waits, and leaves nothing when it is given up or stopped", async () => {
     await using rig = await connector();
     await using writer = await server.connect(rig.sourceDatabase);
     const [own] = (
@@ -243,15 +262,13 @@ describe("a creation that waits for a transaction", () => {
       ),
     );
     await rig.crash();
-    // The transaction goes on: what ends it is that the run cleans up.
-    await waitFor(
-      "nothing is left",
-      async () => {
-        const walsenders = await rig.source("select from pg_stat_activity where backend_type = 'walsender'");
-        return walsenders.length === 0 && (await slotOf(rig)) === undefined;
-      },
-      { timeoutMs: 5_000 },
-    );
+    await expectNothingLeft(rig);
+
+    rig.phases.length = 0;
+    rig.start();
+    await waitFor("it waits again", () => lastWarning(rig));
+    await stopAtOnce(rig);
+    await expectNothingLeft(rig);
 
     rig.start();
     await waitFor("it waits again", () => lastWarning(rig));
@@ -289,6 +306,9 @@ describe("a creation that waits for a transaction", () => {
     const { phase, reason } = await waitFor("the warning", () => lastWarning(rig));
     expect(phase).toEqual({ name: "realtime" });
     expect(reason).toContain("ROLLBACK PREPARED 'forgotten';");
+    await stopAtOnce(rig);
+    rig.start();
+    await waitFor("it waits again", () => lastWarning(rig));
     await rig.source("rollback prepared 'forgotten'");
     await rig.expectEqual();
     expect(await rig.source(`select from pg_replication_slots where slot_name <> '${rig.slot}'`)).toEqual([]);
