@@ -66,6 +66,7 @@ async function run(signal: AbortSignal): Promise<void> {
       },
       initialized: async () => {},
       progress: () => {},
+      setAside: () => {},
     },
     tasks: { take: () => null, onArrival: () => {} },
     stop: signal,

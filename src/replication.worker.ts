@@ -60,10 +60,11 @@ async function attempt(
 ): Promise<void> {
   const source = connector.source.postgres;
   const isParallel = source?.parallel_snapshots_enabled ?? true;
+  const skipSnapshots = source?.replication_type.logical_replication?.skip_snapshots ?? false;
   await runPipeline({
     initialized,
     forms,
-    skipSnapshots: source?.replication_type.logical_replication?.skip_snapshots ?? false,
+    skipSnapshots,
     parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
     makeSource: (events) =>
       createSource(connector, {
@@ -76,7 +77,14 @@ async function attempt(
     makeSink: (events) =>
       createSink(
         connector,
-        { connectorId: connector.id, owner, signal: abort.signal, checkpoints, events },
+        {
+          connectorId: connector.id,
+          owner,
+          signal: abort.signal,
+          checkpoints,
+          makesCopies: !skipSnapshots,
+          events,
+        },
         webhook,
       ),
     reporter,

@@ -87,6 +87,18 @@ export const RunProgressSchema = strictObject(
 );
 export type RunProgress = Static<typeof RunProgressSchema>;
 
+export const SetAsideTableSchema = strictObject(
+  {
+    schema: Type.String({ description: "At the source." }),
+    name: Type.String(),
+    since_lsn: Type.String({ description: "Changes that were committed from here on are left out." }),
+    reason,
+    commands: Type.Array(Type.String(), { description: "SQL to run at the sink, ready to paste." }),
+  },
+  { description: "A table that needs a change at the sink which migration_strategy does not allow." },
+);
+export type SetAsideTable = Static<typeof SetAsideTableSchema>;
+
 const statusFields = { state: RunStateSchema, status: HealthSchema };
 
 export const StatusSchema = strictObject(statusFields);
@@ -101,6 +113,12 @@ export const ConnectorStatusSchema = strictObject({
       { code: Type.String(), reason, at: timestamp() },
       { description: "The last error of this run, also when it is over. Left out when there was none." },
     ),
+  ),
+  tables_set_aside: Type.Optional(
+    Type.Array(SetAsideTableSchema, {
+      description:
+        "Tables that stand while the others go on; each is copied again once its cause is gone. Left out when there is none.",
+    }),
   ),
 });
 export type ConnectorStatus = Static<typeof ConnectorStatusSchema>;

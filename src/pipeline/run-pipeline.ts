@@ -6,11 +6,12 @@ import type { Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
+import type { PreparedTables, SetAsideTable, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
 import { copyTables } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
+import { describeSetAside } from "./set-aside-warning.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
 import { StandingWarnings } from "./standing-warnings.ts";
 import { StreamEvents } from "./stream-events.ts";
@@ -211,9 +212,17 @@ class PipelineRun {
       },
       warning: (topic, reason) => this.#warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
+      setAside: (tables) => this.#setAside(tables),
+      mended: () => this.#events?.lookAgain(),
       retrying: (attempt, reason) =>
         attempt === null ? this.#goOn() : this.#health({ kind: "retry", attempt, reason }),
     };
+  }
+
+  #setAside(tables: readonly SetAsideTable[]): void {
+    this.request.reporter.setAside(tables);
+    const isNews = this.#warnings.set("tables set aside", describeSetAside(tables));
+    if (isNews) this.#goOn();
   }
 
   /** A step of the beginning; what is warned of meanwhile is shown with it. */

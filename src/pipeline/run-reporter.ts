@@ -2,6 +2,7 @@
 
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
+import type { SetAsideTable } from "../sink/sink.ts";
 
 /** Where a run stands, for people. */
 export type Phase =
@@ -37,6 +38,8 @@ export interface RunReporter {
   /** Slot and checkpoint exist. Nothing is delivered before it returns. */
   initialized(): Promise<void>;
   progress(progress: Progress): void;
+  /** All the tables that are set aside at the sink. */
+  setAside(tables: readonly SetAsideTable[]): void;
 }
 
 /** A snapshot task that waits for the run. */

@@ -4,10 +4,12 @@
 export class StandingWarnings {
   readonly #reasons = new Map<string, string>();
 
-  /** Null: it is over. */
-  set(topic: string, reason: string | null): void {
+  /** Null: it is over. Returns whether that is news. */
+  set(topic: string, reason: string | null): boolean {
+    const isNews = this.#reasons.get(topic) !== (reason ?? undefined);
     if (reason === null) this.#reasons.delete(topic);
     else this.#reasons.set(topic, reason);
+    return isNews;
   }
 
   /** All of them, in the order in which their topics came up; null: there is none. */

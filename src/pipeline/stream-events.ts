@@ -14,6 +14,7 @@ export type StreamEvent =
 export class StreamEvents implements Disposable {
   #batch: "not asked" | "asked" | ChangeBatch = "not asked";
   #tables: "not watched" | "watched" | "changed" = "not watched";
+  #isLookDue = false;
   /** Tasks and new tables wait until what the stream brings is no repetition: a webhook sink must cut that as before. */
   #isCaughtUp = false;
   #failure: { readonly error: unknown } | null = null;
@@ -35,6 +36,12 @@ export class StreamEvents implements Disposable {
   /** Ends the waiting, now or the next, with this error. */
   fail(error: unknown): void {
     this.#failure ??= { error };
+    this.#notify();
+  }
+
+  /** The tables are to be taken in once more, though the source has told of no change. */
+  lookAgain(): void {
+    this.#isLookDue = true;
     this.#notify();
   }
 
@@ -61,8 +68,9 @@ export class StreamEvents implements Disposable {
     const mayInterrupt = isWhole && this.#isCaughtUp;
     const task = mayInterrupt ? this.tasks.take() : null;
     if (task) return { type: "task", task };
-    if (mayInterrupt && this.#tables === "changed") {
-      this.#tables = "not watched";
+    if (mayInterrupt && (this.#tables === "changed" || this.#isLookDue)) {
+      if (this.#tables === "changed") this.#tables = "not watched";
+      this.#isLookDue = false;
       return { type: "tables" };
     }
     if (typeof this.#batch === "string") return null;

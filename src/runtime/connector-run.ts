@@ -2,7 +2,7 @@
 // whether it is tried again; both stand behind `RunEvents` and `ended`.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
-import type { HistoryComponent, Status } from "../connector/status.ts";
+import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { replicationWorkerUrl, webhookWorkerUrl } from "../worker-urls.ts";
@@ -32,6 +32,7 @@ export interface RunEvents {
   status(component: HistoryComponent, status: Status): void;
   initialized(): Promise<void>;
   metrics(metrics: RunMetrics): void;
+  setAside(tables: readonly SetAsideTable[]): void;
   /** Whether the task is the worker's to run now. */
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
@@ -161,6 +162,9 @@ export class ConnectorRun implements RunAttempt {
         break;
       case "metrics":
         this.#measured(message.metrics);
+        break;
+      case "set aside":
+        events.setAside(message.tables);
         break;
       case "task.claim":
         answer(message, claimed(events.claimTask(message.taskId)), reply);

@@ -1,7 +1,7 @@
 // What passes between the main thread and a connector's workers. Plain data; bigint and MessagePort allowed.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
-import type { HistoryComponent, Status } from "../connector/status.ts";
+import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 
@@ -33,6 +33,8 @@ export type FromReplicationWorker =
   /** Slot and checkpoint exist. Stored before anything is delivered. Answered with `reply`. */
   | { readonly type: "initialized"; readonly requestId: number }
   | { readonly type: "metrics"; readonly metrics: RunMetrics }
+  /** All the tables that are set aside at the sink now. */
+  | { readonly type: "set aside"; readonly tables: readonly SetAsideTable[] }
   /** Pending → Running, answered with `reply`: value "claimed" or "gone". */
   | { readonly type: "task.claim"; readonly requestId: number; readonly taskId: string }
   | {

@@ -52,6 +52,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   readonly #latency: Histogram<"connector">;
   readonly #connectors: Gauge<"state" | "health">;
   readonly #tasks: Gauge<"state">;
+  readonly #setAside: Gauge<"connector">;
   readonly #memory: Gauge;
   /** The last measurement of each connector's run, to count what was added since. */
   readonly #last = new Map<string, RunMetrics>();
@@ -85,6 +86,11 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
       name: "millrace_tasks",
       help: "Tasks by state.",
       ...{ labelNames: ["state"], registers },
+    });
+    this.#setAside = new Gauge({
+      name: "millrace_tables_set_aside",
+      help: "Tables that stand until somebody has changed them at the sink, while the others go on.",
+      ...{ labelNames, registers },
     });
     this.#memory = new Gauge({
       name: "process_resident_memory_bytes",
@@ -132,6 +138,9 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     for (const { state, health, count } of this.context.board.countByStatus()) {
       this.#connectors.set({ state, health }, count);
     }
+    this.#setAside.reset();
+    for (const [connector, count] of this.context.board.countSetAside())
+      this.#setAside.set({ connector }, count);
     this.#memory.set(process.memoryUsage.rss());
     await this.#countTasks();
     return this.#registry.metrics();

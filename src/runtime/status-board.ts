@@ -1,6 +1,12 @@
 // What each connector is doing now, and the record of what it did. Deciding a status is left to whoever reports it.
 
-import type { ConnectorStatus, HistoryComponent, RunProgress, Status } from "../connector/status.ts";
+import type {
+  ConnectorStatus,
+  HistoryComponent,
+  RunProgress,
+  SetAsideTable,
+  Status,
+} from "../connector/status.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { HistoryStore } from "../state/history-store.ts";
@@ -13,6 +19,7 @@ interface Entry {
   lastError: NonNullable<ConnectorStatus["last_error"]> | null;
   /** The failure that is being retried, while it is: seen through several phases, it is one piece of news. */
   retry: string | null;
+  setAside: readonly SetAsideTable[];
   /** By component: what its last record says, so that only news is kept. */
   readonly recorded: Map<HistoryComponent, string>;
 }
@@ -98,6 +105,17 @@ export class StatusBoard {
       entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
   }
 
+  /** All the tables that are set aside now. They stay so while the connector is stopped. */
+  setAside(connectorId: string, runId: string, tables: readonly SetAsideTable[]): void {
+    const entry = this.#entries.get(connectorId);
+    if (entry?.runId === runId) entry.setAside = tables;
+  }
+
+  /** How many tables of each connector are set aside. */
+  countSetAside(): ReadonlyMap<string, number> {
+    return new Map([...this.#entries].map(([id, { setAside }]) => [id, setAside.length]));
+  }
+
   status(connectorId: string): ConnectorStatus {
     const entry = this.#entries.get(connectorId);
     if (!entry) return starting;
@@ -105,6 +123,7 @@ export class StatusBoard {
       ...entry.status,
       ...(entry.metrics ? { progress: toProgress(entry.metrics) } : {}),
       ...(entry.lastError ? { last_error: entry.lastError } : {}),
+      ...(entry.setAside.length > 0 ? { tables_set_aside: [...entry.setAside] } : {}),
     };
   }
 
@@ -154,6 +173,7 @@ export class StatusBoard {
       metrics: null,
       lastError: null,
       retry: null,
+      setAside: [],
       recorded: new Map(),
     };
     this.#entries.set(connectorId, entry);

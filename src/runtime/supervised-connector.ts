@@ -147,6 +147,7 @@ export class SupervisedConnector {
       status: (component, status) => board.report(this.id, runId, component, status),
       initialized: () => state.connectors.markInitialized(this.id, runId),
       metrics: (metrics) => board.measured(this.id, runId, metrics),
+      setAside: (tables) => board.setAside(this.id, runId, tables),
       claimTask: (taskId) => this.desk.claim(taskId),
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
       taskEnded: (taskId, error) => this.desk.ended(taskId, error),

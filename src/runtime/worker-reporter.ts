@@ -1,8 +1,10 @@
 // Turns what a pipeline tells into the messages and the status objects that the main thread keeps.
 
-import type { HistoryComponent, Status } from "../connector/status.ts";
+import { formatLsn } from "../change/lsn.ts";
+import type { HistoryComponent, SetAsideTable as SetAsideStatus, Status } from "../connector/status.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
 import type { OfferedTask, Phase, PhaseHealth, RunReporter } from "../pipeline/run-reporter.ts";
+import type { SetAsideTable } from "../sink/sink.ts";
 import type { MainThread } from "./main-thread.ts";
 import type { FromReplicationWorker, ToReplicationWorker, WireError } from "./messages.ts";
 
@@ -20,7 +22,15 @@ export function workerReporter(main: Main, slot: string): RunReporter {
     progress(progress) {
       main.tell({ type: "metrics", metrics: { ...progress, requests: 0 } });
     },
+    setAside(tables) {
+      main.tell({ type: "set aside", tables: tables.map(setAsideTable) });
+    },
   };
+}
+
+function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
+  const pasted = commands.map((command) => `${command};`);
+  return { schema, name, since_lsn: formatLsn(since), reason, commands: pasted };
 }
 
 /** The task as the pipeline sees it. */

@@ -53,7 +53,7 @@ export interface Sink extends AsyncDisposable {
 export interface PreparedTables {
   /** Which of the forms the sink wants the stream in. */
   readonly form: TupleForm;
-  /** Tables whose initial copy it does not hold. */
+  /** Tables whose initial copy it does not hold, and can take now. */
   readonly missing: readonly TableShape[];
   /** They are to be copied one after the other, as `missing` has them: rows of later ones refer to rows of earlier ones. */
   readonly isOrdered?: boolean;
@@ -92,6 +92,8 @@ export interface SinkContext {
   readonly signal: AbortSignal;
   /** For sinks that cannot keep their checkpoint beside their rows. */
   readonly checkpoints: CheckpointStore;
+  /** What `prepare` finds missing is copied. Without copies a table that has missed changes would not come back. */
+  readonly makesCopies: boolean;
   readonly events: SinkEvents;
 }
 
@@ -102,8 +104,27 @@ export interface SinkEvents {
   warning(topic: string, reason: string | null): void;
   /** The sink cannot go on, though no call is waiting. Calls made from here on fail with the same error. */
   failed(error: MillraceError): void;
+  /** All the tables that are set aside now. */
+  setAside(tables: readonly SetAsideTable[]): void;
+  /** A table that is set aside can go on: `prepare` is to be called, between two batches, and will find it missing. */
+  mended(): void;
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void;
+}
+
+/**
+ * A table that needs a change which the sink may not make. Its changes are left out, durably, until the cause is gone; then it is
+ * copied again. The others go on.
+ */
+export interface SetAsideTable {
+  /** At the source. */
+  readonly schema: string;
+  readonly name: string;
+  /** Changes committed from here on are left out. */
+  readonly since: Lsn;
+  readonly reason: string;
+  /** SQL to run at the sink, each statement without a semicolon. */
+  readonly commands: readonly string[];
 }
 
 /** A sink's own record in the state store: opaque to all but the sink, replaced as a whole, durable on return. */

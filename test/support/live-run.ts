@@ -108,6 +108,7 @@ export class LiveRun implements AsyncDisposable {
         this.#initialized = true;
       },
       metrics: () => {},
+      setAside: () => {},
       claimTask: async () => false,
       taskProgress: () => {},
       taskEnded: () => {},

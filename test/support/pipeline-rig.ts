@@ -11,7 +11,7 @@ import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import { PostgresSink } from "../../src/sink/postgres/postgres-sink.ts";
-import type { CheckpointStore } from "../../src/sink/sink.ts";
+import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
 import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
@@ -29,7 +29,7 @@ const noStore: CheckpointStore = {
 
 export interface RigOptions {
   source?: Partial<PostgresSourceConfig>;
-  readonly sink?: Partial<PostgresSinkConfig>;
+  sink?: Partial<PostgresSinkConfig>;
   readonly forms?: readonly TupleForm[];
   readonly skipSnapshots?: boolean;
   /** Transient errors do not end the run. */
@@ -49,6 +49,8 @@ const maxAttempts = 50;
 export class PipelineRig implements AsyncDisposable {
   /** What the source warns of now: changes that no event told. */
   silentChanges = "";
+  /** Tables that are set aside at the sink, as the run told last. */
+  setAside: readonly SetAsideTable[] = [];
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
@@ -113,6 +115,10 @@ export class PipelineRig implements AsyncDisposable {
     this.options.source = { ...this.options.source, ...source };
   }
 
+  reconfigureSink(sink: Partial<PostgresSinkConfig>): void {
+    this.options.sink = { ...this.options.sink, ...sink };
+  }
+
   /** Starts a run. Its failure is kept for `ended`. */
   start(forms: readonly TupleForm[] = this.options.forms ?? ["binary", "text"]): void {
     const stop = new AbortController();
@@ -162,13 +168,18 @@ export class PipelineRig implements AsyncDisposable {
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
-        new PostgresSink(postgresSink(this.#sinkConnection, this.options.sink), {
-          connectorId: this.name,
-          owner: "rig",
-          signal,
-          checkpoints: noStore,
-          events,
-        }),
+        new PostgresSink(
+          postgresSink(this.#sinkConnection, this.options.sink),
+          {
+            connectorId: this.name,
+            owner: "rig",
+            signal,
+            checkpoints: noStore,
+            makesCopies: !(this.options.skipSnapshots ?? false),
+            events,
+          },
+          { lookAtSetAsideMs: 100 },
+        ),
       reporter: {
         phase: (phase, health) => this.phases.push({ phase, health }),
         initialized: async () => {
@@ -176,6 +187,9 @@ export class PipelineRig implements AsyncDisposable {
           await this.beforeCopies();
         },
         progress: () => {},
+        setAside: (tables) => {
+          this.setAside = tables;
+        },
       },
       tasks: this.#tasks,
       stop,

@@ -52,6 +52,7 @@ export class WebhookLife {
           begun.yes = true;
         },
         progress: () => {},
+        setAside: () => {},
       },
       tasks: new TaskQueue(),
       stop: life.#stop.signal,

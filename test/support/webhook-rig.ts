@@ -69,7 +69,10 @@ export class WebhookRig implements AsyncDisposable {
         connectorId: this.connector.id,
         signal: this.#abort.signal,
         checkpoints: { load: unused, save: unused },
+        makesCopies: true,
         events: {
+          setAside: () => {},
+          mended: () => {},
           ...events,
           durable: (checkpoint, rows, bytes) => {
             this.reports.durable.push({ checkpoint, rows, bytes });

@@ -3,16 +3,18 @@
 
 import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
-import type { Lsn } from "../../change/lsn.ts";
+import { type Lsn, lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkEvents } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
-import { remedyFor } from "./remedy.ts";
+import { type Remedy, remedyFor } from "./remedy.ts";
+import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { ShapeLedger } from "./shape-ledger.ts";
 import type { MergeSession } from "./table-merge.ts";
 import type { TableRegistry } from "./table-registry.ts";
@@ -28,6 +30,7 @@ export interface AppliedTables {
   readonly registry: TableRegistry;
   readonly ledger: CopyLedger;
   readonly shapes: ShapeLedger;
+  readonly setAside: SetAsideTables;
 }
 
 export class ApplyTransaction {
@@ -42,6 +45,7 @@ export class ApplyTransaction {
     private readonly connectorId: string,
     private readonly strategy: PostgresSinkConfig["migration_strategy"],
     private readonly tables: AppliedTables,
+    private readonly makesCopies: boolean,
     private readonly events: SinkEvents,
   ) {}
 
@@ -68,10 +72,12 @@ export class ApplyTransaction {
         const remedy = remedyFor(error, tried, this.strategy);
         if (remedy?.kind === "care" || remedy?.kind === "order") tried[remedy.kind] = true;
         else {
-          const isAllowed = remedy !== null && this.tables.registry.allowNull(applier.current, remedy.column);
-          if (!isAllowed && !this.#leaveOut(applier.current, error)) throw error;
+          await this.#help(client, applier.current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
+          // What earlier pieces hold of the table is to be left out as well.
+          if (wasOpen && !this.#isOpen) throw beginAgain(applier.current);
         }
         await client.query(wasOpen ? "rollback to savepoint piece" : "rollback; begin");
+        this.#isOpen = true;
         this.#forgetUncommitted(wasOpen ? "savepoint" : "begin");
         if (tried.order) await client.query("set constraints all deferred");
       }
@@ -96,6 +102,31 @@ export class ApplyTransaction {
     await client.query("savepoint piece");
     this.tables.shapes.savepoint();
     this.tables.ledger.savepoint();
+  }
+
+  /**
+   * Sees to it that what follows `since` can be applied in spite of `error`, which came of this table; throws where it cannot. A
+   * table is set aside in a transaction of its own.
+   */
+  async #help(
+    client: Client,
+    relation: Relation | null,
+    remedy: Exclude<Remedy, { kind: "care" | "order" }> | null,
+    error: unknown,
+    since: Lsn,
+  ): Promise<void> {
+    if (remedy?.kind === "allow null" && this.tables.registry.allowNull(relation, remedy.column)) return;
+    const refusal = remedy?.kind === "set aside" ? remedy.refusal : null;
+    if (this.#leaveOut(relation, refusal ?? error)) return;
+    if (refusal === null || relation === null || relation.isGone) throw error;
+    // Else it is a table that a trigger has written to.
+    const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);
+    if (!isOurs) throw error;
+    if (!this.makesCopies) throw refusal;
+    await client.query("rollback");
+    this.#isOpen = false;
+    this.#forgetUncommitted("begin");
+    await this.tables.setAside.add(client, relation, refusal, since);
   }
 
   /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
@@ -145,7 +176,7 @@ export class ApplyTransaction {
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.tables.registry.prepared(client, relation, this.form, at),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
-      leftOut: this.#leftOut,
+      isLeftOut: (id) => this.#leftOut.has(id) || this.tables.setAside.has(id),
     });
   }
 
@@ -154,4 +185,12 @@ export class ApplyTransaction {
     await client.query(`drop table ${names.join(", ")}`);
     this.#staging.clear();
   }
+}
+
+function beginAgain(relation: Relation | null): MillraceError {
+  const table = relation ? qualifiedName(relation) : "a table";
+  return new MillraceError(
+    "table_changed",
+    `The transaction begins again without ${table}, which is set aside.`,
+  );
 }

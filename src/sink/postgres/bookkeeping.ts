@@ -1,5 +1,5 @@
 // What the sink keeps of a connector in the target database, so that it moves in the same transaction as the rows:
-// the checkpoint, the point of each table's copy, and the columns that each table has followed.
+// the checkpoint, the point of each table's copy, the columns that each table has followed, and the tables that are set aside.
 
 import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
@@ -35,6 +35,17 @@ create table if not exists millrace.table_shape (
   table_name text not null,
   since pg_lsn not null,
   columns json not null,
+  primary key (connector_id, table_id)
+);
+create table if not exists millrace.set_aside (
+  connector_id text not null,
+  table_id int8 not null,
+  table_schema text not null,
+  table_name text not null,
+  since pg_lsn not null,
+  reason text not null,
+  commands text[] not null,
+  null_column text,
   primary key (connector_id, table_id)
 )`;
 
@@ -72,7 +83,7 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_shape') is not null as exists",
+    "select to_regclass('millrace.set_aside') is not null as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");
@@ -197,5 +208,6 @@ export async function forgetConnector(client: Client, connectorId: string): Prom
     connectorId,
   ]);
   await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
+  await client.query("delete from millrace.set_aside where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
 }

@@ -2,8 +2,9 @@
 // https://www.postgresql.org/docs/current/sql-altertable.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import { qualifiedName } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { MigrationRefused } from "./migration-refused.ts";
 import type { ColumnChange } from "./table-migration.ts";
 import { resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
@@ -64,11 +65,14 @@ function addClauses(column: Typed, type: string): readonly string[] {
   ];
 }
 
-/** With the SQL to run. */
-export function migrationRefused(target: TargetName, sql: readonly string[]): MillraceError {
-  return new MillraceError(
-    "sink_schema_mismatch",
-    `Table ${target.schema}.${target.name} at the sink does not fit the source's, and migration_strategy does not allow ` +
-      `millrace to change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
-  );
+/** `sql`: the statements that mend it. */
+export function migrationRefused(target: TargetName, sql: readonly string[]): MigrationRefused {
+  return new MigrationRefused(`Table ${qualifiedName(target)} at the sink does not fit the source's.`, sql);
+}
+
+/** A row came with null, where the sink's column does not take it. */
+export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
+  const sql = `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
+  const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now.`;
+  return new MigrationRefused(why, [sql], column, cause);
 }

@@ -3,14 +3,14 @@
 import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import type { Lsn } from "../../change/lsn.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
-import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
+import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
+import type { CopyRequest, PreparedTables, SetAsideTable, Sink, SinkContext } from "../sink.ts";
 import { ApplyTransaction } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
@@ -22,12 +22,23 @@ import {
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchedCopy } from "./copy-watch.ts";
+import { watchMends } from "./mend-watch.ts";
+import { MigrationRefused } from "./migration-refused.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
+import { refusedNull } from "./remedy.ts";
+import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import { TableRegistry } from "./table-registry.ts";
 import { targetName } from "./target-name.ts";
+
+/** How often the sink looks after what nobody tells it of. */
+export interface SinkPace {
+  readonly lookAtSetAsideMs: number;
+}
+
+const defaultPace: SinkPace = { lookAtSetAsideMs: 5_000 };
 
 export class PostgresSink implements Sink {
   #client: Client | null = null;
@@ -35,23 +46,30 @@ export class PostgresSink implements Sink {
   readonly #ledger: CopyLedger;
   readonly #shapes: ShapeLedger;
   readonly #tables: TableRegistry;
+  readonly #setAside: SetAsideTables;
   readonly #transaction: ApplyTransaction;
   readonly #copySessions: SessionPool;
+  #mendWatch: AsyncDisposable | null = null;
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
+    private readonly pace: SinkPace = defaultPace,
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
     this.#shapes = new ShapeLedger(context.connectorId);
     this.#tables = new TableRegistry(config, this.#ledger, this.#shapes, (reason) =>
       context.events.warning("guessed columns", reason),
     );
+    this.#setAside = new SetAsideTables(context.connectorId, this.#ledger, (tables) =>
+      context.events.setAside(context.makesCopies ? tables : tables.map(withoutCopies)),
+    );
     this.#transaction = new ApplyTransaction(
       context.connectorId,
       config.migration_strategy,
-      { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes },
+      { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes, setAside: this.#setAside },
+      context.makesCopies,
       context.events,
     );
     this.#copySessions = new SessionPool(() => openCopySession(config, context));
@@ -71,6 +89,7 @@ export class PostgresSink implements Sink {
       this.#checkpoint = checkpoint;
       this.#ledger.load(copies.values());
       await this.#shapes.load(client);
+      await this.#setAside.load(client);
       return checkpoint;
     });
   }
@@ -90,6 +109,7 @@ export class PostgresSink implements Sink {
     this.#checkpoint = null;
     this.#ledger.voidKnown();
     this.#shapes.forget();
+    this.#setAside.forget();
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
@@ -99,21 +119,45 @@ export class PostgresSink implements Sink {
       await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
       await this.#ledger.remark(client, tables);
       this.#transaction.form = forms.includes(best) ? best : "text";
-      const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
+      const missing = await this.#copyable(client, tables);
       await this.#makeRoom(client, missing);
       const inOrder = this.#tables.inOrder(missing);
+      this.#mendWatch ??= watchMends(
+        this.pace.lookAtSetAsideMs,
+        (signal) => this.#isAnyMended(signal),
+        () => this.context.events.mended(),
+      );
       return {
         form: this.#transaction.form,
         missing: inOrder ?? missing,
         isOrdered: inOrder !== null,
-        behind: this.#tables.behind(tables),
+        behind: this.#tables.behind(tables).filter(({ relation }) => !this.#setAside.has(relation.id)),
       };
     });
   }
 
+  /** Tables that lack a copy; those that cannot take one are set aside. */
+  async #copyable(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
+    const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
+    const since = this.#checkpoint?.resumeLsn ?? zeroLsn;
+    const check: MigrationCheck = (asked) => this.#tables.checkMigrations(client, asked);
+    const asked = this.context.makesCopies ? missing : [];
+    const ready = await this.#setAside.look(client, tables, asked, check, since);
+    return this.context.makesCopies ? ready : missing;
+  }
+
+  /** By a session of its own: batches may be applied meanwhile. */
+  async #isAnyMended(signal: AbortSignal): Promise<boolean> {
+    if (!this.#setAside.isAnyWaiting) return false;
+    const either = AbortSignal.any([signal, this.context.signal]);
+    return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
+      this.#setAside.isAnyMended((asked) => this.#tables.checkMigrations(client, asked)),
+    );
+  }
+
   async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
     await client.query("begin");
-    await this.#tables.makeRoom(client, tables);
+    await this.#tables.makeRoom(client, tables, ({ id }) => this.#setAside.has(id));
     await client.query("commit");
     this.#shapes.committed();
     this.#ledger.committed();
@@ -131,7 +175,7 @@ export class PostgresSink implements Sink {
     try {
       const { relation } = request.table;
       const mode = this.#ledger.isVoid(relation) ? "replace" : request.mode;
-      const known = this.#shapes.of(relation);
+      const known = { shape: this.#shapes.of(relation), nullColumn: this.#setAside.nullColumnOf(relation) };
       const record = await watchedCopy(
         this.#connected,
         this.#session(client),
@@ -140,17 +184,29 @@ export class PostgresSink implements Sink {
       );
       this.#ledger.add(record);
       this.#shapes.add(relation, request.lsn);
+      this.#setAside.copied(relation);
       this.#tables.forgetShapes();
       await this.#copySessions.giveBack(client);
     } catch (error) {
       destroyClient(client);
       if (signal.aborted) throw signal.reason;
       const { relation } = request.table;
+      await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
       throw describeRefusedRows(error, targetName(this.config, relation), names);
     } finally {
       signal.removeEventListener("abort", abort);
     }
+  }
+
+  /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
+  async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
+    const refusal = error instanceof MigrationRefused ? error : refusedNull(error)?.refusal;
+    const isOurs =
+      refusal && (refusal.column === null || relation.columns.some(({ name }) => name === refusal.column));
+    if (!isOurs || this.#ledger.holds(relation) || !this.context.makesCopies) return;
+    const since = this.#checkpoint?.resumeLsn ?? zeroLsn;
+    await this.#guard((client) => this.#setAside.add(client, relation, refusal, since));
   }
 
   async write(batch: ChangeBatch): Promise<void> {
@@ -168,6 +224,7 @@ export class PostgresSink implements Sink {
   async [Symbol.asyncDispose](): Promise<void> {
     this.context.signal.removeEventListener("abort", this.#onAbort);
     await this.#copySessions[Symbol.asyncDispose]();
+    await this.#mendWatch?.[Symbol.asyncDispose]();
     const client = this.#client;
     this.#client = null;
     if (!client) return;
@@ -215,4 +272,9 @@ export class PostgresSink implements Sink {
 
 function lastOffsets(batch: ChangeBatch): readonly [number, number] {
   return [batch.oldEnd[batch.count - 1]!, batch.newEnd[batch.count - 1]!];
+}
+
+function withoutCopies(table: SetAsideTable): SetAsideTable {
+  const task = "No copy is made by itself (skip_snapshots): create a Snapshot task for the table then.";
+  return { ...table, reason: `${table.reason} ${task}` };
 }

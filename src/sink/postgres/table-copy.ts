@@ -10,6 +10,7 @@ import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
+import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
 import { fitTable } from "./table-fit.ts";
 import { addKey, createTable } from "./table-schema.ts";
@@ -23,19 +24,27 @@ export interface CopyOutcome {
   readonly record: TableCopyRecord;
 }
 
-/** All in one transaction: table, rows, and that the copy was made. `shape`: what is known of the table's columns. */
+/** What the sink knows of a table that is to be copied into. */
+export interface KnownTable {
+  /** The columns that it has followed; null: nothing is known of them. */
+  readonly shape: ShapeRecord | null;
+  /** One of its columns that has to take null. */
+  readonly nullColumn: string | null;
+}
+
+/** All in one transaction: table, rows, and that the copy was made. */
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
   connector: ConnectorAtSink,
   request: CopyRequest,
-  shape: ShapeRecord | null,
+  known: KnownTable,
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
   const target = targetName(config, table.relation);
   await client.query("begin");
   await lockForCopy(client, connector);
-  const existing = await ensureTable(client, config, target, request, shape);
+  const existing = await ensureTable(client, config, target, request, known);
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
@@ -57,6 +66,7 @@ export async function copyIntoTarget(
   const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connector.connectorId, record);
   await recordShape(client, connector.connectorId, table.relation, request.lsn);
+  await endSetAside(client, connector.connectorId, table.relation);
   await client.query("commit");
   return { rows, record };
 }
@@ -67,7 +77,7 @@ async function ensureTable(
   config: PostgresSinkConfig,
   target: TargetName,
   request: CopyRequest,
-  shape: ShapeRecord | null,
+  { shape, nullColumn }: KnownTable,
 ): Promise<TargetTable | null> {
   const existing = await readTargetTable(client, target);
   if (!existing) {
@@ -83,6 +93,10 @@ async function ensureTable(
     relation,
     request.mode === "replace",
   );
+  if (existing.columns.some(({ name, notNull }) => name === nullColumn && notNull)) {
+    const column = escapeIdentifier(nullColumn ?? "");
+    await client.query(`alter table ${sqlName(target)} alter column ${column} drop not null`);
+  }
   return isChanged ? await readTargetTable(client, target) : existing;
 }
 

@@ -96,7 +96,10 @@ function strategyWords({ kind }: ColumnChange): readonly MigrationStrategy["allo
   }
 }
 
-function isAllowed({ allowed, disable_all }: MigrationStrategy, word: (typeof allowed)[number]): boolean {
+export function isAllowed(
+  { allowed, disable_all }: MigrationStrategy,
+  word: (typeof allowed)[number],
+): boolean {
   return !disable_all && allowed.includes(word);
 }
 

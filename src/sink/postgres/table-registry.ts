@@ -7,6 +7,8 @@ import { type Column, qualifiedName, type Relation, type TableShape } from "../.
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import { checkMigrations } from "./migration-check.ts";
+import type { MigrationRefused } from "./migration-refused.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
@@ -119,9 +121,30 @@ export class TableRegistry {
     return prepared;
   }
 
-  /** Before tables are copied: another that was called so before, and has another name by now, is not the one to copy into. */
-  async makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
-    for (const { relation } of tables) await this.#renamer.makeRoom(client, relation);
+  /**
+   * Before tables are copied: another that was called so before, and has another name by now, is not the one to copy into.
+   * `isRenamed`: whether a table that has not been renamed at the sink yet is to be copied into all the same.
+   */
+  async makeRoom(
+    client: Client,
+    tables: readonly TableShape[],
+    isRenamed: (relation: Relation) => boolean,
+  ): Promise<void> {
+    for (const { relation } of tables) {
+      const shape = this.shapes.of(relation);
+      const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
+      if (isBehind && isRenamed(relation)) await this.#renamer.follow(client, shape, relation);
+      else await this.#renamer.makeRoom(client, relation);
+    }
+  }
+
+  /** Why each of the tables cannot take its relation's rows, as the sink is now; null: it can, or is not there. */
+  async checkMigrations(
+    client: Client,
+    tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
+  ): Promise<readonly (MigrationRefused | null)[]> {
+    const known = tables.map((table) => ({ ...table, known: this.shapes.of(table.relation) }));
+    return await checkMigrations(client, this.config, known);
   }
 
   #copyAgain(relation: Relation): MillraceError {

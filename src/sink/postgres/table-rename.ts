@@ -4,8 +4,8 @@ import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import { MigrationRefused } from "./migration-refused.ts";
 import type { ShapeLedger, ShapeRecord } from "./shape-ledger.ts";
 import { createSchemas } from "./table-schema.ts";
 import { type TargetName, targetName } from "./target-name.ts";
@@ -74,12 +74,7 @@ function renameSql(from: TargetName, to: TargetName): readonly string[] {
   ];
 }
 
-function renameRefused(from: TargetName, to: TargetName): MillraceError {
-  return new MillraceError(
-    "sink_schema_mismatch",
-    `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source, and migration_strategy does not allow ` +
-      `millrace to rename it. Run: ${renameSql(from, to)
-        .map((sql) => `${sql};`)
-        .join(" ")}`,
-  );
+export function renameRefused(from: TargetName, to: TargetName): MigrationRefused {
+  const why = `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source.`;
+  return new MigrationRefused(why, renameSql(from, to));
 }

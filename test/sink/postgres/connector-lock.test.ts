@@ -23,8 +23,16 @@ function contextOf(signal: AbortSignal): SinkContext {
   const unused = () => {
     throw new Error("not for a Postgres sink");
   };
-  const events = { durable: unused, warning: () => {}, failed: unused, retrying: unused };
-  return { connectorId, owner, signal, checkpoints: { load: unused, save: unused }, events };
+  const ignored = { warning: () => {}, setAside: () => {}, mended: () => {} };
+  const events = { ...ignored, durable: unused, failed: unused, retrying: unused };
+  return {
+    connectorId,
+    owner,
+    signal,
+    checkpoints: { load: unused, save: unused },
+    makesCopies: true,
+    events,
+  };
 }
 
 const sessionName = (purpose: "apply" | "copy", of: string | undefined) =>

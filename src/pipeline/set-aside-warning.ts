@@ -1,0 +1,23 @@
+// What a run warns of while tables are set aside.
+
+import { qualifiedName } from "../change/relation.ts";
+import type { SetAsideTable } from "../sink/sink.ts";
+
+/** The status lists them all; of more than these the warning gives the number. */
+const mostTold = 3;
+
+/** Null: there is none. */
+export function describeSetAside(tables: readonly SetAsideTable[]): string | null {
+  if (tables.length === 0) return null;
+  const told = tables.slice(0, mostTold).map(describe);
+  const rest = tables.length - told.length;
+  return [...told, ...(rest > 0 ? [`${rest} more tables are set aside.`] : [])].join(" ");
+}
+
+function describe(table: SetAsideTable): string {
+  const sql = table.commands.map((command) => `${command};`).join(" ");
+  return (
+    `Table ${qualifiedName(table)} is set aside, and the others go on: ${table.reason} migration_strategy does not allow ` +
+    `millrace to change that. Run at the sink: ${sql} The table is copied again then.`
+  );
+}

@@ -1,0 +1,63 @@
+// Tells, without changing anything, whether a table at the sink has to change in a way that the connector may not change it.
+
+import type { Client } from "pg";
+import type { Relation } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { MigrationRefused } from "./migration-refused.ts";
+import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
+import type { ShapeRecord } from "./shape-ledger.ts";
+import { isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
+import { renameRefused } from "./table-rename.ts";
+import { targetName } from "./target-name.ts";
+import { readTargetTables, type TargetTable } from "./target-table.ts";
+
+export interface CheckedTable {
+  readonly relation: Relation;
+  /** What the table at the sink has followed so far. */
+  readonly known: ShapeRecord | null;
+  /** One of its columns that has to take null. */
+  readonly nullColumn: string | null;
+}
+
+/** Why each of the tables cannot take its relation's rows; null: it can, or is not there. */
+export async function checkMigrations(
+  client: Client,
+  config: PostgresSinkConfig,
+  tables: readonly CheckedTable[],
+): Promise<readonly (MigrationRefused | null)[]> {
+  const named = await readTargetTables(
+    client,
+    tables.map(({ relation }) => targetName(config, relation)),
+  );
+  // Under the name that it had before.
+  const before = await readTargetTables(
+    client,
+    tables.map(({ relation, known }) => targetName(config, known ?? relation)),
+  );
+  const refusals: (MigrationRefused | null)[] = [];
+  for (const [i, table] of tables.entries()) {
+    refusals.push(await checkMigration(client, config, table, named[i] ?? null, before[i] ?? null));
+  }
+  return refusals;
+}
+
+async function checkMigration(
+  client: Client,
+  { migration_strategy: strategy, ...config }: PostgresSinkConfig,
+  { relation, known, nullColumn }: CheckedTable,
+  named: TargetTable | null,
+  before: TargetTable | null,
+): Promise<MigrationRefused | null> {
+  const table = named ?? before;
+  if (!table) return null;
+  const target = targetName(config, relation);
+  const isToBeRenamed = sqlName(table.target) !== sqlName(target);
+  if (isToBeRenamed && strategy.disable_all) return renameRefused(table.target, target);
+  const changes = planMigration(table, known?.columns ?? null, relation, strategy);
+  const refused = refusedChanges(strategy, changes);
+  if (refused.length > 0) return migrationRefused(target, await migrationSql(client, target, refused, false));
+  if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;
+  const isRefusing = table.columns.some(({ name, notNull }) => name === nullColumn && notNull);
+  return isRefusing ? nullRefused(target, nullColumn) : null;
+}

@@ -1,0 +1,187 @@
+// A table that needs a change at the sink which migration_strategy does not allow stands by itself: the others go on, and it comes
+// back when somebody has made the change.
+
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+let count = 0;
+
+beforeAll(async () => {
+  const settings = { fsync: "off", max_replication_slots: "40", max_wal_senders: "40" };
+  server = await PostgresServer.start({ settings });
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+});
+
+const nothing = { migration_strategy: { allowed: [], disable_all: false } };
+const begin =
+  "create table t (id int primary key, a int not null); insert into t values (1, 1); create table u (id int primary key)";
+
+async function streaming(setup = begin, options: RigOptions = {}): Promise<PipelineRig> {
+  const pair = await PipelineRig.create(server, `aside${++count}`, { sink: nothing, ...options });
+  await pair.source(setup);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.expectEqual();
+  return pair;
+}
+
+const namesOf = (pair: PipelineRig) => pair.setAside.map(({ name }) => name);
+const commandsOf = (pair: PipelineRig) =>
+  pair.setAside.flatMap(({ commands }) => commands.map((command) => `${command};`)).join(" ");
+
+/** A row of the other table arrives, and the table's own do not: it stays as it was. */
+async function expectOthersGoOn(pair: PipelineRig): Promise<void> {
+  await waitFor("the table to be set aside", () => pair.setAside.length === 1);
+  const [{ id }] = (await pair.source<{ id: number }>(
+    "insert into u select coalesce(max(id), 0) + 1 from u returning id",
+  )) as [{ id: number }];
+  await waitFor(
+    "the other table",
+    async () => (await pair.sink(`select from u where id = ${id}`)).length === 1,
+  );
+  expect(pair.phases.at(-1)).toMatchObject({ phase: { name: "realtime" }, health: { kind: "warning" } });
+}
+
+async function expectBack(pair: PipelineRig): Promise<void> {
+  await pair.expectEqual();
+  await waitFor("no table to be set aside", () => pair.setAside.length === 0);
+  expect(await pair.sink("select * from millrace.set_aside")).toEqual([]);
+  // It takes part in the stream again.
+  await pair.source("insert into u select max(id) + 1 from u");
+  await pair.expectEqual();
+  await pair.stop();
+}
+
+describe("a change that is not allowed", () => {
+  test.concurrent.each([
+    [
+      "alter table t add z int default 7; insert into t values (2, 2, 2)",
+      'alter table "public"."t" add column "z" integer default \'7\'; alter table "public"."t" alter column "z" drop default;',
+    ],
+    [
+      "alter table t rename a to c; delete from t; insert into t values (3, 3)",
+      'alter table "public"."t" rename column "a" to "c";',
+    ],
+    [
+      "alter table t alter a type bigint; insert into t values (2, 5000000000)",
+      'alter table "public"."t" alter column "a" type bigint using "a"::bigint;',
+    ],
+    [
+      "alter table t alter a drop not null; truncate t; insert into t values (2, null)",
+      'alter table "public"."t" alter column "a" drop not null;',
+    ],
+  ])("keeps the table and no other, until the SQL is run: %s", async (sql, commands) => {
+    await using pair = await streaming();
+    await pair.source(sql);
+    await expectOthersGoOn(pair);
+    expect(commandsOf(pair)).toBe(commands);
+    await pair.source("update t set id = id + 10");
+    await expectOthersGoOn(pair);
+    expect(await pair.sink<object>("select * from t")).toEqual([{ id: 1, a: 1 }]);
+    await pair.sink(commands);
+    await expectBack(pair);
+  });
+
+  test.concurrent("keeps a table that was renamed", async () => {
+    const sink = { migration_strategy: { allowed: [], disable_all: true } };
+    await using pair = await streaming(begin, { sink });
+    await pair.source("alter table t rename to v; insert into v values (2, 2)");
+    await expectOthersGoOn(pair);
+    expect(commandsOf(pair)).toBe('alter table "public"."t" rename to "v";');
+    await pair.sink(commandsOf(pair));
+    await expectBack(pair);
+    expect(await pair.sink("select to_regclass('public.t')")).toEqual([{ to_regclass: null }]);
+  });
+
+  test.concurrent("waits over stops and deaths, and is made by the next run when it is allowed by then", async () => {
+    await using pair = await streaming();
+    await pair.source("alter table t add z int; insert into t values (2, 2, 2)");
+    await expectOthersGoOn(pair);
+    const { since } = pair.setAside[0]!;
+    await pair.crash();
+    pair.start();
+    await expectOthersGoOn(pair);
+    await pair.stop();
+    await pair.source("insert into t values (3, 3, 3); alter table t rename to w");
+    pair.start();
+    await expectOthersGoOn(pair);
+    expect(pair.setAside).toMatchObject([{ name: "w", since }]);
+    await pair.stop();
+    pair.reconfigureSink({ migration_strategy: { allowed: ["Add"], disable_all: false } });
+    pair.start();
+    await expectBack(pair);
+    expect(await pair.sink("select to_regclass('public.t')")).toEqual([{ to_regclass: null }]);
+  });
+
+  test.concurrent("takes nothing of a large transaction whose end does not fit", async () => {
+    await using pair = await streaming(begin, { maxBufferedRows: 50, isSupervised: true });
+    await pair.source(`begin; insert into t select i, i from generate_series(2, 1000) i; insert into u values (1);
+      alter table t add z int; insert into t values (0, 0, 0); commit`);
+    await waitFor("the table to be set aside", () => pair.setAside.length === 1);
+    await waitFor("the other table", async () => (await pair.sink("select from u")).length === 1);
+    expect(await pair.sink<object>("select * from t")).toEqual([{ id: 1, a: 1 }]);
+    await pair.sink(commandsOf(pair));
+    await expectBack(pair);
+  });
+
+  test.concurrent("keeps two tables in one batch", async () => {
+    await using pair = await streaming(`${begin}; create table t2 (id int primary key)`);
+    await pair.stop();
+    await pair.source(
+      "alter table t add z int; alter table t2 add z int; insert into t values (2, 2, 2); insert into u values (7); insert into t2 values (1, 1)",
+    );
+    pair.start();
+    await waitFor("both tables to be set aside", () => pair.setAside.length === 2);
+    expect(namesOf(pair)).toEqual(["t", "t2"]);
+    await waitFor("the other table", async () => (await pair.sink("select from u")).length === 1);
+    await pair.sink(commandsOf(pair));
+    await expectBack(pair);
+  });
+});
+
+describe("a table that cannot take its first copy", () => {
+  test.concurrent.each([
+    ["lacks a column", "create table t (id int primary key)"],
+    ["takes no null", "create table t (id int primary key, a int, b int not null)"],
+  ])("is set aside while the others are copied: it %s", async (_, there) => {
+    const options = { sink: nothing, isSupervised: true };
+    await using pair = await PipelineRig.create(server, `aside${++count}`, options);
+    await pair.source("create table t (id int primary key, a int, b int); insert into t values (1, 1)");
+    await pair.source("create table u (id int primary key); insert into u values (1)");
+    await pair.sink(there);
+    pair.start();
+    await waitFor("the stream", () => pair.phases.at(-1)?.phase.name === "realtime");
+    await expectOthersGoOn(pair);
+    await pair.sink(commandsOf(pair));
+    await expectBack(pair);
+  });
+});
+
+test.concurrent("without copies nothing is set aside: the run stands, with the SQL", async () => {
+  await using pair = await PipelineRig.create(server, `aside${++count}`, {
+    sink: nothing,
+    skipSnapshots: true,
+  });
+  await pair.source("create table t (id int primary key)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (0)");
+  await pair.expectEqual();
+  await pair.source("alter table t add z int; insert into t values (1, 1)");
+  const error = (await pair.ended()) as MillraceError;
+  expect(error.code).toBe("sink_schema_mismatch");
+  expect(error.message).toContain('Run: alter table "public"."t" add column "z" integer;');
+  await pair.sink('alter table "public"."t" add column "z" integer');
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
