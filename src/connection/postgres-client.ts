@@ -27,6 +27,8 @@ const connectTimeoutMs = 10_000;
 const interactiveStatementTimeoutMs = 30_000;
 const keepAliveAfterMs = 30_000;
 const goodbyeMs = 1_000;
+/** Sessions for copies rest for a moment only: one that its server sees idle for so long was forgotten by the network. */
+const idleCopySessionMs = 60_000;
 
 /**
  * Fixed for each session, so that a value's text is the same on every server and in every connection, and no
@@ -46,7 +48,6 @@ const sessionSettings: Readonly<Record<string, string>> = {
   quote_all_identifiers: "off",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
-  idle_session_timeout: "0",
   // A policy that would hide rows from a copy is an error.
   row_security: "off",
 };
@@ -186,9 +187,11 @@ async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<
 /** Settings in the startup packet, so that they hold from the first byte, on a walsender too. */
 function startupOptions(connection: PostgresConnection, purpose: ConnectionPurpose): string {
   const interactive = purpose === "validation" || purpose === "catalog";
+  const copies = purpose === "snapshot" || purpose === "copy";
   const settings = {
     ...sessionSettings,
     statement_timeout: String(interactive ? interactiveStatementTimeoutMs : 0),
+    idle_session_timeout: String(copies ? idleCopySessionMs : 0),
     lock_timeout: String((connection.operation_lock_timeout_seconds ?? 0) * 1000),
   };
   return Object.entries(settings)

@@ -162,6 +162,19 @@ test("each session prints values the same way", async () => {
   });
 });
 
+test.each([
+  ["apply", "0"],
+  ["replication", "0"],
+  ["copy", "1min"],
+  ["snapshot", "1min"],
+] as const)("a session for %s may be idle for %s", async (purpose, limit) => {
+  const show = "show idle_session_timeout";
+  const { rows } = await withPostgres(connectionTo(plain), purpose, signal(), "sink", (client) =>
+    client.query(show),
+  );
+  expect(rows).toEqual([{ idle_session_timeout: limit }]);
+});
+
 describe("failures", () => {
   test("name the cause and nothing of the connection", async () => {
     const wrong = { host: "localhost", user: "login", password: "sesame-42" };
