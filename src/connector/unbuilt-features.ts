@@ -14,12 +14,19 @@ export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/system_columns/op",
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
   "/sink/webhook/format/debezium/emit_tx_metadata",
-  "/identifier_naming/FivetranNaming",
 ];
+
+/** A webhook's receiver gets the source's names. */
+const unbuiltAtWebhooks: readonly string[] = ["/identifier_naming/FivetranNaming"];
 
 /** The places in `value`, a connector or a part of one, that ask for something that is not built. */
 export function unbuiltPaths(value: unknown): string[] {
-  return unbuiltFeatures.flatMap((feature) => find(value, feature.slice(1).split("/"), ""));
+  const features = isWebhook(value) ? [...unbuiltFeatures, ...unbuiltAtWebhooks] : unbuiltFeatures;
+  return features.flatMap((feature) => find(value, feature.slice(1).split("/"), ""));
+}
+
+function isWebhook(value: unknown): boolean {
+  return find(value, ["sink", "webhook"], "").length > 0;
 }
 
 function find(value: unknown, keys: readonly string[], path: string): string[] {

@@ -4,7 +4,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import type { SinkConfig } from "../connector/sink-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { PostgresSink } from "./postgres/postgres-sink.ts";
+import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
 import { validatePostgresSink } from "./postgres/sink-validation.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
@@ -13,7 +13,7 @@ import { createWebhookSink } from "./webhook/webhook-sink.ts";
 /** `line` leads to the webhook worker; a webhook sink needs it. */
 export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
   const { postgres, webhook } = connector.sink;
-  if (postgres) return new PostgresSink(postgres, context);
+  if (postgres) return createPostgresSink(postgres, context, connector.identifier_naming);
   if (webhook && line) return createWebhookSink(webhook, context, line);
   throw unknownKind();
 }

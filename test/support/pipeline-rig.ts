@@ -3,6 +3,7 @@
 
 import { expect } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
+import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
@@ -10,7 +11,7 @@ import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
-import { PostgresSink } from "../../src/sink/postgres/postgres-sink.ts";
+import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
 import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
@@ -30,6 +31,7 @@ const noStore: CheckpointStore = {
 export interface RigOptions {
   source?: Partial<PostgresSourceConfig>;
   sink?: Partial<PostgresSinkConfig>;
+  readonly naming?: IdentifierNaming;
   readonly forms?: readonly TupleForm[];
   readonly skipSnapshots?: boolean;
   /** Transient errors do not end the run. */
@@ -168,7 +170,7 @@ export class PipelineRig implements AsyncDisposable {
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
-        new PostgresSink(
+        createPostgresSink(
           postgresSink(this.#sinkConnection, this.options.sink),
           {
             connectorId: this.name,
@@ -178,6 +180,7 @@ export class PipelineRig implements AsyncDisposable {
             makesCopies: !(this.options.skipSnapshots ?? false),
             events,
           },
+          this.options.naming ?? { SourceNaming: {} },
           { lookAtSetAsideMs: 100 },
         ),
       reporter: {

@@ -51,6 +51,7 @@ export class BatchApplier {
       if (this.#isPassedOver(at, i)) continue;
       const table = this.#tables[at] ?? (await this.#enter(at, i));
       if (batch.kind[i] === ChangeKind.shape) continue;
+      if (table.isShared) await this.#takeTurn(at, table);
       if (batch.kind[i] === ChangeKind.truncate) {
         await this.#flush();
         i = await this.#truncate(i);
@@ -107,6 +108,13 @@ export class BatchApplier {
     await this.#run(table, () => applySingle(this.#sessionFor(table), table, this.batch, i));
   }
 
+  /** A row may move between tables that share a target: what the one has of it is written before what the other has. */
+  async #takeTurn(at: number, table: PreparedTable): Promise<void> {
+    if (this.#pending.has(at)) return;
+    const others = [...this.#pending.values()].some(({ table: other }) => isSameTarget(other, table));
+    if (others) await this.#flush();
+  }
+
   #fold(at: number, table: PreparedTable, i: number): boolean {
     let pending = this.#pending.get(at);
     if (!pending) {
@@ -158,8 +166,14 @@ export class BatchApplier {
       last = i;
     }
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
-    const table = targets[0];
-    if (table) await this.#run(table, () => truncateTables(this.session.client, targets, restart));
+    for (const { relation } of targets.filter(({ isShared }) => isShared)) {
+      this.session.warn(
+        `TRUNCATE of ${qualifiedName(relation)} was left out: rows of other tables are in its table at the sink.`,
+      );
+    }
+    const own = targets.filter(({ isShared }) => !isShared);
+    const table = own[0];
+    if (table) await this.#run(table, () => truncateTables(this.session.client, own, restart));
     return last;
   }
 
@@ -171,6 +185,10 @@ export class BatchApplier {
       throw describeRefusedRows(error, table.target, table.columnNames);
     }
   }
+}
+
+function isSameTarget(one: PreparedTable, other: PreparedTable): boolean {
+  return one.target.schema === other.target.schema && one.target.name === other.target.name;
 }
 
 function belongsTo(batch: ChangeBatch, i: number, first: number): boolean {

@@ -9,7 +9,7 @@ import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts"
 import type { ShapeRecord } from "./shape-ledger.ts";
 import { isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
-import { targetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
 
 export interface CheckedTable {
@@ -23,35 +23,37 @@ export interface CheckedTable {
 /** Why each of the tables cannot take its relation's rows; null: it can, or is not there. */
 export async function checkMigrations(
   client: Client,
-  config: PostgresSinkConfig,
+  strategy: PostgresSinkConfig["migration_strategy"],
+  naming: TargetNaming,
   tables: readonly CheckedTable[],
 ): Promise<readonly (MigrationRefused | null)[]> {
   const named = await readTargetTables(
     client,
-    tables.map(({ relation }) => targetName(config, relation)),
+    tables.map(({ relation }) => naming.target(relation)),
   );
   // Under the name that it had before.
   const before = await readTargetTables(
     client,
-    tables.map(({ relation, known }) => targetName(config, known ?? relation)),
+    tables.map(({ relation, known }) => naming.target(known ?? relation)),
   );
   const refusals: (MigrationRefused | null)[] = [];
   for (const [i, table] of tables.entries()) {
-    refusals.push(await checkMigration(client, config, table, named[i] ?? null, before[i] ?? null));
+    refusals.push(await checkMigration(client, strategy, naming, table, named[i] ?? null, before[i] ?? null));
   }
   return refusals;
 }
 
 async function checkMigration(
   client: Client,
-  { migration_strategy: strategy, ...config }: PostgresSinkConfig,
+  strategy: PostgresSinkConfig["migration_strategy"],
+  naming: TargetNaming,
   { relation, known, nullColumn }: CheckedTable,
   named: TargetTable | null,
   before: TargetTable | null,
 ): Promise<MigrationRefused | null> {
   const table = named ?? before;
   if (!table) return null;
-  const target = targetName(config, relation);
+  const target = naming.target(relation);
   const isToBeRenamed = sqlName(table.target) !== sqlName(target);
   if (isToBeRenamed && strategy.disable_all) return renameRefused(table.target, target);
   const changes = planMigration(table, known?.columns ?? null, relation, strategy);

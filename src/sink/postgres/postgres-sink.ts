@@ -31,7 +31,7 @@ import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import { TableRegistry } from "./table-registry.ts";
-import { targetName } from "./target-name.ts";
+import { TargetNaming } from "./target-naming.ts";
 
 /** How often the sink looks after what nobody tells it of. */
 export interface SinkPace {
@@ -55,11 +55,12 @@ export class PostgresSink implements Sink {
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
+    private readonly naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = defaultPace,
   ) {
     this.#ledger = new CopyLedger(context.connectorId);
     this.#shapes = new ShapeLedger(context.connectorId);
-    this.#tables = new TableRegistry(config, this.#ledger, this.#shapes, (reason) =>
+    this.#tables = new TableRegistry(config, naming, this.#ledger, this.#shapes, (reason) =>
       context.events.warning("guessed columns", reason),
     );
     this.#setAside = new SetAsideTables(context.connectorId, this.#ledger, (tables) =>
@@ -180,7 +181,7 @@ export class PostgresSink implements Sink {
         this.#connected,
         this.#session(client),
         { ...request, mode },
-        (counted) => copyIntoTarget(client, this.config, this.context, counted, known),
+        (counted) => copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
       );
       this.#ledger.add(record);
       this.#shapes.add(relation, request.lsn);
@@ -193,7 +194,7 @@ export class PostgresSink implements Sink {
       const { relation } = request.table;
       await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
-      throw describeRefusedRows(error, targetName(this.config, relation), names);
+      throw describeRefusedRows(error, this.naming.target(relation), names);
     } finally {
       signal.removeEventListener("abort", abort);
     }

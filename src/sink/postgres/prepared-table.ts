@@ -28,6 +28,8 @@ export interface PreparedTable {
   readonly isReferred: boolean;
   /** Its place among tables that refer to each other: after those that it refers to. */
   readonly rank: number;
+  /** Rows of another table of the source are in it as well. */
+  readonly isShared: boolean;
   /** A staging row may have no room for one column more. */
   readonly isWide: boolean;
   /** Name of the staging table in pg_temp; safe as it stands. */
@@ -57,9 +59,7 @@ export function prepareTable(
   table: TargetTable,
   relation: Relation,
   form: TupleForm,
-  staging: string,
-  copy: CopyState,
-  rank: number,
+  place: Pick<PreparedTable, "staging" | "copy" | "rank" | "isShared">,
 ): PreparedTable {
   if (form === "binary" && !takesBinary(table, relation)) {
     throw new MillraceError(
@@ -90,9 +90,7 @@ export function prepareTable(
       generated || relation.columns.some((column) => column.name === name) ? [] : [name],
     ),
     isReferred: table.isReferred,
-    rank,
     isWide: !hasRoomForGroup(widths),
-    staging,
-    copy,
+    ...place,
   };
 }

@@ -14,7 +14,8 @@ import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
 import { fitTable } from "./table-fit.ts";
 import { addKey, createTable } from "./table-schema.ts";
-import { sqlList, type TargetName, targetName } from "./target-name.ts";
+import { sqlList, type TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 import { equalSql, keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
 
 const staging = "pg_temp.millrace_copy";
@@ -36,19 +37,22 @@ export interface KnownTable {
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
+  naming: TargetNaming,
   connector: ConnectorAtSink,
   request: CopyRequest,
   known: KnownTable,
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
-  const target = targetName(config, table.relation);
+  const target = naming.target(table.relation);
   await client.query("begin");
   await lockForCopy(client, connector);
-  const existing = await ensureTable(client, config, target, request, known);
+  const isShared = naming.isShared(table.relation);
+  const existing = await ensureTable(client, config, target, request, { ...known, isShared });
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
-  const isMerged = !isEmpty && mode !== "replace" && table.relation.key.length > 0;
+  // Which of the rows that it did not bring are this table's own is not known.
+  const isMerged = !isEmpty && (mode !== "replace" || isShared) && table.relation.key.length > 0;
   let rows: number;
   if (isEmpty && !isHashed) {
     rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
@@ -77,7 +81,7 @@ async function ensureTable(
   config: PostgresSinkConfig,
   target: TargetName,
   request: CopyRequest,
-  { shape, nullColumn }: KnownTable,
+  { shape, nullColumn, isShared }: KnownTable & { readonly isShared: boolean },
 ): Promise<TargetTable | null> {
   const existing = await readTargetTable(client, target);
   if (!existing) {
@@ -91,7 +95,7 @@ async function ensureTable(
     existing,
     shape?.columns ?? null,
     relation,
-    request.mode === "replace",
+    { areReplaced: request.mode === "replace" && !isShared, isShared },
   );
   if (existing.columns.some(({ name, notNull }) => name === nullColumn && notNull)) {
     const column = escapeIdentifier(nullColumn ?? "");

@@ -7,13 +7,14 @@ import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
-import { type FollowedColumn, planMigration, refusedChanges } from "./table-migration.ts";
+import { changesOfOthers, type FollowedColumn, planMigration, refusedChanges } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetTable } from "./target-table.ts";
 
 /**
  * In the open transaction. `known`: the columns as the table followed them last; null when nothing is known. `areReplaced`:
- * the rows that are there are to be replaced by others, and go first where they would have to be converted. Returns whether
+ * the rows that are there are to be replaced by others, and go first where they would have to be converted. `isShared`: rows of
+ * other tables are there, so that no column goes, is renamed or gets another type. Returns whether
  * anything was changed. Throws `sink_schema_mismatch` with the SQL to run when the strategy does not allow the changes.
  */
 export async function fitTable(
@@ -22,18 +23,29 @@ export async function fitTable(
   table: TargetTable,
   known: readonly FollowedColumn[] | null,
   relation: Relation,
-  areReplaced = false,
+  { areReplaced = false, isShared = false } = {},
 ): Promise<boolean> {
   requireWritable(table, relation);
-  const changes = planMigration(table, known, relation, strategy);
-  const refused = refusedChanges(strategy, changes);
+  const all = planMigration(table, known, relation, strategy);
+  const changes = isShared ? all.filter(({ kind }) => kind !== "drop") : all;
+  const refused = [...refusedChanges(strategy, changes), ...(isShared ? changesOfOthers(changes) : [])];
   if (refused.length > 0) {
-    throw migrationRefused(table.target, await migrationSql(client, table.target, refused, false));
+    const sql = await migrationSql(client, table.target, refused, false);
+    throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, sql);
   }
   const areConverted = changes.some(({ kind }) => kind === "retype");
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   for (const sql of await migrationSql(client, table.target, changes, areReplaced)) await client.query(sql);
   return changes.length > 0;
+}
+
+/** The tables stop together: a copy of one, once it is mended, would not know which of the rows that are there are its own. */
+function sharedRefused(target: TargetName, sql: readonly string[]): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `Table ${qualifiedName(target)} at the sink does not fit one of those that are merged into it, and holds rows of the others: ` +
+      `millrace does not change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
+  );
 }
 
 /** A column that the sink's own table computes takes no values. */

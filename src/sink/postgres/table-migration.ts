@@ -79,6 +79,11 @@ export function refusedChanges(
   return changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word)));
 }
 
+/** Changes that must not be made to a table which holds rows of others: to be made by hand, when all of them have changed. */
+export function changesOfOthers(changes: readonly ColumnChange[]): readonly ColumnChange[] {
+  return changes.filter(({ kind }) => kind === "rename" || kind === "retype");
+}
+
 function strategyWords({ kind }: ColumnChange): readonly MigrationStrategy["allowed"][number][] {
   switch (kind) {
     case "drop":

@@ -16,7 +16,8 @@ import { type FollowedColumn, hasLostColumn, planMigration } from "./table-migra
 import { rankByReferences } from "./table-order.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
-import { type TargetName, targetName } from "./target-name.ts";
+import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTable, readTargetTables, type TargetTable, takesBinary } from "./target-table.ts";
 
 export class TableRegistry {
@@ -37,11 +38,14 @@ export class TableRegistry {
 
   constructor(
     private readonly config: PostgresSinkConfig,
+    private readonly naming: TargetNaming,
     private readonly ledger: CopyLedger,
     private readonly shapes: ShapeLedger,
     private readonly warn: (reason: string) => void,
   ) {
-    this.#renamer = new TableRenamer(config, ledger, shapes, (id) => this.#shapes.has(id));
+    this.#renamer = new TableRenamer(config.migration_strategy, naming, ledger, shapes, (id) =>
+      this.#shapes.has(id),
+    );
   }
 
   /**
@@ -49,16 +53,13 @@ export class TableRegistry {
    * text. Throws `sink_schema_mismatch` when two tables would be written to one.
    */
   async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
-    requireDistinctTargets(this.config, tables);
-    await createSchemas(
-      client,
-      new Set(tables.map((shape) => targetName(this.config, shape.relation).schema)),
-    );
+    this.naming.claim(tables);
+    await createSchemas(client, new Set(tables.map((shape) => this.naming.target(shape.relation).schema)));
     this.#missing.clear();
     this.#shapes.clear();
     for (const shape of tables) this.#shapes.set(shape.relation.id, shape);
     // Under the name that it had before, where the stream has yet to tell of the new one.
-    const held = tables.map(({ relation }) => targetName(this.config, this.shapes.of(relation) ?? relation));
+    const held = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
     const targets = await readTargetTables(client, held);
     this.#ranks = rankByReferences(targets.filter((target) => target !== null));
     this.#targetOf.clear();
@@ -85,9 +86,9 @@ export class TableRegistry {
     return this.#copyForms.get(qualifiedName(table.relation)) ?? "text";
   }
 
-  /** In the order in which their rows can be put under the foreign keys that are in force; null: in any. */
+  /** In the order in which their rows can be put under the foreign keys that are in force, and into tables that they share; null: in any. */
   inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
-    if (this.#ranks.size === 0) return null;
+    if (this.#ranks.size === 0 && !this.naming.hasShared) return null;
     const rank = ({ relation }: TableShape) =>
       this.#ranks.get(this.#targetOf.get(relation.id) ?? Number.NaN) ?? 0;
     return tables.toSorted((a, b) => rank(a) - rank(b));
@@ -109,14 +110,16 @@ export class TableRegistry {
     const shape = this.shapes.of(relation);
     if (shape && !isFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
-      const isRenamed = await this.#renamer.follow(client, shape, relation);
+      const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     }
-    const target = targetName(this.config, relation);
+    const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#stagingName(target, relation);
     const rank = this.#ranks.get(table.oid) ?? 0;
-    const prepared = prepareTable(table, relation, form, staging, this.ledger.stateOf(relation), rank);
+    const isShared = this.naming.isShared(relation);
+    const copy = this.ledger.stateOf(relation);
+    const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared });
     this.#prepared.set(relation, prepared);
     return prepared;
   }
@@ -144,7 +147,7 @@ export class TableRegistry {
     tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
   ): Promise<readonly (MigrationRefused | null)[]> {
     const known = tables.map((table) => ({ ...table, known: this.shapes.of(table.relation) }));
-    return await checkMigrations(client, this.config, known);
+    return await checkMigrations(client, this.config.migration_strategy, this.naming, known);
   }
 
   #copyAgain(relation: Relation): MillraceError {
@@ -181,7 +184,11 @@ export class TableRegistry {
   }
 
   #stagingName(target: TargetName, relation: Relation): string {
-    const shape = JSON.stringify([target, relation.columns.map(({ name, typeName }) => [name, typeName])]);
+    const shape = JSON.stringify([
+      relation.id,
+      target,
+      relation.columns.map(({ name, typeName }) => [name, typeName]),
+    ]);
     const name = this.#staging.get(shape) ?? `millrace_stage_${this.#staging.size + 1}`;
     this.#staging.set(shape, name);
     return name;
@@ -228,7 +235,8 @@ export class TableRegistry {
     relation: Relation,
   ): Promise<boolean> {
     try {
-      return await fitTable(client, this.config.migration_strategy, table, followed, relation);
+      const isShared = this.naming.isShared(relation);
+      return await fitTable(client, this.config.migration_strategy, table, followed, relation, { isShared });
     } catch (error) {
       // The source has converted them in a way of its own: a copy brings what came of it.
       if (isConversionFailure(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -266,23 +274,6 @@ function shapeOf(relation: Relation): TableShape {
     estimatedBytes: 0,
     storage: "",
   };
-}
-
-function requireDistinctTargets(config: PostgresSinkConfig, tables: readonly TableShape[]): void {
-  const sources = new Map<string, string>();
-  for (const { relation } of tables) {
-    const target = qualifiedName(targetName(config, relation));
-    const source = qualifiedName(relation);
-    const other = sources.get(target);
-    if (other !== undefined) {
-      throw new MillraceError(
-        "sink_schema_mismatch",
-        `Tables ${other} and ${source} of the source would both be written to ${target}: leave one of them out of the ` +
-          "catalog, or take target_schema out of the sink.",
-      );
-    }
-    sources.set(target, source);
-  }
 }
 
 /** Without a copy that they could be compared with: of a table that the source has dropped, and that was copied before. */

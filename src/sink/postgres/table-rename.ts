@@ -8,13 +8,15 @@ import type { CopyLedger } from "./copy-ledger.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import type { ShapeLedger, ShapeRecord } from "./shape-ledger.ts";
 import { createSchemas } from "./table-schema.ts";
-import { type TargetName, targetName } from "./target-name.ts";
+import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
 export class TableRenamer {
   constructor(
-    private readonly config: PostgresSinkConfig,
+    private readonly strategy: PostgresSinkConfig["migration_strategy"],
+    private readonly naming: TargetNaming,
     private readonly copies: CopyLedger,
     private readonly shapes: ShapeLedger,
     /** Whether the source has the table still, as far as is known. */
@@ -27,8 +29,8 @@ export class TableRenamer {
    */
   async follow(client: Client, record: ShapeRecord, relation: Relation): Promise<boolean> {
     await this.makeRoom(client, relation);
-    const to = targetName(this.config, relation);
-    const isSame = sqlName(targetName(this.config, record)) === sqlName(to);
+    const to = this.naming.target(relation);
+    const isSame = sqlName(this.naming.target(record)) === sqlName(to);
     if (!isSame && (await exists(client, to))) return false;
     await this.#rename(client, record, relation);
     return true;
@@ -43,10 +45,10 @@ export class TableRenamer {
   }
 
   async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
-    const from = targetName(this.config, record);
-    const to = targetName(this.config, name);
+    const from = this.naming.target(record);
+    const to = this.naming.target(name);
     if (await exists(client, from)) {
-      if (this.config.migration_strategy.disable_all) throw renameRefused(from, to);
+      if (this.strategy.disable_all) throw renameRefused(from, to);
       await createSchemas(client, new Set([to.schema]));
       for (const sql of renameSql(from, to)) await client.query(sql);
     }

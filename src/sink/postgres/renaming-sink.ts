@@ -1,0 +1,75 @@
+// Stands before a Postgres sink under Fivetran's naming: it hears of columns by the names that they have at the sink, and of
+// none that it cannot write. What tables and schemas are called is the sink's own matter.
+
+import { projectBatch } from "../../change/batch-projection.ts";
+import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { TableShape } from "../../change/relation.ts";
+import type { CopyRequest, PreparedTables, Sink } from "../sink.ts";
+import { keepFields } from "./copy-fields.ts";
+import type { TargetNaming } from "./target-naming.ts";
+
+export class RenamingSink implements Sink {
+  constructor(
+    private readonly sink: Sink,
+    private readonly naming: TargetNaming,
+  ) {}
+
+  open(): Promise<Checkpoint | null> {
+    return this.sink.open();
+  }
+
+  begin(checkpoint: Checkpoint): Promise<void> {
+    return this.sink.begin(checkpoint);
+  }
+
+  goOnIn(log: string): Promise<void> {
+    return this.sink.goOnIn(log);
+  }
+
+  forget(): Promise<void> {
+    return this.sink.forget();
+  }
+
+  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
+    const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
+    const prepared = await this.sink.prepare([...named.keys()], forms);
+    const asTold = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
+    return { ...prepared, missing: asTold(prepared.missing), behind: asTold(prepared.behind) };
+  }
+
+  /** Fields are left out of rows as text: they end where they seem to. */
+  copyForm(table: TableShape): TupleForm {
+    const { keep } = this.naming.named(table.relation);
+    return keep === null ? this.sink.copyForm(this.naming.shape(table)) : "text";
+  }
+
+  copyTable(request: CopyRequest): Promise<void> {
+    const { keep } = this.naming.named(request.table.relation);
+    return this.sink.copyTable({
+      ...request,
+      table: this.naming.shape(request.table),
+      chunks: keep === null ? request.chunks : keepFields(request.chunks, keep),
+    });
+  }
+
+  write(batch: ChangeBatch): Promise<void> {
+    const named = batch.relations.map((relation) => this.naming.named(relation));
+    const relations = named.map(({ relation }) => relation);
+    return this.sink.write(
+      projectBatch(
+        batch,
+        relations,
+        named.map(({ keep }) => keep),
+      ),
+    );
+  }
+
+  flush(): Promise<void> {
+    return this.sink.flush();
+  }
+
+  [Symbol.asyncDispose](): PromiseLike<void> {
+    return this.sink[Symbol.asyncDispose]();
+  }
+}

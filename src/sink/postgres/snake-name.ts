@@ -1,0 +1,46 @@
+// Makes a name of lower-case letters, digits and underscores of any name, by the rules of Fivetran's naming. Pure.
+// https://fivetran.com/docs/core-concepts/naming-conventions
+
+/** Letters that are no letter with an accent. */
+const latin: Readonly<Record<string, string>> = {
+  ß: "ss",
+  Æ: "Ae",
+  æ: "ae",
+  Ø: "O",
+  ø: "o",
+  Œ: "Oe",
+  œ: "oe",
+  Ł: "L",
+  ł: "l",
+  Đ: "D",
+  đ: "d",
+  Ð: "D",
+  ð: "d",
+  Þ: "Th",
+  þ: "th",
+  ı: "i",
+};
+
+/**
+ * Accents go; letters of other scripts become `u` and their number; anything else becomes an underscore. Words that only their
+ * capitals told apart are parted, runs of underscores become one, and a digit does not come first.
+ */
+export function snakeName(name: string, of: "schema" | "table" | "column"): string {
+  const ascii = [...name.normalize("NFKD")].map(inAscii).join("");
+  const parted = ascii
+    .replace(/[^A-Za-z0-9_]/g, "_")
+    .replace(/([a-z0-9])([A-Z])/g, "$1_$2")
+    .replace(/([A-Z])([A-Z][a-z])/g, "$1_$2")
+    .replace(/_+/g, "_")
+    .toLowerCase();
+  const named = of === "table" ? parted.replace(/^_+(?=[a-z])/, "") : parted;
+  return /^\d/.test(named) || named === "" ? `_${named}` : named;
+}
+
+function inAscii(letter: string): string {
+  if (letter <= "\u007f") return letter;
+  const known = latin[letter];
+  if (known !== undefined) return known;
+  if (/\p{M}/u.test(letter)) return "";
+  return /[\p{L}\p{N}]/u.test(letter) ? `u${letter.codePointAt(0)?.toString(16)}` : "_";
+}

@@ -1,0 +1,132 @@
+// Names at a Postgres sink that are made in Fivetran's way.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { IdentifierNaming } from "../../src/connector/connector.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const fivetran = (
+  change: Partial<NonNullable<IdentifierNaming["FivetranNaming"]>> = {},
+): IdentifierNaming => ({
+  FivetranNaming: { schema_prefix: null, column_conflict: "Fail", table_conflict: "Merge", ...change },
+});
+const rig = (naming: IdentifierNaming, isSupervised = false) =>
+  PipelineRig.create(server, `n${++count}`, { naming, isSupervised });
+
+/** Waits until both queries give the same rows. */
+async function expectSame(pair: PipelineRig, source: string, sink: string): Promise<void> {
+  const rows = async (query: Promise<object[]>) => JSON.stringify(await query.catch(() => []));
+  const same = async () => (await rows(pair.source(source))) === (await rows(pair.sink(sink)));
+  await waitFor("the same rows", same).catch(() => {});
+  expect(await pair.sink<object>(sink)).toEqual(await pair.source<object>(source));
+}
+
+test("schemas, tables and columns, copied, streamed, and renamed at the source", async () => {
+  await using pair = await rig(fivetran({ schema_prefix: "Shop" }), true);
+  await pair.source(
+    `create schema "Sales"; create table "Sales"."OrderItem" ("orderID" int primary key, "Größe" text, plain int);
+     insert into "Sales"."OrderItem" values (1, 'a', 1), (2, 'b', 2)`,
+  );
+  pair.start();
+  await pair.untilRealtime();
+  const all = 'select "orderID" as id, "Größe" as size, plain from "Sales"."OrderItem" order by 1';
+  const named = "select order_id as id, grosse as size, plain from shop_sales.order_item order by 1";
+  await pair.source(`insert into "Sales"."OrderItem" values (3, 'c', 3); delete from "Sales"."OrderItem" where plain = 1;
+    update "Sales"."OrderItem" set "orderID" = 20, "Größe" = null where plain = 2`);
+  await expectSame(pair, all, named);
+  await pair.source(`alter table "Sales"."OrderItem" rename column plain to "someText"; alter table "Sales"."OrderItem" alter "someText" type text;
+    alter table "Sales"."OrderItem" rename "orderID" to order_id; insert into "Sales"."OrderItem" values (4, 'd', 'four')`);
+  await expectSame(
+    pair,
+    'select order_id as id, "someText" as t from "Sales"."OrderItem" order by 1',
+    "select order_id as id, some_text as t from shop_sales.order_item order by 1",
+  );
+  await pair.source(
+    'alter table "Sales"."OrderItem" rename to order_item; insert into "Sales".order_item values (5)',
+  );
+  await pair.source(
+    'alter table "Sales".order_item rename to "LineItem"; insert into "Sales"."LineItem" values (6)',
+  );
+  await expectSame(
+    pair,
+    'select order_id as id from "Sales"."LineItem" order by 1',
+    "select order_id as id from shop_sales.line_item order by 1",
+  );
+  expect(await pair.sink<object>("select from pg_class where relname = 'order_item'")).toEqual([]);
+  expect(await pair.snapshot("LineItem", true)).not.toBeNull();
+  await pair.stop();
+});
+
+test("of columns whose names collide the first is kept, or the run stops", async () => {
+  const made = `create table t (id int primary key, "userName" text, user_name int, "UserName" text, last bytea);
+    insert into t values (1, 'a\tb', 1, null, '\\x00'), (2, null, 2, 'x', null)`;
+  await using failing = await rig(fivetran());
+  await failing.source(made);
+  failing.start();
+  expect(await failing.ended()).toMatchObject({ code: "column_conflict" });
+  await using pair = await rig(fivetran({ column_conflict: "KeepFirst" }));
+  await pair.source(made);
+  pair.start();
+  await pair.untilRealtime();
+  const kept = 'select id, "userName" as n, last from t order by 1';
+  const atSink = "select id, user_name as n, last from t order by 1";
+  await expectSame(pair, kept, atSink);
+  await pair.source(`insert into t values (3, 'new', 3, 'y', '\\xff'), (4, 'four', 4, 'z', null); update t set "userName" = 'v', user_name = 9 where id = 1;
+    update t set id = 22 where id = 2; delete from t where id = 4; alter table t replica identity full; update t set last = null where id = 3`);
+  await expectSame(pair, kept, atSink);
+  await pair.source("truncate t; insert into t values (7, 'after')");
+  await expectSame(pair, kept, atSink);
+  expect(await pair.snapshot("t", true)).toBeNull();
+  await expectSame(pair, kept, atSink);
+  await pair.stop();
+});
+
+test("tables whose names collide are merged, or the run stops", async () => {
+  const made = `create table "Orders" (id int primary key, a text); create table orders (id int primary key, b text);
+    insert into "Orders" values (1, 'A1'), (2, 'A2'); insert into orders values (11, 'B11'), (12, 'B12')`;
+  await using failing = await rig(fivetran({ table_conflict: "Fail" }));
+  await failing.source(made);
+  failing.start();
+  expect(String(await failing.ended())).toContain('public."Orders"');
+  await using pair = await rig(fivetran());
+  await pair.source(made);
+  pair.start();
+  await pair.untilRealtime();
+  const both = 'select id, a, null as b from "Orders" union all select id, null, b from orders order by 1';
+  const merged = "select id, a, b from orders order by 1";
+  await expectSame(pair, both, merged);
+  await pair.source(`insert into "Orders" values (3, 'A3'); insert into orders values (13, 'B13'); update orders set b = 'new' where id = 11;
+    delete from "Orders" where id = 1; delete from orders where id = 12`);
+  await pair.source(
+    "begin; insert into orders values (50, 'B50'); delete from \"Orders\" where id = 2; insert into orders values (2, 'moved'); commit",
+  );
+  await expectSame(pair, both, merged);
+  expect(await pair.snapshot("orders", true)).toBeNull();
+  expect(await pair.snapshot("Orders", false)).toBeNull();
+  await expectSame(pair, both, merged);
+  await pair.source("alter table orders add c int default 5; insert into orders values (14, 'B14', 6)");
+  await expectSame(
+    pair,
+    "select id, c from orders order by 1",
+    "select id, c from orders where id in (2, 50) or id > 10 order by 1",
+  );
+  await pair.source('truncate "Orders"; insert into orders values (15, null, 7)');
+  await waitFor("the insert", async () => (await pair.sink("select from orders where id = 15")).length === 1);
+  expect(await pair.sink<object>("select id from orders where id = 3")).toEqual([{ id: 3 }]);
+  await pair.source("alter table orders rename c to d; insert into orders values (16)");
+  expect(String(await pair.ended())).toContain('rename column "c" to "d"');
+  await pair.sink("alter table orders rename c to d");
+  pair.start();
+  await waitFor("the insert", async () => (await pair.sink("select from orders where id = 16")).length === 1);
+  await pair.stop();
+});
