@@ -318,6 +318,26 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
   });
 
+  test("those that nobody looked at before others came", async () => {
+    const remake = "alter table t drop column a; alter table t add column a int";
+    const rename = `${remake}; insert into t (id, a) values (7, 7); alter table t rename a to z`;
+    const unseen = { pace: { lookAtTablesMs: 60_000 } };
+    await using pair = await streaming(`${begin}; alter table t drop column b`, unseen);
+    // The first change since the stream began is one of another shape.
+    await pair.source(`${remake}; insert into t (id, a) values (3, 3)`);
+    await pair.expectEqual();
+    await pair.stop();
+    await pair.source(`update t set a = 5; ${remake}; insert into t (id, a) values (4, 4); ${remake}`);
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+    await pair.source(rename);
+    pair.start();
+    await pair.expectEqual();
+    expect(await columnsAtSink(pair)).toEqual(["id integer", "z integer"]);
+    await pair.stop();
+  });
+
   test("several that came and went while the connector was stopped", async () => {
     await using pair = await streaming(begin);
     await pair.stop();

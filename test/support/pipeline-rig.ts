@@ -13,8 +13,8 @@ import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-rep
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
-import { type IdlePace, idlePace } from "../../src/source/postgres/feedback.ts";
-import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
+import { idlePace } from "../../src/source/postgres/feedback.ts";
+import { PostgresSource, type SourcePace } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
 import type { SourceEvents } from "../../src/source/source.ts";
 import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
@@ -36,7 +36,7 @@ export interface RigOptions {
   readonly skipSnapshots?: boolean;
   /** Transient errors do not end the run. */
   readonly isSupervised?: boolean;
-  readonly pace?: Partial<IdlePace>;
+  readonly pace?: Partial<SourcePace>;
   /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
   readonly maxBufferedRows?: number;
   /** Where the source's notes are kept; by default in memory. */

@@ -108,7 +108,7 @@ export class TableRegistry {
     const known = this.#prepared.get(relation);
     if (known) return known;
     const shape = this.shapes.of(relation);
-    if (shape && !isFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
+    if (shape && !this.#isAsFollowed(shape, relation)) this.#requireOrder(shape, relation, at);
     if (shape && qualifiedName(shape) !== qualifiedName(relation)) {
       const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -214,6 +214,12 @@ export class TableRegistry {
     if (nullable) await dropNotNull(client, target, relation, nullable);
     if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
+  }
+
+  /** A guess counts as that only where nothing else can be meant: the table has that shape still. */
+  #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
+    const now = this.#shapes.get(relation.id)?.relation;
+    return isFollowed(shape, relation) && !(relation.isGuess && now && !isFollowed(shape, now));
   }
 
   /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */

@@ -1,6 +1,7 @@
 // Finds in the catalog what logical decoding does not tell of a table's change: values that rows got without an event. Pure.
 // https://www.postgresql.org/docs/current/logical-replication-restrictions.html
 
+import { formatLsn, type Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 
 /** A column as the catalog numbers it: its number stays when it is renamed, and is never given to another. */
@@ -22,32 +23,49 @@ export interface RememberedTable {
 export interface RememberedColumn extends ColumnFacts {
   /** What it was called before, the latest last. */
   readonly formerNames: readonly string[];
+  /** Where the log ended when it was seen first: what is committed behind that knows it. Null: it was not seen alive. */
+  readonly seenAt: string | null;
+  /** It was dropped, or is left out since. */
   readonly isDropped?: true;
+  /** Where the log ended when it was first seen to be dropped: what is committed behind that does not have it. */
+  readonly goneAt?: string;
+}
+
+/** A table as one look at the catalog found it. */
+export interface SeenTable {
+  readonly facts: readonly ColumnFacts[];
+  /** Numbers of columns that were dropped. */
+  readonly dropped: readonly number[];
+  readonly storage: string;
 }
 
 const rememberedNames = 5;
-const rememberedDropped = 50;
 
-/** What is to be remembered, with the names that columns had before. */
-export function remember(
-  before: RememberedTable | null,
-  columns: readonly ColumnFacts[],
-  storage: string,
-): RememberedTable {
+/** What is to be remembered, with the names that columns had before. `at`: where the log ended behind the look. */
+export function remember(before: RememberedTable | null, seen: SeenTable, at: Lsn): RememberedTable {
   const known = new Map(before?.columns.map((column) => [column.number, column]));
-  const present = new Set(columns.map(({ number }) => number));
-  const dropped = before?.columns.filter(({ number }) => !present.has(number)) ?? [];
+  const present = new Set(seen.facts.map(({ number }) => number));
+  const dropped = new Set(seen.dropped);
+  const absent = before?.columns.filter(({ number }) => !present.has(number) && !dropped.has(number)) ?? [];
   return {
-    storage,
+    storage: seen.storage,
     columns: [
-      ...columns.map((column) => {
-        const old = known.get(column.number);
-        const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
-        return { ...column, formerNames: names?.slice(-rememberedNames) ?? [] };
-      }),
-      ...dropped.slice(-rememberedDropped).map((column) => ({ ...column, isDropped: true as const })),
+      ...seen.facts.map((column) => rememberedColumn(column, known.get(column.number), at)),
+      ...absent.map((column) => ({ ...column, isDropped: true as const })),
+      ...seen.dropped.map((number) => droppedColumn(number, known.get(number), at)),
     ],
   };
+}
+
+function rememberedColumn(column: ColumnFacts, old: RememberedColumn | undefined, at: Lsn): RememberedColumn {
+  const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
+  const formerNames = names?.slice(-rememberedNames) ?? [];
+  return { ...column, formerNames, seenAt: old?.seenAt ?? formatLsn(at) };
+}
+
+function droppedColumn(number: number, old: RememberedColumn | undefined, at: Lsn): RememberedColumn {
+  const unseen = { number, name: "", version: "", hasAddedValue: false, formerNames: [], seenAt: null };
+  return { ...(old ?? unseen), isDropped: true, goneAt: old?.goneAt ?? formatLsn(at) };
 }
 
 /**

@@ -14,6 +14,10 @@ export interface NumberedColumn extends NamedColumn {
   readonly isDropped: boolean;
   /** What it was called before, as far as that is known. */
   readonly formerNames: readonly string[];
+  /** Nobody looked at it before the change was made: it may have had any name. */
+  readonly isNew: boolean;
+  /** It may have been left out of what was sent. */
+  readonly mayBeWithheld: boolean;
 }
 
 export interface ColumnNumbers {
@@ -26,8 +30,9 @@ export interface ColumnNumbers {
 const impossible = Number.NEGATIVE_INFINITY;
 
 /**
- * Of all ways to find each column that was `sent` in the catalog in rising order, by a name that it has or had where there is
- * such a one, the way in which most agrees.
+ * Of all ways to find each column that was `sent` in the catalog in rising order, by a name that it has or had where one is
+ * known, the way in which most agrees. A column that the catalog still has was sent with those of a higher number, and in any
+ * case where it was seen before the change.
  */
 export function numberColumns(
   sent: readonly NamedColumn[],
@@ -46,7 +51,7 @@ export function numberColumns(
   return { numbers, isGuess: ways(0, 0) > 1 };
 }
 
-/** Whether a column that was sent may be one of the catalog: by name, or any one where no name is known. */
+/** Whether a column that was sent may be one of the catalog: by name, or any one of its type where not all names are known. */
 function candidates(sent: readonly NamedColumn[], catalog: readonly NumberedColumn[]) {
   const named = new Map<string, Set<number>>();
   const note = (name: string, c: number) => named.set(name, (named.get(name) ?? new Set()).add(c));
@@ -54,7 +59,9 @@ function candidates(sent: readonly NamedColumn[], catalog: readonly NumberedColu
     if (!isDropped) note(name, c);
     for (const former of formerNames) note(former, c);
   });
-  return (s: number, c: number) => named.get(sent[s]!.name)?.has(c) ?? true;
+  const mayBe = ({ typeOid }: NamedColumn, known: NumberedColumn) =>
+    known.isNew && (known.isDropped || known.typeOid === typeOid);
+  return (s: number, c: number) => (named.get(sent[s]!.name)?.has(c) ?? true) || mayBe(sent[s]!, catalog[c]!);
 }
 
 /** For each pair of places, of what was sent from the one on and the catalog from the other on: how well and in how many ways. */
@@ -66,7 +73,15 @@ function alignments(
   const width = catalog.length + 1;
   const scores = new Float64Array((sent.length + 1) * width);
   // Two stands for any number above one.
-  const ways = new Uint8Array(scores.length).fill(1, sent.length * width);
+  const ways = new Uint8Array(scores.length);
+  const end = sent.length * width;
+  ways[end + catalog.length] = 1;
+  for (let c = catalog.length - 1; c >= 0; c--) {
+    const { isDropped, mayBeWithheld, isNew } = catalog[c]!;
+    const mayLack = isDropped || mayBeWithheld || isNew;
+    ways[end + c] = mayLack ? ways[end + c + 1]! : 0;
+    scores[end + c] = ways[end + c]! > 0 ? 0 : impossible;
+  }
   for (let s = sent.length - 1; s >= 0; s--) {
     scores[s * width + catalog.length] = impossible;
     for (let c = catalog.length - 1; c >= 0; c--) {
@@ -74,8 +89,9 @@ function alignments(
       const rest = at + width + 1;
       const isFit = fits(s, c);
       const taken = isFit ? likeness(sent[s]!, catalog[c]!) + scores[rest]! : impossible;
-      scores[at] = Math.max(taken, scores[at + 1]!);
-      ways[at] = Math.min(2, ways[at + 1]! + (isFit ? ways[rest]! : 0));
+      const maySkip = catalog[c]!.isDropped || catalog[c]!.mayBeWithheld;
+      scores[at] = maySkip ? Math.max(taken, scores[at + 1]!) : taken;
+      ways[at] = Math.min(2, (maySkip ? ways[at + 1]! : 0) + (isFit ? ways[rest]! : 0));
     }
   }
   return {

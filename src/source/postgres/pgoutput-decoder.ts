@@ -46,6 +46,7 @@ export class PgoutputDecoder {
   /** Commit time of the transaction that was begun last, microseconds since 1970. */
   lastCommitTimeUs: bigint | null = null;
 
+  #commitLsn: Lsn;
   #ordinal = 0;
   /** Ordinals up to here are done under the checkpoint. */
   #skipThrough = -1;
@@ -61,9 +62,10 @@ export class PgoutputDecoder {
     private readonly form: TupleForm,
     private readonly checkpoint: Checkpoint,
     private readonly registry: RelationRegistry,
-    private readonly shapesAt: (fence: string) => readonly Relation[],
+    private readonly shapesAt: (fence: string, at: Lsn) => readonly Relation[],
   ) {
     this.builder = builder;
+    this.#commitLsn = checkpoint.resumeLsn;
   }
 
   /** Takes the message `bytes[at, end)`. The bytes are used again: what is kept is copied here. */
@@ -86,7 +88,7 @@ export class PgoutputDecoder {
         break;
       case R:
         this.#lastOid = -1;
-        this.registry.announce(readRelationMessage(bytes.subarray(at, end)));
+        this.registry.announce(readRelationMessage(bytes.subarray(at, end)), this.#commitLsn);
         break;
       case T:
         this.#truncate(bytes.subarray(at, end));
@@ -108,6 +110,7 @@ export class PgoutputDecoder {
   #begin(bytes: Buffer, at: number): void {
     const commitLsn = bytes.readBigUInt64BE(at + 1) as Lsn;
     const commitTimeUs = bytes.readBigInt64BE(at + 9) + postgresEpochUs;
+    this.#commitLsn = commitLsn;
     this.#ordinal = 0;
     this.#skipThrough = skipThrough(this.checkpoint, commitLsn);
     this.lastCommitTimeUs = commitTimeUs;
@@ -200,7 +203,7 @@ export class PgoutputDecoder {
   #message(bytes: Buffer): void {
     const message = readLogicalMessage(bytes, fencePrefix);
     if (message === null || message.lsn < this.checkpoint.resumeLsn || this.builder.inTransaction) return;
-    const shapes = this.shapesAt(message.content);
+    const shapes = this.shapesAt(message.content, message.lsn);
     if (shapes.length === 0) return;
     this.builder.begin(message.lsn, this.lastCommitTimeUs ?? 0n, 0);
     shapes.forEach((relation, ordinal) => {

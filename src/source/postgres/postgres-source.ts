@@ -24,12 +24,12 @@ import { writeHeartbeat } from "./heartbeat.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
 import { listedNames } from "./listed-names.ts";
 import { PostgresStream } from "./postgres-stream.ts";
-import { describeRelations } from "./relation-description.ts";
-import { RelationRegistry } from "./relation-registry.ts";
+import { type Announced, describeRelations } from "./relation-description.ts";
+import { isSameRelation, RelationRegistry } from "./relation-registry.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import { ShapeFences } from "./shape-fences.ts";
 import { SilentChanges } from "./silent-changes.ts";
-import { dropSlot, logEndSql, readSlotState, type SlotKind } from "./slot.ts";
+import { dropSlot, logEndSql, readInsertedEnd, readSlotState, type SlotKind } from "./slot.ts";
 import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
 import { judgeSlot } from "./slot-state.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
@@ -89,7 +89,7 @@ export class PostgresSource implements Source {
       this.#fingerprint = await readTablesFingerprint(client);
       const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       this.#requireNamedTables(shapes);
-      this.#silentChanges.look(shapes);
+      this.#silentChanges.look(shapes, await readInsertedEnd(client));
       const tables = await this.#publications.look(client, shapes);
       if (this.#stream) requireSameKeys(this.#tables, tables);
       this.#tables = tables;
@@ -191,23 +191,28 @@ export class PostgresSource implements Source {
     this.#silentChanges.mended(table.relation.id);
   }
 
-  async #describe(client: Client, relations: readonly Relation[]): Promise<readonly Relation[]> {
-    const described = await describeRelations(
-      client,
-      relations,
-      (id) => this.#silentChanges.history(id),
-      (relation) => this.#silentChanges.meet(relation),
-    );
-    // They may be shapes of long ago: what holds now has to follow them in the stream.
-    this.#isStale = true;
-    return described.map((relation) =>
+  async #describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
+    const described = await describeRelations(client, announced, {
+      history: (id, at) => this.#silentChanges.history(id, at),
+      mayWithhold: (relation, name) =>
+        this.#publications.areNamed || this.#selection.mayExclude(relation, name),
+      meet: (described) => this.#silentChanges.meet(described),
+    });
+    const rendered = described.map((relation) =>
       renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
     );
+    // They may be shapes of long ago: what holds now has to follow them in the stream.
+    const isAsSeen = (relation: Relation) =>
+      this.#tables.some(
+        (seen) => seen.relation.id === relation.id && isSameRelation(seen.relation, relation),
+      );
+    if (!rendered.every((relation) => !relation.isGuess && isAsSeen(relation))) this.#isStale = true;
+    return rendered;
   }
 
-  #takeFence(name: string): readonly Relation[] {
+  #takeFence(name: string, at: Lsn): readonly Relation[] {
     const shapes = this.#fences.take(name);
-    for (const relation of shapes) this.#silentChanges.meet(relation);
+    for (const relation of shapes) this.#silentChanges.meet({ relation, at });
     return shapes;
   }
 
@@ -246,15 +251,14 @@ export class PostgresSource implements Source {
         this.#selection,
         this.#tables,
         (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
-        (relation) => this.#silentChanges.hasNamesakes(relation),
         (relation) => this.#silentChanges.passOver(relation),
       ),
       walSenderTimeoutMs,
       logEnd,
       bounds,
-      describe: (relations) => this.#withClient((client) => this.#describe(client, relations)),
+      describe: (announced) => this.#withClient((client) => this.#describe(client, announced)),
       settle: () => this.#silentChanges.settled(),
-      shapesAt: (fence) => this.#takeFence(fence),
+      shapesAt: (fence, at) => this.#takeFence(fence, at),
       pace: this.pace,
       beat: () => this.#beat(),
       watch: (client) => watchSession({ ...this.#sessionOf(client), movement: "received", firstLookMs: 0 }),

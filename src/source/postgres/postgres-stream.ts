@@ -19,7 +19,8 @@ import {
   worthwhileBytes,
 } from "./feedback.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
-import { isUndescribed, type RelationRegistry } from "./relation-registry.ts";
+import type { Announced } from "./relation-description.ts";
+import type { RelationRegistry } from "./relation-registry.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
@@ -34,7 +35,7 @@ export interface PostgresStreamOptions {
   readonly logEnd: Lsn;
   readonly bounds: StreamBounds;
   /** Completes relations with what the catalog knows. */
-  readonly describe: (relations: readonly Relation[]) => Promise<readonly Relation[]>;
+  readonly describe: (announced: readonly Announced[]) => Promise<readonly Relation[]>;
   /** Resolves when nothing is lost with what is handed out next, and with it acknowledged. */
   readonly settle: () => Promise<void>;
   readonly pace: IdlePace;
@@ -42,8 +43,8 @@ export interface PostgresStreamOptions {
   readonly beat: () => Promise<void>;
   /** Looks over another connection whether the walsender has anything to say, and breaks the stream's if it has not. */
   readonly watch: (client: Client) => Disposable;
-  /** The shapes that hold from a fence on, by the fence's name. */
-  readonly shapesAt: (fence: string) => readonly Relation[];
+  /** The shapes that hold from a fence on, by the fence's name and place. */
+  readonly shapesAt: (fence: string, at: Lsn) => readonly Relation[];
   readonly signal: AbortSignal;
 }
 
@@ -255,11 +256,11 @@ export class PostgresStream implements ChangeStream {
 
   async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
     const { registry } = this.options;
-    const relations = batch.relations.filter(isUndescribed);
-    if (relations.length === 0) return batch;
-    const described = await this.options.describe(relations);
+    const announced = registry.undescribed(batch.relations);
+    if (announced.length === 0) return batch;
+    const described = await this.options.describe(announced);
     const own = [...batch.relations];
-    relations.forEach((relation, i) => {
+    announced.forEach(({ relation }, i) => {
       registry.describe(relation, described[i] ?? relation, [own, ...this.#buffer.relationLists]);
     });
     return { ...batch, relations: own };

@@ -2,7 +2,9 @@
 // than the announcement: what is taken from it holds at any time, like a column's number, or is told of types.
 
 import type { Client } from "pg";
+import type { Lsn } from "../../change/lsn.ts";
 import type { Column, Relation } from "../../change/relation.ts";
+import type { ColumnHistory } from "./column-history.ts";
 import { type NumberedColumn, numberColumns } from "./column-numbers.ts";
 import { TypeCatalog } from "./type-catalog.ts";
 
@@ -17,16 +19,23 @@ interface CatalogColumn {
   readonly name: string;
   readonly typeOid: number;
   readonly isDropped: boolean;
+  readonly isGenerated: boolean;
   readonly addedValue: string | null;
 }
 
-/** What is known of a table's columns from before the catalog was read. */
-export interface ColumnHistory {
-  formerNames(number: number): readonly string[];
-  /** In rising order. */
-  readonly numbers: readonly number[];
-  /** The column was dropped before the place in the stream. */
-  isGone(number: number): boolean;
+/** A relation that the stream announced in the transaction whose commit record is `at`. */
+export interface Announced {
+  readonly relation: Relation;
+  readonly at: Lsn;
+}
+
+/** What else tells which columns a table had. */
+export interface ShapeEvidence {
+  history(tableId: number, at: Lsn): ColumnHistory;
+  /** Whether the source may leave a column out that was called so; null: whatever it was called. */
+  mayWithhold(relation: Relation, name: string | null): boolean;
+  /** Told of each relation before the next is looked at. */
+  meet(described: Announced): void;
 }
 
 type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase">;
@@ -39,7 +48,7 @@ select c.oid as id, key.names as primary_key, columns.list as columns
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
-    'isDropped', a.attisdropped, 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
+    'isDropped', a.attisdropped, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
   from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
@@ -55,39 +64,36 @@ from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
 left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
 order by c.place`;
 
-/**
- * The relations in their order; `meet` is told of each before the next is looked at. The client's search_path must be empty,
- * so that type names are qualified.
- */
+/** The relations in their order. The client's search_path must be empty, so that type names are qualified. */
 export async function describeRelations(
   client: Client,
-  relations: readonly Relation[],
-  history: (tableId: number) => ColumnHistory,
-  meet: (relation: Relation) => void,
+  announced: readonly Announced[],
+  evidence: ShapeEvidence,
 ): Promise<readonly Relation[]> {
-  const { rows } = await client.query<TableRow>(tablesQuery, [relations.map(({ id }) => id)]);
+  const { rows } = await client.query<TableRow>(tablesQuery, [announced.map(({ relation }) => relation.id)]);
   const tables = new Map(rows.map((row) => [row.id, row]));
   const describeType = await readTypes(
     client,
-    relations.flatMap(({ columns }) => columns),
+    announced.flatMap(({ relation }) => relation.columns),
   );
-  return relations.map((relation) => {
-    const table = tables.get(relation.id);
-    const described = withCatalog(relation, table, history(relation.id), describeType);
-    meet(described);
+  return announced.map((each) => {
+    const described = withCatalog(each, tables.get(each.relation.id), evidence, describeType);
+    evidence.meet({ relation: described, at: each.at });
     return described;
   });
 }
 
 function withCatalog(
-  relation: Relation,
+  { relation, at }: Announced,
   table: TableRow | undefined,
-  history: ColumnHistory,
+  evidence: ShapeEvidence,
   describeType: (column: Column) => TypeFacts,
 ): Relation {
+  const history = evidence.history(relation.id, at);
   // Of a table that is gone only its history tells.
   const catalog = table?.columns ?? history.numbers.map(columnThatWas);
-  const { numbers, isGuess } = numberColumns(relation.columns, withHistory(catalog, history));
+  const mayWithhold = (name: string | null) => evidence.mayWithhold(relation, name);
+  const { numbers, isGuess } = numberColumns(relation.columns, withHistory(catalog, history, mayWithhold));
   const columns = relation.columns.map((column, i) => ({
     ...column,
     ...describeType(column),
@@ -111,16 +117,21 @@ function withCatalog(
 }
 
 function columnThatWas(number: number): CatalogColumn {
-  return { number, name: "", typeOid: 0, isDropped: true, addedValue: null };
+  return { number, name: "", typeOid: 0, isDropped: true, isGenerated: false, addedValue: null };
 }
 
 function withHistory(
   catalog: readonly CatalogColumn[],
-  { formerNames, isGone }: ColumnHistory,
+  history: ColumnHistory,
+  mayWithhold: (name: string | null) => boolean,
 ): readonly NumberedColumn[] {
-  return catalog
-    .filter(({ number }) => !isGone(number))
-    .map((column) => ({ ...column, formerNames: formerNames(column.number) }));
+  const present = catalog.filter(({ number }) => !history.isGone(number));
+  return present.map((column) => {
+    const formerNames = history.formerNames(column.number);
+    const isNew = history.isNew(column.number);
+    const names = [column.name, ...formerNames, ...(isNew ? [null] : [])];
+    return { ...column, formerNames, isNew, mayBeWithheld: column.isGenerated || names.some(mayWithhold) };
+  });
 }
 
 async function readTypes(client: Client, columns: readonly Column[]) {

@@ -1,8 +1,10 @@
 // Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
 // relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
 
+import type { Lsn } from "../../change/lsn.ts";
 import type { Column, Relation, TableShape } from "../../change/relation.ts";
 import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages.ts";
+import type { Announced } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -10,7 +12,7 @@ import type { TableSelection } from "./table-selection.ts";
 /** What the decoder needs of a relation at each change. */
 export interface RelationSlot {
   relation: Relation;
-  /** The relation before the last announcement. */
+  /** What held before the announcement: the shape announced then, or the one that the catalog had before the stream. */
   readonly previous: Relation | null;
   /** Columns that travel, by their place in the message; null when all do. */
   readonly keep: Uint8Array | null;
@@ -24,14 +26,14 @@ export interface RelationSlot {
 export class RelationRegistry {
   readonly #byOid = new Map<number, RelationSlot>();
   readonly #shapes: Map<number, TableShape>;
+  /** Of relations that are not described yet: the commit record of the transaction that brought them. */
+  readonly #announcedAt = new WeakMap<Relation, Lsn>();
 
   constructor(
     private readonly selection: TableSelection,
     shapes: readonly TableShape[],
     /** The shape that the catalog had at the last look. Throws where a table is not known and has to be. */
     private readonly knownShape: (oid: number) => TableShape | undefined,
-    /** Whether a column of the shape has a name that another column of the table had before. */
-    private readonly hasNamesakes: (relation: Relation) => boolean,
     /** Changes of a relation are about to come, and to be passed over, since the catalog leaves out its name of then. */
     private readonly passedOver: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
   ) {
@@ -43,29 +45,35 @@ export class RelationRegistry {
   }
 
   /**
-   * Takes an announcement. The first one of a table that is as the catalog was read is known; any other one has to be
-   * described, since a column of the same name may be another by now.
+   * Takes an announcement of the transaction whose commit record is `at`. Each has to be described before its rows are handed
+   * out: a column of the same name may be another than the catalog had when it was read.
    */
-  announce(message: RelationMessage): void {
+  announce(message: RelationMessage, at: Lsn): void {
     const keep = this.#keep(message);
-    const previous = this.#byOid.get(message.oid)?.relation ?? null;
+    const last = this.#byOid.get(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
     if (!selected) this.passedOver(announced);
     const isKeyless = selected && this.#isKeyless(announced);
     const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
-    const read = previous === null ? this.#shapeAsRead(message.oid) : undefined;
+    // Rendered when it is described: by what was decided here.
+    const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
+    if (selected) this.#announcedAt.set(relation, at);
     this.#byOid.set(message.oid, {
-      // Rendered when it is described: by what was decided here.
-      relation:
-        read && isSameShape(read, rendered)
-          ? read
-          : { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) },
-      previous,
+      relation,
+      previous: last ?? this.#shapes.get(message.oid)?.relation ?? null,
       keep,
       selected,
       renderer: tupleRenderer(rendered, this.selection),
       indexInBatch: -1,
+    });
+  }
+
+  /** Those of the relations that are not described yet, as they were announced. */
+  undescribed(relations: readonly Relation[]): readonly Announced[] {
+    return relations.flatMap((relation) => {
+      const at = this.#announcedAt.get(relation);
+      return at === undefined ? [] : [{ relation, at }];
     });
   }
 
@@ -74,8 +82,9 @@ export class RelationRegistry {
    * announcement where it says the same, so that what is known of that stays known.
    */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
+    this.#announcedAt.delete(relation);
     const slot = this.#byOid.get(relation.id);
-    const isOld = slot?.previous && isSameRelation(slot.previous, described);
+    const isOld = slot?.previous && !described.isGuess && isSameRelation(slot.previous, described);
     const settled = isOld ? slot.previous : described;
     if (slot?.relation === relation) slot.relation = settled;
     for (const relations of batches) {
@@ -87,12 +96,6 @@ export class RelationRegistry {
   /** Another batch begins: no relation has an index in it. */
   beginBatch(relations: readonly Relation[]): void {
     for (const slot of this.#byOid.values()) slot.indexInBatch = relations.indexOf(slot.relation);
-  }
-
-  /** Not where a column of a name may be another than it was: that has to be looked into. */
-  #shapeAsRead(oid: number): Relation | undefined {
-    const read = this.#shapes.get(oid)?.relation;
-    return read && !this.hasNamesakes(read) ? read : undefined;
   }
 
   /** Under identity full the message does not tell the primary key. */
@@ -109,13 +112,6 @@ export class RelationRegistry {
     );
     return kept.every(Boolean) ? null : Uint8Array.from(kept, Number);
   }
-}
-
-/** Whether it still lacks what only the catalog knows: numbers, names of types, and a primary key under identity full. */
-export function isUndescribed({ columns, isKeyedByHash, rendering }: Relation): boolean {
-  return (
-    columns.some(({ typeName }) => typeName === "") || (isKeyedByHash === true && rendering === undefined)
-  );
 }
 
 function relationOf(message: RelationMessage, keep: Uint8Array | null): Relation {
@@ -153,7 +149,7 @@ function isSameShape(a: Relation, b: Relation): boolean {
 }
 
 /** By all that matters to a sink. */
-function isSameRelation(a: Relation, b: Relation): boolean {
+export function isSameRelation(a: Relation, b: Relation): boolean {
   return (
     isSameShape(a, b) &&
     a.key.join() === b.key.join() &&

@@ -1,19 +1,21 @@
 // Remembers each table from look to look, also over restarts, and warns of what has changed without an event until a copy
 // has mended it.
 
+import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import type { SourceNotes } from "../source-notes.ts";
 import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
-import type { ColumnHistory } from "./relation-description.ts";
+import { type ColumnHistory, columnHistory } from "./column-history.ts";
+import type { Announced } from "./relation-description.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
   #told: string | null = null;
   #isUnsettled = false;
-  /** The shape that the stream brought last, by table. */
-  readonly #met = new Map<number, Relation>();
   /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
   #tables: ReadonlyMap<number, Relation> = new Map();
+  /** The shapes that the stream has brought, by table: the last that were described, and what fences brought beyond. */
+  readonly #met = new Map<number, readonly Announced[]>();
 
   constructor(
     private readonly notes: SourceNotes,
@@ -22,13 +24,13 @@ export class SilentChanges {
     private readonly warning: (reason: string | null) => void,
   ) {}
 
-  /** Takes the selected tables as they are now. */
-  look(tables: readonly SourceTable[]): void {
+  /** Takes the selected tables as a look found them; `at`: where the log ended behind it. */
+  look(tables: readonly SourceTable[], at: Lsn): void {
     this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
     this.#forget(warningPrefix, 0);
     // The stream may still have rows of tables that are gone.
     this.#forget(factsPrefix, rememberedGone);
-    for (const table of tables) this.#compare(table);
+    for (const table of tables) this.#compare(table, at);
     this.#tell();
   }
 
@@ -57,34 +59,19 @@ export class SilentChanges {
     await this.notes.durable();
   }
 
-  /** The stream has come to this shape of a table. */
-  meet(relation: Relation): void {
-    if (!relation.isGuess) this.#met.set(relation.id, relation);
+  /** What is committed from `at` on was made under this shape of the table, or a later one. */
+  meet(met: Announced): void {
+    const { id, isGuess } = met.relation;
+    if (isGuess) return;
+    const others = (this.#met.get(id) ?? []).filter(({ at }) => at !== met.at);
+    const last = [...others, met].sort((a, b) => (a.at < b.at ? -1 : 1)).slice(-rememberedMet);
+    this.#met.set(id, last);
   }
 
-  /** What is known of the numbers that a table's columns had before the catalog was read. */
-  history(tableId: number): ColumnHistory {
-    const columns = this.#known(tableId)?.columns ?? [];
-    const names = new Map(columns.map(({ number, name, formerNames }) => [number, [...formerNames, name]]));
-    const met = this.#met.get(tableId);
-    for (const { number, name } of met?.columns ?? [])
-      names.set(number, [...(names.get(number) ?? []), name]);
-    const numbers = met ? [...met.columns.map(({ number }) => number), ...met.withheld] : [];
-    const last = Math.max(0, ...numbers);
-    return {
-      formerNames: (number) => names.get(number) ?? [],
-      numbers: [...names.keys()].sort((a, b) => a - b),
-      // No number comes back that the stream has gone beyond.
-      isGone: (number) => number <= last && !numbers.includes(number),
-    };
-  }
-
-  /** Whether a column of the shape has a name that another column of the table had before. */
-  hasNamesakes({ id, columns }: Relation): boolean {
-    const names = new Map(columns.map(({ name, number }) => [name, number]));
-    return (this.#known(id)?.columns ?? []).some(({ number, name, formerNames }) =>
-      [name, ...formerNames].some((each) => (names.get(each) ?? number) !== number),
-    );
+  /** What is known of the columns that a table had at a place in the stream, before the catalog was read. */
+  history(tableId: number, at: Lsn): ColumnHistory {
+    const met = this.#met.get(tableId)?.findLast((each) => each.at <= at);
+    return columnHistory(this.#known(tableId)?.columns ?? [], met?.relation, at);
   }
 
   /** What was noted of tables that are not there, but of the `kept` latest. */
@@ -95,10 +82,10 @@ export class SilentChanges {
     for (const key of absent.slice(0, Math.max(0, absent.length - kept))) this.notes.set(key, null);
   }
 
-  #compare(table: SourceTable): void {
+  #compare(table: SourceTable, at: Lsn): void {
     const { id } = table.relation;
     const before = this.#known(id);
-    const after = remember(before, table.facts, table.storage);
+    const after = remember(before, table, at);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
     // The notes are saved together.
     if (change !== null) this.notes.set(warningKey(id), change);
@@ -127,6 +114,7 @@ export class SilentChanges {
 }
 
 const shownWarnings = 3;
+const rememberedMet = 10;
 const rememberedGone = 100;
 const factsPrefix = "columns of ";
 const warningPrefix = "silent change of ";

@@ -33,6 +33,14 @@ select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.datab
 from (values ($1::text)) as wanted (name)
 left join pg_replication_slots s on s.slot_name = wanted.name`;
 
+/** Where the log ends, flushed or not: behind the commit record of every transaction that an earlier query has seen. */
+export async function readInsertedEnd(client: Client): Promise<Lsn> {
+  const { rows } = await client.query<{ end: string }>(
+    "select (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)::text as end",
+  );
+  return parseLsn(rows[0]!.end);
+}
+
 /** The slot as it is now, and what bears on it of the server. */
 export async function readSlotState(client: Client, name: string): Promise<SlotState> {
   const { rows } = await client.query<SlotState>(stateQuery, [name]);

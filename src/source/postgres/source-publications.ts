@@ -38,6 +38,11 @@ export class SourcePublications {
     this.names = this.#named === null ? [own.identified, own.appendOnly] : [this.#named];
   }
 
+  /** They are the user's own: what they publish of a table is the user's choice, now and before. */
+  get areNamed(): boolean {
+    return this.#named !== null;
+  }
+
   /**
    * The tables whose changes come, or will when `publish` has been called. One that was out of the publications since its
    * changes were noted to come counts as unpublished.

@@ -7,6 +7,8 @@ import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 export interface TableSelection {
   includesTable(schema: string, table: string): boolean;
   includesColumn(schema: string, table: string, column: string): boolean;
+  /** Whether the table's columns of a name are left out; null: whether those of any name are. */
+  mayExclude(table: { readonly schema: string; readonly name: string }, column: string | null): boolean;
   /** Names of the columns whose values travel as their hash, whether they exist or not. */
   hashedColumns(schema: string, table: string): readonly string[];
   /** Secret. */
@@ -31,6 +33,10 @@ export function selectionOf({ catalog, keyless_table_strategy }: SelectionConfig
     includesColumn: (schema, table, column) => {
       const { isIncluded, excluded } = selected(schema, table);
       return isIncluded && !excluded.has(column);
+    },
+    mayExclude: ({ schema, name }, column) => {
+      const { excluded } = selected(schema, name);
+      return column === null ? excluded.size > 0 : excluded.has(column);
     },
     hashedColumns: (schema, table) => selected(schema, table).hashed,
     salt: catalog.column_hashing?.salt ?? "",

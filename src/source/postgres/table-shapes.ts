@@ -15,6 +15,8 @@ import { TypeCatalog } from "./type-catalog.ts";
 /** A shape, and what is remembered of the table to notice what changes without an event. */
 export interface SourceTable extends TableShape {
   readonly facts: readonly ColumnFacts[];
+  /** Numbers of its columns that were dropped. */
+  readonly dropped: readonly number[];
   /** A partition of it has not the default replica identity. */
   readonly hasOtherLeafIdentities: boolean;
 }
@@ -31,6 +33,7 @@ interface TableRow {
   estimated_bytes: string;
   columns: ColumnRow[];
   generated: number[];
+  dropped: number[];
   identity_columns: string[] | null;
   primary_key: string[] | null;
   /** A deferrable key identifies no row within a transaction, and is no replica identity. */
@@ -58,7 +61,7 @@ const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
   c.relkind = 'p' as is_partitioned,
   greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
-  columns.list as columns, columns.generated as generated, identity.names as identity_columns,
+  columns.list as columns, columns.generated, columns.dropped, identity.names as identity_columns,
   primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
   sizes.has_other_identities as has_other_leaf_identities
 from pg_class c
@@ -81,10 +84,12 @@ cross join lateral (
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
     'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
     'number', a.attnum, 'version', a.xmin::text, 'has_added_value', a.atthasmissing,
-    'added_value', ${addedValueSql}) order by a.attnum) filter (where a.attgenerated = ''), '[]') as list,
-    coalesce(json_agg(a.attnum) filter (where a.attgenerated <> ''), '[]') as generated
-  from pg_attribute a join pg_type t on t.oid = a.atttypid left join pg_type e on e.oid = t.typelem
-  where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    'added_value', ${addedValueSql}) order by a.attnum) filter (where t.oid is not null and a.attgenerated = ''), '[]') as list,
+    coalesce(json_agg(a.attnum) filter (where t.oid is not null and a.attgenerated <> ''), '[]') as generated,
+    coalesce(json_agg(a.attnum) filter (where t.oid is null), '[]') as dropped
+  from pg_attribute a
+  left join pg_type t on t.oid = a.atttypid and not a.attisdropped left join pg_type e on e.oid = t.typelem
+  where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
   select json_agg(a.attname order by k.place) as names
@@ -202,6 +207,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       version: column.version,
       hasAddedValue: column.has_added_value,
     })),
+    dropped: row.dropped,
   };
 }
 

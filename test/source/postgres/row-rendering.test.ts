@@ -14,6 +14,7 @@ function hashing(columns: readonly string[], salt = "s4lt"): TableSelection {
   return {
     includesTable: () => true,
     includesColumn: () => true,
+    mayExclude: () => false,
     hashedColumns: (_, table) => (table === "t" ? columns : []),
     salt,
     hashesKeylessRows: true,
