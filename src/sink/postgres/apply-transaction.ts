@@ -15,10 +15,9 @@ import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type Remedy, remedyFor } from "./remedy.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
-import type { ShapeLedger } from "./shape-ledger.ts";
 import type { MergeSession } from "./table-merge.ts";
 import type { TableRegistry } from "./table-registry.ts";
-import type { RolledBackTo } from "./undo-log.ts";
+import type { RolledBackTo, UndoLog } from "./undo-log.ts";
 
 /** Each COMMIT empties every temporary table of the session, used or not. */
 const maxStagingTables = 40;
@@ -29,8 +28,9 @@ const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_sc
 export interface AppliedTables {
   readonly registry: TableRegistry;
   readonly ledger: CopyLedger;
-  readonly shapes: ShapeLedger;
   readonly setAside: SetAsideTables;
+  /** Of what the transaction changes in what is remembered. */
+  readonly undo: UndoLog;
 }
 
 export class ApplyTransaction {
@@ -93,15 +93,13 @@ export class ApplyTransaction {
     if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isOpen = false;
-    this.tables.shapes.committed();
-    this.tables.ledger.committed();
+    this.tables.undo.committed();
     for (const state of this.#staging.values()) state.dirty = false;
   }
 
   async #setSavepoint(client: Client): Promise<void> {
     await client.query("savepoint piece");
-    this.tables.shapes.savepoint();
-    this.tables.ledger.savepoint();
+    this.tables.undo.savepoint();
   }
 
   /**
@@ -155,8 +153,7 @@ export class ApplyTransaction {
   #forgetUncommitted(to: RolledBackTo): void {
     for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
     this.tables.registry.forgetShapes();
-    this.tables.shapes.rolledBack(to);
-    this.tables.ledger.rolledBack(to);
+    this.tables.undo.rolledBack(to);
   }
 
   #applier(

@@ -7,19 +7,20 @@ import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
-import { type RolledBackTo, UndoLog } from "./undo-log.ts";
+import type { UndoLog } from "./undo-log.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
 export class CopyLedger {
   readonly #byName = new Map<string, TableCopyRecord>();
-  readonly #undo = new UndoLog();
 
-  constructor(private readonly connectorId: string) {}
+  constructor(
+    private readonly connectorId: string,
+    private readonly undo: UndoLog,
+  ) {}
 
   load(records: Iterable<TableCopyRecord>): void {
     this.#byName.clear();
-    this.#undo.committed();
     for (const record of records) this.add(record);
   }
 
@@ -71,24 +72,12 @@ export class CopyLedger {
     if (!record) return;
     await renameCopy(client, this.connectorId, record, to);
     const there = this.#byName.get(qualifiedName(to));
-    this.#undo.changed(() => {
+    this.undo.changed(() => {
       this.#byName.delete(qualifiedName(to));
       for (const before of [there, record]) if (before) this.add(before);
     });
     this.#byName.delete(qualifiedName(from));
     this.add({ ...record, schema: to.schema, name: to.name });
-  }
-
-  savepoint(): void {
-    this.#undo.savepoint();
-  }
-
-  committed(): void {
-    this.#undo.committed();
-  }
-
-  rolledBack(to: RolledBackTo): void {
-    this.#undo.rolledBack(to);
   }
 
   /** Durable on return, unless a transaction is open. */

@@ -32,6 +32,7 @@ import { openApplySession, openCopySession } from "./sink-session.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import { TableRegistry } from "./table-registry.ts";
 import { TargetNaming } from "./target-naming.ts";
+import { UndoLog } from "./undo-log.ts";
 
 /** How often the sink looks after what nobody tells it of. */
 export interface SinkPace {
@@ -43,6 +44,8 @@ const defaultPace: SinkPace = { lookAtSetAsideMs: 5_000 };
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
+  /** What is remembered of tables goes back as far as the transaction does. */
+  readonly #undo = new UndoLog();
   readonly #ledger: CopyLedger;
   readonly #shapes: ShapeLedger;
   readonly #tables: TableRegistry;
@@ -58,8 +61,8 @@ export class PostgresSink implements Sink {
     private readonly naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = defaultPace,
   ) {
-    this.#ledger = new CopyLedger(context.connectorId);
-    this.#shapes = new ShapeLedger(context.connectorId);
+    this.#ledger = new CopyLedger(context.connectorId, this.#undo);
+    this.#shapes = new ShapeLedger(context.connectorId, this.#undo);
     this.#tables = new TableRegistry(config, naming, this.#ledger, this.#shapes, (reason) =>
       context.events.warning("guessed columns", reason),
     );
@@ -69,7 +72,7 @@ export class PostgresSink implements Sink {
     this.#transaction = new ApplyTransaction(
       context.connectorId,
       config.migration_strategy,
-      { registry: this.#tables, ledger: this.#ledger, shapes: this.#shapes, setAside: this.#setAside },
+      { registry: this.#tables, ledger: this.#ledger, setAside: this.#setAside, undo: this.#undo },
       context.makesCopies,
       context.events,
     );
@@ -160,8 +163,7 @@ export class PostgresSink implements Sink {
     await client.query("begin");
     await this.#tables.makeRoom(client, tables, ({ id }) => this.#setAside.has(id));
     await client.query("commit");
-    this.#shapes.committed();
-    this.#ledger.committed();
+    this.#undo.committed();
   }
 
   copyForm(table: TableShape): TupleForm {

@@ -6,7 +6,7 @@ import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { type FollowedColumn, followedColumns } from "./table-migration.ts";
-import { type RolledBackTo, UndoLog } from "./undo-log.ts";
+import type { UndoLog } from "./undo-log.ts";
 
 export interface ShapeRecord {
   readonly tableId: number;
@@ -28,9 +28,11 @@ interface ShapeRow {
 
 export class ShapeLedger {
   readonly #records = new Map<number, ShapeRecord>();
-  readonly #undo = new UndoLog();
 
-  constructor(private readonly connectorId: string) {}
+  constructor(
+    private readonly connectorId: string,
+    private readonly undo: UndoLog,
+  ) {}
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<ShapeRow>(
@@ -70,28 +72,15 @@ export class ShapeLedger {
     this.#records.set(relation.id, shapeRecord(relation, since));
   }
 
-  savepoint(): void {
-    this.#undo.savepoint();
-  }
-
-  committed(): void {
-    this.#undo.committed();
-  }
-
-  rolledBack(to: RolledBackTo): void {
-    this.#undo.rolledBack(to);
-  }
-
   forget(): void {
     this.#records.clear();
-    this.#undo.committed();
   }
 
   async #write(client: Client, record: ShapeRecord): Promise<void> {
     await writeShape(client, this.connectorId, record);
     const { tableId } = record;
     const before = this.#records.get(tableId);
-    this.#undo.changed(() => {
+    this.undo.changed(() => {
       if (before) this.#records.set(tableId, before);
       else this.#records.delete(tableId);
     });
