@@ -47,10 +47,8 @@ export function newTask(id: string, spec: TaskSpec, nowMs: number): Task {
   return { id, state: "Pending", spec, created_at: new Date(nowMs).toISOString(), attempt: 0 };
 }
 
-/** Whether a task stands in the way of an identical one. */
-export function isUnfinished(task: Task): boolean {
-  return task.state === "Pending" || task.state === "Running";
-}
+/** A task in one of them stands in the way of an identical one. */
+export const unfinishedStates: readonly Task["state"][] = ["Pending", "Running"];
 
 /** Whether a pending task may begin now. */
 export function isEligible(task: Task, nowMs: number): boolean {

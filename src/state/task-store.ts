@@ -2,7 +2,7 @@
 
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../connector/task.ts";
-import { specKey } from "../connector/task-state.ts";
+import { specKey, unfinishedStates } from "../connector/task-state.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
 import { tasks } from "./schema.ts";
@@ -35,7 +35,7 @@ export class TaskStore {
       const open = and(
         eq(tasks.connectorId, connectorId),
         eq(tasks.specKey, key),
-        inArray(tasks.state, ["Pending", "Running"]),
+        inArray(tasks.state, unfinishedStates),
       );
       const found = await stored(this.#database.select().from(tasks).where(open).execute());
       if (found[0]) return read(found[0]);

@@ -19,9 +19,9 @@ import {
   cancelTask,
   completeTaskSpec,
   isSameSpec,
-  isUnfinished,
   newTask,
   retryTask,
+  unfinishedStates,
 } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 
@@ -137,7 +137,7 @@ function taskService(stored: Map<string, Stored>): TaskService {
     create: async (connectorId, request) => {
       const { record, tasks } = find(stored, connectorId);
       const spec = completeTaskSpec(request, record.connector);
-      const same = tasks.find((task) => isUnfinished(task) && isSameSpec(task.spec, spec));
+      const same = tasks.find((task) => unfinishedStates.includes(task.state) && isSameSpec(task.spec, spec));
       if (same) return same;
       const task = newTask(Bun.randomUUIDv7(), spec, now());
       tasks.push(task);

@@ -49,7 +49,7 @@ const rowHashNumber = -1;
 
 /** Tells one salt from another, and no more. */
 function fingerprint(salt: string): string {
-  return createHash("sha256").update("millrace salt ").update(salt).digest("hex").slice(0, 8);
+  return createHash("sha256").update("millrace salt ").update(salt).digest("hex").slice(0, 32);
 }
 
 function withRowHash(relation: Relation): Relation {

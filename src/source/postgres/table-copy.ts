@@ -97,24 +97,18 @@ async function requireSameColumns(client: Client, table: TableShape): Promise<vo
   );
 }
 
-/** What went wrong with the table by now, and what the snapshot's end means. */
+/** What went wrong with the table by now. */
 const tableChanged: ReadonlySet<string> = new Set([sqlState.undefinedTable, sqlState.undefinedColumn]);
-const snapshotGone: ReadonlySet<string> = new Set([sqlState.invalidParameterValue, sqlState.undefinedObject]);
 
 function describeCopyError(error: unknown, table: TableShape): MillraceError {
-  const described = describePostgresError(error, "source", "source_connection_lost");
-  const state = sqlStateOf(error) ?? "";
-  const name = qualifiedName(table.relation);
-  if (tableChanged.has(state)) {
-    return new MillraceError("table_changed", `Table ${name} was altered or dropped before its copy began.`, {
-      cause: error,
-    });
+  if (!tableChanged.has(sqlStateOf(error) ?? "")) {
+    return describePostgresError(error, "source", "source_connection_lost");
   }
-  if (snapshotGone.has(state)) {
-    const text = `The snapshot that table ${name} was to be copied from is gone.`;
-    return new MillraceError("source_connection_lost", text, { cause: error });
-  }
-  return described;
+  return new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(table.relation)} was altered or dropped before its copy began.`,
+    { cause: error },
+  );
 }
 
 /**

@@ -70,6 +70,8 @@ test("a copy is another one with other hashed columns or another salt, and does 
   );
   expect(new Set(identities).size).toBe(4);
   expect(identities.join()).not.toContain("s4lt");
+  // Wide enough that no two salts are taken for the same.
+  expect(identities[1]).toMatch(/ [0-9a-f]{32}\)/);
   const same = copyIdentity(renderedRelation(relation, hashing(['o"dd', "id"]), false));
   expect(same).toBe(identities[2]!);
 });
