@@ -94,3 +94,8 @@ export interface TransactionTable {
   readonly commitTimeUs: BigInt64Array;
   readonly xid: Uint32Array;
 }
+
+/** Bytes of the arena that the batch's tuples take. */
+export function bytesOfTuples({ count, oldEnd, newEnd }: ChangeBatch): number {
+  return count > 0 ? Math.max(oldEnd[count - 1]!, newEnd[count - 1]!) : 0;
+}

@@ -83,7 +83,7 @@ export const errorKinds = {
   table_unavailable: kind(502, "Table unavailable"),
   /** A table has a column of the name that the connector would give to one of its own. */
   column_conflict: kind(502, "Column name is taken"),
-  /** A table was altered, rewritten or dropped while it was about to be copied: the copy begins again. */
+  /** A table was altered, rewritten or dropped while it was about to be published or copied: that begins again. */
   table_changed: kind(502, "Table changed", "transient"),
   /**
    * The source's log lacks what the sink has: it ends before the checkpoint, or left its course before it. It was restored
@@ -104,6 +104,8 @@ export const errorKinds = {
   sink_schema_mismatch: kind(502, "Sink schema mismatch"),
   /** A table that was copied is no longer there: it is copied again. */
   sink_table_missing: kind(502, "Sink table missing", "transient"),
+  /** Rows that the source has updated are gone at the sink, and it did not send all of their values: the table is copied again. */
+  sink_rows_missing: kind(502, "Rows missing at the sink", "transient"),
   /** The sink refused the rows: a constraint, a value out of range, a full disk, a lock. */
   sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
   /** The receiver answered with a status that trying again does not mend. */

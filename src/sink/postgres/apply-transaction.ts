@@ -14,6 +14,7 @@ import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { type Remedy, remedyFor } from "./remedy.ts";
+import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
 import type { TableRegistry } from "./table-registry.ts";
@@ -68,7 +69,9 @@ export class ApplyTransaction {
         await applier.apply();
         break;
       } catch (error) {
-        await this.#voidAltered(client);
+        // The copy of a table that was altered while it was caught up with is made again, by the next run.
+        const altered = this.tables.registry.takeAltered();
+        if (altered !== null) await this.#voidCopy(client, altered);
         const remedy = remedyFor(error, tried, this.strategy);
         if (remedy?.kind === "care" || remedy?.kind === "order") tried[remedy.kind] = true;
         else {
@@ -116,6 +119,8 @@ export class ApplyTransaction {
     if (remedy?.kind === "allow null" && this.tables.registry.allowNull(relation, remedy.column)) return;
     const refusal = remedy?.kind === "set aside" ? remedy.refusal : null;
     if (this.#leaveOut(relation, refusal ?? error)) return;
+    // Only another copy brings them back, and the next run makes it.
+    if (relation !== null && isRowsMissing(error)) await this.#voidCopy(client, relation);
     if (refusal === null || relation === null || relation.isGone) throw error;
     // Else it is a table that a trigger has written to.
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);
@@ -140,13 +145,11 @@ export class ApplyTransaction {
     return true;
   }
 
-  /** The copy of a table that was altered while it was caught up with is made again, by the next run. */
-  async #voidAltered(client: Client): Promise<void> {
-    const altered = this.tables.registry.takeAltered();
-    if (altered === null) return;
+  /** Durable on return: the transaction is given up first. */
+  async #voidCopy(client: Client, relation: Relation): Promise<void> {
     await client.query("rollback");
     this.#forgetUncommitted("begin");
-    await this.tables.ledger.voidOf(client, altered);
+    await this.tables.ledger.voidOf(client, relation);
   }
 
   /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */

@@ -96,16 +96,16 @@ export class BatchApplier {
     return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
   }
 
-  /** The session for one table: with care where equal rows are one, and while its merged copy is caught up with. */
-  #sessionFor(table: PreparedTable): MergeSession {
-    if (table.copy.kind === "merged" && this.#commitLsn(0) < table.copy.point) {
+  /** The session for one table: with care where equal rows are one, and while its merged copy is caught up with, from change `i` on. */
+  #sessionFor(table: PreparedTable, i = 0): MergeSession {
+    if (table.copy.kind === "merged" && this.#commitLsn(i) < table.copy.point) {
       return { ...this.session, careful: true, repeats: true };
     }
     return table.relation.isKeyedByHash ? { ...this.session, careful: true } : this.session;
   }
 
   async #single(table: PreparedTable, i: number): Promise<void> {
-    await this.#run(table, () => applySingle(this.#sessionFor(table), table, this.batch, i));
+    await this.#run(table, () => applySingle(this.#sessionFor(table, i), table, this.batch, i));
   }
 
   /** A row may move between tables that share a target: what the one has of it is written before what the other has. */

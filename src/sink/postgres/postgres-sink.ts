@@ -1,7 +1,7 @@
 // A Postgres database as a sink: exactly once, because the checkpoint moves in the transaction that writes the rows.
 
 import type { Client } from "pg";
-import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
+import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
@@ -216,7 +216,7 @@ export class PostgresSink implements Sink {
     await this.#guard(async (client) => {
       await this.#transaction.apply(client, batch);
       this.#undurable.rows += batch.count;
-      this.#undurable.bytes += batch.count > 0 ? Math.max(...lastOffsets(batch)) : 0;
+      this.#undurable.bytes += bytesOfTuples(batch);
       if (!batch.endsInTransaction) await this.#commit(client, batch.resumeLsn);
     });
   }
@@ -271,10 +271,6 @@ export class PostgresSink implements Sink {
     if (this.context.signal.aborted) return this.context.signal.reason;
     return describePostgresError(error, "sink", "sink_rejected_rows");
   }
-}
-
-function lastOffsets(batch: ChangeBatch): readonly [number, number] {
-  return [batch.oldEnd[batch.count - 1]!, batch.newEnd[batch.count - 1]!];
 }
 
 function withoutCopies(table: SetAsideTable): SetAsideTable {

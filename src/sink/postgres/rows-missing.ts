@@ -5,9 +5,9 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 export class RowsMissing extends MillraceError {
   constructor() {
     super(
-      "sink_rejected_rows",
-      "Rows that the source has updated are missing, and the source did not send all of their values (TOAST). " +
-        "Create a Snapshot task for this table to mend it.",
+      "sink_rows_missing",
+      "Rows that the source has updated are missing, or have moved while the table was copied, and the source did not send " +
+        "all of their values (TOAST): the table is copied again.",
     );
   }
 }

@@ -8,8 +8,9 @@ import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.
 import { copyBody } from "./copy-body.ts";
 import { longValueBytes, type TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { RowsMissing } from "./rows-missing.ts";
 import { stage } from "./staged-rows.ts";
-import { stageGroup } from "./staging.ts";
+import { deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
 import type { MergeSession } from "./table-merge.ts";
 import { equalSql } from "./target-table.ts";
 
@@ -21,7 +22,11 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
   return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
 }
 
-/** Throws nothing of its own: a row that is not there is reported as a warning. */
+/**
+ * A row that is not there is reported as a warning. Throws RowsMissing for one that moves while a merged copy is caught up with,
+ * and that the copy does not have where it moves to: what is under its old key may be another row of the copy's by now, whose
+ * values would stand for those that were not sent.
+ */
 export async function applySingle(
   session: MergeSession,
   table: PreparedTable,
@@ -45,6 +50,10 @@ export async function applySingle(
   if (table.isWide) body.add(replacement);
   else body.addGrouped(stageGroup.update, replacement);
   await stage(session, table, body);
+  if (session.repeats && table.key.length > 0) {
+    if (await isMovedAlready(session, table, keeps)) return;
+    throw new RowsMissing();
+  }
   const set = table.columns
     .map((column, c) => ({ column, c }))
     .filter(({ c }) => !keeps.includes(c))
@@ -55,6 +64,25 @@ export async function applySingle(
     `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
       `where ${table.isWide ? `n.ctid <> ${firstRow}` : `n.g = ${stageGroup.update}`} and ${found(table, isOldWhole)}`,
   );
+}
+
+/**
+ * While a merged copy is caught up with, it may hold the row under its new key, beside the one under the old key that was
+ * there before. Then the copy's is the one to go on with: it has the values that were not sent, where the other may by now be
+ * another row that took the old key.
+ */
+async function isMovedAlready(
+  { client }: MergeSession,
+  table: PreparedTable,
+  keeps: readonly number[],
+): Promise<boolean> {
+  const isOld = table.isWide ? `s.ctid = ${firstRow}` : inGroups([stageGroup.delete]);
+  const isNew = table.isWide ? `s.ctid <> ${firstRow}` : inGroups([stageGroup.update]);
+  const update = updateSql(table, keeps) ?? ((condition: string) => findSql(table, condition));
+  const { rowCount } = await client.query(update(isNew));
+  if (!rowCount) return false;
+  await client.query(deleteSql(table, isOld));
+  return true;
 }
 
 /** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */

@@ -69,6 +69,11 @@ function fixedMatch(table: PreparedTable): readonly string[] {
   return table.fixed.map((i) => `t.${escapeIdentifier(table.columns[i]!.name)} is not distinct from s.c${i}`);
 }
 
+/** Gives a row for each that has a staged key. */
+export function findSql(table: PreparedTable, condition: string): string {
+  return `select from ${table.ownRows} t, pg_temp.${table.staging} s where ${condition} and ${keyMatch(table)}`;
+}
+
 /** Staged rows are inserted; with `ifMissing`, those whose key is not there. */
 export function insertSql(table: PreparedTable, condition: string, ifMissing = false): string {
   const values = table.columns.map((_, i) => `s.c${i}`).join(", ");
