@@ -76,6 +76,8 @@ export interface TableShape {
   readonly estimatedBytes: number;
   /** Names the files that hold the rows. Changes when the table is rewritten: a snapshot from before sees it empty then. */
   readonly storage: string;
+  /** Another when rows came to the table or left it and no change told: a copy from before is none any more. Absent: never. */
+  readonly contents?: string;
   /** Which of its columns copies and changes have; absent: all of them, also those that come later. */
   readonly coverage?: Coverage;
 }

@@ -273,6 +273,30 @@ export class PipelineRig implements AsyncDisposable {
     return Object.keys(await this.difference());
   }
 
+  /** Waits until `sql` gives the same rows, in the same order, on both sides: for what has another name or shape at the sink. */
+  async expectSame(sql: string, timeoutMs = 30_000): Promise<void> {
+    const atSource = () => this.source<object>(sql);
+    const atSink = () => this.sink<object>(sql).catch((error) => [{ error: String(error) }]);
+    const isSame = async () => Bun.deepEquals(await atSource(), await atSink());
+    let failure: unknown = null;
+    void this.#running?.then((error) => {
+      failure = error;
+    });
+    await waitFor("both sides to be the same", async () => failure !== null || (await isSame()), {
+      timeoutMs,
+      intervalMs: 50,
+    }).catch(() => {});
+    expect(failure).toBeNull();
+    expect(await atSink()).toEqual(await atSource());
+  }
+
+  /** Reasons of the warnings so far, each once. */
+  get warnings(): readonly string[] {
+    return [
+      ...new Set(this.phases.flatMap(({ health }) => (health.kind === "warning" ? [health.reason] : []))),
+    ];
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#abort.abort(new Error("the test is over"));
     await this.#running;

@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import { withPostgres } from "../../connection/postgres-client.ts";
 import type { Catalog } from "../../connector/catalog.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
+import { isBookkeeping } from "./table-shapes.ts";
 
 /** `[name, type, primary key, nullable, supported]`, as the query below builds it. */
 type ColumnRow = readonly [string, string, boolean, boolean, boolean];
@@ -27,7 +28,7 @@ const catalogQuery = `
          coalesce(a.columns, '[]'::json) as columns
     from pg_namespace n
     left join pg_class c
-      on c.relnamespace = n.oid and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+      on c.relnamespace = n.oid and c.relkind in ('r', 'p') and c.relpersistence = 'p' and not ${isBookkeeping}
     left join pg_index i on i.indrelid = c.oid and i.indisprimary
     left join lateral (
       select json_agg(json_build_array(

@@ -23,6 +23,7 @@ import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
 import { listedNames } from "./listed-names.ts";
+import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { type Announced, describeRelations } from "./relation-description.ts";
 import { isSameRelation, RelationRegistry } from "./relation-registry.ts";
@@ -87,7 +88,8 @@ export class PostgresSource implements Source {
     return await this.#withClient(async (client) => {
       this.#isStale = false;
       this.#fingerprint = await readTablesFingerprint(client);
-      const shapes = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
+      const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
+      const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
       this.#requireNamedTables(shapes);
       this.#silentChanges.look(shapes, await readInsertedEnd(client));
       const tables = await this.#publications.look(client, shapes);

@@ -65,8 +65,9 @@ export async function reconcilePublications(
   viaRoot: boolean,
 ): Promise<void> {
   const names = ownPublications(base);
-  const identified = tables.filter(({ relation }) => isIdentified(relation));
-  const appendOnly = tables.filter(({ relation }) => !isIdentified(relation));
+  const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
+  const identified = tables.filter(isWhole);
+  const appendOnly = tables.filter((table) => !isWhole(table));
   // In one transaction: a table that moves from one to the other, or gets another list, is out of both for no change at all.
   try {
     await client.query("begin");

@@ -11,6 +11,8 @@ import { TypeCatalog } from "./type-catalog.ts";
 interface TableRow {
   readonly id: number;
   readonly primary_key: readonly string[] | null;
+  /** Columns of the primary key, or of the replica identity, that the table computes. */
+  readonly computed_key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
 }
 
@@ -44,7 +46,7 @@ type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "
 export const addedValueSql = "array_to_string(a.attmissingval, '')";
 
 const tablesQuery = `
-select c.oid as id, key.names as primary_key, columns.list as columns
+select c.oid as id, key.names as primary_key, computed.names as computed_key, columns.list as columns
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
@@ -56,6 +58,11 @@ left join lateral (
   from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
   where i.indrelid = c.oid and i.indisprimary and i.indisvalid and i.indimmediate
 ) key on true
+left join lateral (
+  select json_agg(a.attname) as names
+  from pg_index i join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any(i.indkey::int2[])
+  where i.indrelid = c.oid and (i.indisprimary or i.indisreplident) and a.attgenerated <> ''
+) computed on true
 where c.oid = any($1::oid[])`;
 
 const typeNamesQuery = `
@@ -101,6 +108,10 @@ function withCatalog(
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
   const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !numbers.includes(number);
+  // A column that is computed does not travel, unless it is published, and without it the others identify no row.
+  const isKeySent = (table?.computed_key ?? []).every((name) =>
+    columns.some((column) => column.name === name),
+  );
   const primaryKey = table?.primary_key ?? [];
   return {
     ...relation,
@@ -109,8 +120,9 @@ function withCatalog(
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),
     // Under identity full the announcement does not tell the key.
-    key:
-      relation.replicaIdentity === "full"
+    key: !isKeySent
+      ? []
+      : relation.replicaIdentity === "full"
         ? columns.flatMap((column, i) => (primaryKey.includes(column.name) ? [i] : []))
         : relation.key,
   };

@@ -34,6 +34,11 @@ export class SilentChanges {
     this.#tell();
   }
 
+  /** Warns of what was found elsewhere; told by the next look. */
+  note(tableId: number, reason: string): void {
+    this.notes.set(warningKey(tableId), reason);
+  }
+
   /** The table was copied since it was looked at: its rows are right again. */
   mended(tableId: number): void {
     this.notes.set(warningKey(tableId), null);

@@ -19,6 +19,8 @@ export interface SourceTable extends TableShape {
   readonly dropped: readonly number[];
   /** A partition of it has not the default replica identity. */
   readonly hasOtherLeafIdentities: boolean;
+  /** Its updates and deletes cannot be told, whatever its own replica identity is. */
+  readonly insertsOnly: boolean;
 }
 
 interface TableRow {
@@ -52,6 +54,9 @@ interface ColumnRow {
   added_value: string | null;
   has_added_value: boolean;
 }
+
+/** Where the database is a sink of another connector: what that keeps there is no table of the user's. */
+export const isBookkeeping = "(n.nspname = 'millrace' and c.relname in ('checkpoint', 'table_copy'))";
 
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
@@ -106,7 +111,7 @@ left join lateral (
   where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.place <= i.indnkeyatts
 ) primary_key on true
 where c.relpersistence = 'p'
-  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and not ${isBookkeeping}
   and ($2::oid[] is null or c.oid = any($2))
   and case when $1::bool then c.relkind in ('r', 'p') and not c.relispartition else c.relkind = 'r' end
 order by n.nspname, c.relname`;
@@ -146,18 +151,29 @@ export async function readStorage(client: Client, tableId: number): Promise<stri
 
 const fingerprintQuery = `
 select md5(coalesce(string_agg(
-  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.indexrelid, a.columns), ',' order by c.oid), ''))
+  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.keys, a.columns, links.made_by), ',' order by c.oid), ''))
   as print
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-left join pg_index i on i.indrelid = c.oid and i.indisprimary
+left join lateral (
+  select string_agg(concat_ws(' ', indexrelid, indisprimary, indisreplident), ',' order by indexrelid) as keys
+  from pg_index where indrelid = c.oid and (indisprimary or indisreplident)
+) i on true
+left join lateral (
+  select concat_ws(' ', pg_relation_filenode(c.oid), string_agg(inherits.xmin::text, ',')) as made_by
+  from pg_inherits inherits where inhrelid = c.oid
+) links on c.relispartition
 left join lateral (
   select string_agg(concat_ws(' ', attnum, attname, atttypid, xmin), ',' order by attnum) as columns
   from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
 ) a on true
-where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'`;
+where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+  and not ${isBookkeeping}`;
 
-/** Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else. */
+/**
+ * Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else; and when a
+ * partition is attached, detached or truncated.
+ */
 export async function readTablesFingerprint(client: Client): Promise<string> {
   const { rows } = await client.query<{ print: string }>(fingerprintQuery);
   return rows[0]?.print ?? "";
@@ -165,8 +181,11 @@ export async function readTablesFingerprint(client: Client): Promise<string> {
 
 function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): SourceTable {
   const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
-  const primaryKey = row.primary_key ?? [];
-  const key = keyColumns(row);
+  const isSent = (names: readonly string[]) =>
+    names.every((name) => row.columns.some((column) => column.name === name));
+  const primaryKey = isSent(row.primary_key ?? []) ? (row.primary_key ?? []) : [];
+  // A column that the table computes does not travel, and without it the others identify no row.
+  const key = isSent(keyColumns(row)) ? keyColumns(row) : [];
   requireKey(row, columns, primaryKey, "primary key");
   requireKey(row, columns, key, "replica identity");
   const relation: Relation = {
@@ -200,6 +219,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
     estimatedBytes: Number(row.estimated_bytes ?? 0),
     storage: row.storage ?? "",
     coverage: { excluded: excludedColumns(row, selection), isListed: false, isUnpublished: false },
+    insertsOnly: false,
     hasOtherLeafIdentities: row.has_other_leaf_identities,
     facts: columns.map((column) => ({
       number: column.number,
