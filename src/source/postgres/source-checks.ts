@@ -1,29 +1,19 @@
-// What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure.
+// What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure. What is to
+// be said of a publication that the source names is in publication-checks.ts.
 
 import { escapeIdentifier, escapeLiteral } from "pg";
-import { qualifiedName } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { Finding } from "../../connection/validation-log.ts";
-import { listedNames } from "./listed-names.ts";
 import { createPublicationSql } from "./privileges.ts";
 import {
   type LongTransaction,
   longTransactionSeconds,
-  type PublicationFacts,
   type ServerFacts,
   type TableFacts,
 } from "./source-facts.ts";
+import { listedTables, tableCommands } from "./table-wording.ts";
 
 const passed: Finding = { type: "passed" };
-
-/** More commands than this help nobody; the message tells how many there are. */
-const maxCommands = 1000;
-
-/** "3 tables: a.b, a.c and 1 more". */
-function listed(tables: readonly TableFacts[]): string {
-  const names = tables.map((table) => qualifiedName(table));
-  return `${tables.length} table${tables.length === 1 ? "" : "s"}: ${listedNames(names)}`;
-}
 
 export function checkReplicationPrivilege(server: ServerFacts): Finding {
   if (server.mayReplicate) return passed;
@@ -42,12 +32,10 @@ export function checkSelectPrivilege(server: ServerFacts, tables: readonly Table
   if (denied.length === 0) return { type: "passed", message: `${tables.length} tables.` };
   return {
     type: "failed",
-    reason: `The role may not read ${listed(denied)}.`,
+    reason: `The role may not read ${listedTables(denied)}.`,
     commands: [
       ...closed.map((schema) => `GRANT USAGE ON SCHEMA ${escapeIdentifier(schema)} TO ${user};`),
-      ...unreadable
-        .slice(0, maxCommands)
-        .map((table) => `GRANT SELECT ON TABLE ${sqlName(table)} TO ${user};`),
+      ...tableCommands(unreadable, (table) => [`GRANT SELECT ON TABLE ${sqlName(table)} TO ${user};`]),
     ],
   };
 }
@@ -67,7 +55,7 @@ export function checkPublicationPrivilege(
     type: "failed",
     reason:
       foreign.length > 0
-        ? `Only a table's owner can publish it, and the role does not own ${listed(foreign)}. Let the owner make a publication, and name it in publication_name.`
+        ? `Only a table's owner can publish it, and the role does not own ${listedTables(foreign)}. Let the owner make a publication, and name it in publication_name.`
         : "The role may not make a publication in this database.",
     commands: [...(server.mayCreatePublication ? [] : [grant]), ...(foreign.length > 0 ? [create] : [])],
   };
@@ -105,113 +93,6 @@ export function checkSenders(server: ServerFacts): Finding {
   };
 }
 
-export interface NamedPublication {
-  readonly name: string;
-  /** Null: it does not exist. */
-  readonly facts: PublicationFacts | null;
-}
-
-export function checkPublication(
-  publication: NamedPublication | null,
-  tables: readonly TableFacts[],
-  wanted: WantedTables,
-): Finding {
-  const { asRoot } = wanted;
-  if (!publication)
-    return { type: "passed", message: "The service makes a publication of the selected tables." };
-  const { name, facts } = publication;
-  const identifier = escapeIdentifier(name);
-  if (!facts) {
-    return {
-      type: "failed",
-      reason: `The publication ${name} does not exist.`,
-      commands: [createPublicationSql(name, tables, asRoot)],
-    };
-  }
-  if (!(facts.insert && facts.update && facts.delete)) {
-    return {
-      type: "failed",
-      reason: `The publication ${name} leaves out inserts, updates or deletes.`,
-      commands: [`ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`],
-    };
-  }
-  if (facts.viaRoot !== asRoot) {
-    return {
-      type: "failed",
-      reason: `partitions_as_root is ${asRoot}, and the publication ${name} does the opposite.`,
-      commands: [`ALTER PUBLICATION ${identifier} SET (publish_via_partition_root = ${asRoot});`],
-    };
-  }
-  return checkCoverage(name, facts, tables, wanted);
-}
-
-type IsCarried = (table: TableFacts, column: string) => boolean;
-
-/** What the connector wants of the tables that are selected. */
-export interface WantedTables {
-  readonly asRoot: boolean;
-  readonly isCarried: IsCarried;
-  /** The catalog includes it by name. */
-  readonly isNamed: (table: TableFacts) => boolean;
-}
-
-/** Columns that the connector carries and the publication does not have. */
-function unpublishedColumns(table: TableFacts, isCarried: IsCarried): readonly string[] {
-  const { publishedColumns } = table;
-  if (publishedColumns === null) return [];
-  return table.columns.filter((column) => !publishedColumns.includes(column) && isCarried(table, column));
-}
-
-/** As a run takes it: a table that the catalog names must be in the publication, others are left out with a warning. */
-function checkCoverage(
-  name: string,
-  facts: PublicationFacts,
-  tables: readonly TableFacts[],
-  { isCarried, isNamed }: WantedTables,
-): Finding {
-  const identifier = escapeIdentifier(name);
-  const left = tables.filter((table) => !table.isPublished);
-  const addLeft = left
-    .slice(0, maxCommands)
-    .map((table) => `ALTER PUBLICATION ${identifier} ADD TABLE ${sqlName(table)};`);
-  if (left.some(isNamed)) {
-    const reason = `The publication ${name} does not hold ${listed(left)}.`;
-    return { type: "failed", reason, commands: addLeft };
-  }
-  const narrower = tables.filter(
-    (table) => table.hasRowFilter || unpublishedColumns(table, isCarried).length > 0,
-  );
-  if (narrower.length > 0) {
-    return {
-      type: "failed",
-      reason: `The publication ${name} filters rows or leaves out columns of ${listed(narrower)}, which the connector carries.`,
-      commands: narrower.slice(0, maxCommands).flatMap((table) => publishAnew(identifier, table, isCarried)),
-    };
-  }
-  if (left.length > 0) {
-    const message = `Not in publication ${name}, and so not carried: ${listed(left)}.`;
-    return { type: "warned", message, commands: addLeft };
-  }
-  if (!facts.truncate) {
-    return {
-      type: "warned",
-      message: `The publication ${name} leaves out TRUNCATE: the sink keeps the rows.`,
-      commands: [`ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`],
-    };
-  }
-  return passed;
-}
-
-/** The table with all its rows, and the columns that are carried. */
-function publishAnew(publication: string, table: TableFacts, isCarried: IsCarried): readonly string[] {
-  const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
-  const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";
-  return [
-    `ALTER PUBLICATION ${publication} DROP TABLE ${sqlName(table)};`,
-    `ALTER PUBLICATION ${publication} ADD TABLE ${sqlName(table)}${list};`,
-  ];
-}
-
 /**
  * A table whose rows cannot be named goes into a publication of its own that carries inserts; in a publication
  * that carries updates it would make the application's own UPDATE and DELETE fail.
@@ -224,7 +105,7 @@ export function checkReplicaIdentity(tables: readonly TableFacts[], isPublicatio
     : "while published with updates, the application's own UPDATE and DELETE of them fail.";
   return {
     type: "warned",
-    message: `Nothing names a row of ${listed(nameless)}: ${outcome}`,
+    message: `Nothing names a row of ${listedTables(nameless)}: ${outcome}`,
     commands: fullIdentity(nameless),
   };
 }
@@ -236,13 +117,13 @@ export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): 
   if (partial.length === 0) return passed;
   return {
     type: "warned",
-    message: `An UPDATE that leaves a large value untouched comes without that value for ${listed(partial)}: a Postgres sink keeps what it has, a webhook row lacks the column.`,
+    message: `An UPDATE that leaves a large value untouched comes without that value for ${listedTables(partial)}: a Postgres sink keeps what it has, a webhook row lacks the column.`,
     commands: fullIdentity(partial),
   };
 }
 
 function fullIdentity(tables: readonly TableFacts[]): string[] {
-  return tables.slice(0, maxCommands).map((table) => `ALTER TABLE ${sqlName(table)} REPLICA IDENTITY FULL;`);
+  return tableCommands(tables, (table) => [`ALTER TABLE ${sqlName(table)} REPLICA IDENTITY FULL;`]);
 }
 
 export function checkWalRetention(server: ServerFacts): Finding {

@@ -1,5 +1,5 @@
 // Validates a Postgres source: the order of its tests, and the facts that each is given. What a fact means is in
-// source-checks.ts. It makes nothing at the source and changes nothing.
+// source-checks.ts and publication-checks.ts. It makes nothing at the source and changes nothing.
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
@@ -8,10 +8,10 @@ import { config, permission, ValidationLog } from "../../connection/validation-l
 import { selectColumn, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
+import { checkPublication, type NamedPublication, type WantedTables } from "./publication-checks.ts";
 import { checkSelection } from "./selection-checks.ts";
 import {
   checkLongTransactions,
-  checkPublication,
   checkPublicationPrivilege,
   checkReplicaIdentity,
   checkReplicationPrivilege,
@@ -21,8 +21,6 @@ import {
   checkToast,
   checkWalLevel,
   checkWalRetention,
-  type NamedPublication,
-  type WantedTables,
 } from "./source-checks.ts";
 import {
   readPublicationFacts,
