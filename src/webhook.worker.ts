@@ -1,9 +1,9 @@
 // Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its
 // record and its log; everything else is in sink/webhook.
 
-import { MillraceError } from "./errors/millrace-error.ts";
 import { MainThread, recordStore } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
+import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
 import { unheededOptions } from "./sink/webhook/message-encoding.ts";
@@ -38,8 +38,7 @@ function sleep(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
-  const config = connector.sink.webhook;
-  if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
+  const config = configuredSink(connector);
   const monotonic = () => performance.now();
   const send = createSender(config, {
     resolver: new AddressResolver(egressPolicy(process.env)),

@@ -3,10 +3,9 @@
 import manifest from "../../../package.json" with { type: "json" };
 import type { Relation } from "../../change/relation.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { messageFormat } from "../../connector/webhook-format.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import type { OperationFilter } from "./change-rows.ts";
+import { configuredSink } from "./configured-sink.ts";
 import { DebeziumRowEncoder } from "./debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
 import type { RowEncoder, RowOperation } from "./row-encoder.ts";
@@ -16,7 +15,7 @@ export interface MessageEncoding extends OperationFilter {
 }
 
 export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
-  const format = messageFormat(webhookConfig(connector).format);
+  const format = messageFormat(configuredSink(connector).format);
   const toastMode = connector.source.postgres?.replication_type.logical_replication?.toast_mode;
   const placeholder = toastMode === "Placeholder";
   switch (format.kind) {
@@ -51,15 +50,9 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
 
 /** Options that are set and that this format does not follow, for the log: nothing is ignored silently. */
 export function unheededOptions(connector: ConnectorConfig): readonly string[] {
-  const format = messageFormat(webhookConfig(connector).format);
+  const format = messageFormat(configuredSink(connector).format);
   if (format.kind === "native") return format.embedSchema ? ["embed_schema_in_message"] : [];
   return format.options.emit_tx_metadata ? ["emit_tx_metadata"] : [];
-}
-
-function webhookConfig(connector: ConnectorConfig): WebhookSinkConfig {
-  const config = connector.sink.webhook;
-  if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
-  return config;
 }
 
 const operationLetters: ReadonlyMap<string, RowOperation> = new Map([

@@ -10,29 +10,24 @@ import { hold, letGo } from "./arena-holds.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
-import type { RecordKeeper } from "./record-keeper.ts";
+import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
 import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
 import { isBefore } from "./sink-record.ts";
 import { placeAfterBatch, placeAfterChange, positionOf } from "./stream-place.ts";
-import { type LedgerProgress, WindowLedger } from "./window-ledger.ts";
+import { WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
   readonly maxBytes: number;
   readonly maxChanges: number;
 }
 
-export interface StreamWindowsOptions {
+export interface StreamWindowsOptions extends ProgressReportOptions {
   readonly batch: BatchLimits;
   readonly window: WindowLimits;
   readonly rows: ChangeRows;
   readonly scheduler: Scheduler;
-  readonly keeper: RecordKeeper;
-  /** The durable checkpoint has moved. */
-  readonly durable: (progress: LedgerProgress) => void;
-  /** The record could not be saved. */
-  readonly failed: (error: unknown) => void;
   readonly monotonic: () => number;
   /** Lets I/O have its turn. */
   readonly breathe: () => Promise<void>;
@@ -58,12 +53,12 @@ export class StreamWindows {
   #cursor: Checkpoint;
   #last: Position | null = null;
   #openedMs = 0;
-  #unreported: LedgerProgress | null = null;
-  #reporting: Promise<void> | null = null;
+  readonly #report: ProgressReport;
   #idleWaiters: (() => void)[] = [];
 
   constructor(private readonly options: StreamWindowsOptions) {
     const { record } = options.keeper;
+    this.#report = new ProgressReport(options);
     this.#cursor = record.checkpoint;
     this.#recorded = [...record.windowEnds];
     this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
@@ -123,7 +118,7 @@ export class StreamWindows {
   pass(): void {
     const { keeper } = this.options;
     if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
-    this.#report({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+    this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
   }
 
   /** Ends the open window and resolves when all that was taken is durable. */
@@ -133,7 +128,7 @@ export class StreamWindows {
       await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     }
     this.pass();
-    while (this.#reporting) await this.#reporting;
+    await this.#report.settled();
   }
 
   /**
@@ -234,38 +229,8 @@ export class StreamWindows {
 
   #advance(): void {
     const progress = this.#ledger.advance();
-    if (progress) this.#report(progress);
+    if (progress) this.#report.add(progress);
     if (this.#ledger.isIdle) for (const wake of this.#idleWaiters.splice(0)) wake();
-  }
-
-  /** Saves the checkpoint and reports it once it is durable; moves that come during a save share the next. */
-  #report(progress: LedgerProgress): void {
-    const { keeper } = this.options;
-    const windowEnds = keeper.record.windowEnds.filter((end) => !isDone(progress.checkpoint, end));
-    keeper.change({ checkpoint: progress.checkpoint, windowEnds });
-    const before = this.#unreported;
-    this.#unreported = {
-      checkpoint: progress.checkpoint,
-      rows: progress.rows + (before?.rows ?? 0),
-      bytes: progress.bytes + (before?.bytes ?? 0),
-    };
-    this.#reporting ??= this.#saveAndReport();
-  }
-
-  async #saveAndReport(): Promise<void> {
-    const { keeper, durable, failed } = this.options;
-    try {
-      while (this.#unreported) {
-        const progress = this.#unreported;
-        this.#unreported = null;
-        await keeper.save();
-        durable(progress);
-      }
-    } catch (error) {
-      failed(error);
-    } finally {
-      this.#reporting = null;
-    }
   }
 
   /** While the stream is replayed, what was reached before the restart still holds. */

@@ -7,16 +7,19 @@ import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CheckpointStore } from "../sink.ts";
 import { ChangeRows } from "./change-rows.ts";
 import { type CompiledTable, compileTable } from "./compiled-table.ts";
+import { configuredSink } from "./configured-sink.ts";
 import { Inbox } from "./inbox.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
 import { RecordKeeper } from "./record-keeper.ts";
 import { Scheduler } from "./scheduler.ts";
+import { schedulerOptions } from "./scheduler-options.ts";
 import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
 import { TableCopies } from "./table-copies.ts";
 import { TruncateNotice } from "./truncate-notice.ts";
+import { WindowClock } from "./window-clock.ts";
 
 export interface DeliveryTools {
   readonly attempt: Attempt;
@@ -29,14 +32,6 @@ export interface DeliveryTools {
 }
 
 const defaultFlushIntervalMs = 100;
-/** A window that time should have ended waits so many intervals while the stream brings more. */
-const busyIntervals = 10;
-/** How often the checkpoint is moved over what holds nothing for the sink. */
-const passIntervalMs = 1000;
-const maxInFlight = 32;
-const maxUndeliveredBytes = 32 * 1024 * 1024;
-const maxUndeliveredRequests = 2048;
-const maxRetryingPerTable = 64;
 const windowBytes = 8 * 1024 * 1024;
 const windowChanges = 65_536;
 
@@ -51,11 +46,10 @@ export class WebhookDelivery {
   readonly #copies: TableCopies;
   readonly #encoding: MessageEncoding;
   readonly #scheduler: Scheduler;
-  readonly #flushIntervalMs: number;
+  readonly #clock: WindowClock;
   readonly #truncates: TruncateNotice;
   #keeper: RecordKeeper | null = null;
   #windows: StreamWindows | null = null;
-  #nextPassMs = 0;
   /** The last version of a life that was forgotten. */
   #forgottenVersion = -1n;
   #failed = false;
@@ -66,33 +60,14 @@ export class WebhookDelivery {
     private readonly tools: DeliveryTools,
     private readonly send: (message: FromDelivery) => void,
   ) {
-    const { retry } = webhookConfig(connector);
     this.#encoding = messageEncoding(connector);
     this.#truncates = new TruncateNotice(this.#encoding.sends("truncate"), tools.log);
-    this.#flushIntervalMs = connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
-    this.#scheduler = new Scheduler(
-      tools.attempt,
-      {
-        retry: {
-          maxRetries: retry.max_retries,
-          maxRetryDurationMs: retry.max_retry_duration_ms,
-          initialBackoffMs: retry.initial_backoff_ms,
-          maxBackoffMs: retry.max_backoff_ms,
-        },
-        maxInFlight,
-        maxBytes: maxUndeliveredBytes,
-        maxRequests: maxUndeliveredRequests,
-        maxRows: connector.limits.cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
-        maxRetryingPerTable,
-        monotonic: tools.monotonic,
-        sleep: tools.sleep,
-        random: tools.random,
-      },
-      {
-        retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
-        failed: (error) => this.#fail(error),
-      },
-    );
+    const flushIntervalMs = connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
+    this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
+    this.#scheduler = new Scheduler(tools.attempt, schedulerOptions(connector, tools), {
+      retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
+      failed: (error) => this.#fail(error),
+    });
     this.#copies = new TableCopies({
       batch: this.#limits(),
       scheduler: this.#scheduler,
@@ -110,9 +85,9 @@ export class WebhookDelivery {
   /** Handles messages until `stop`. Never throws: a failure is sent over the line. */
   async run(): Promise<void> {
     for (;;) {
-      const message = await this.#inbox.take(this.#waitMs());
+      const message = await this.#inbox.take(this.#timed && this.#clock.waitMs(this.#timed));
       if (this.#stopped) return;
-      this.#keepTime(this.#inbox.isEmpty);
+      if (this.#timed) this.#clock.keep(this.#timed, this.#inbox.isEmpty);
       if (message === null || this.#failed) continue;
       try {
         await this.#handle(message);
@@ -167,6 +142,17 @@ export class WebhookDelivery {
       case "flush":
         await this.#stream().flush();
         return this.#done(message.id);
+      case "copy.begin":
+      case "copy.rows":
+      case "copy.end":
+        return await this.#handleCopy(message);
+      default:
+        message satisfies never;
+    }
+  }
+
+  async #handleCopy(message: Extract<DeliveryMessage, { type: `copy.${string}` }>): Promise<void> {
+    switch (message.type) {
       case "copy.begin":
         await this.#copies.begin(message, this.#table(message.handle), this.#record(), this.#stream());
         return this.#done(message.id);
@@ -246,34 +232,13 @@ export class WebhookDelivery {
     });
   }
 
-  /** Milliseconds until something is to be done without a message; null: nothing is. */
-  #waitMs(): number | null {
-    if (!this.#windows || this.#failed) return null;
-    const now = this.tools.monotonic();
-    const opened = this.#windows.openedMs;
-    if (opened !== null) return Math.max(0, opened + this.#flushIntervalMs - now);
-    return Math.max(0, this.#nextPassMs - now);
-  }
-
-  /**
-   * Ends the open window when its time has come, and now and then moves the checkpoint over what held
-   * nothing.
-   */
-  #keepTime(idle: boolean): void {
-    const windows = this.#windows;
-    if (!windows || this.#failed) return;
-    const now = this.tools.monotonic();
-    const opened = windows.openedMs;
-    const intervals = idle ? 1 : busyIntervals;
-    if (opened !== null && now - opened >= this.#flushIntervalMs * intervals) windows.end();
-    if (now >= this.#nextPassMs) {
-      this.#nextPassMs = now + passIntervalMs;
-      windows.pass();
-    }
+  /** Null while time has nothing to do. */
+  get #timed(): StreamWindows | null {
+    return this.#failed ? null : this.#windows;
   }
 
   #limits() {
-    const { batch } = webhookConfig(this.connector);
+    const { batch } = configuredSink(this.connector);
     return { maxRows: batch.max_batch_size, maxBytes: batch.max_payload_bytes };
   }
 
@@ -304,10 +269,4 @@ export class WebhookDelivery {
     this.send({ type: "failed", code, message });
     void this.#scheduler.drain(AbortSignal.abort(error));
   }
-}
-
-function webhookConfig(connector: ConnectorConfig) {
-  const config = connector.sink.webhook;
-  if (!config) throw new MillraceError("internal", "the connector's sink is not a webhook");
-  return config;
 }
