@@ -33,6 +33,14 @@ export function withoutDomain(column: Column): Column {
 /** The column that a source adds where equal rows are one: it holds the row's hash, and is the key. */
 export const rowHashColumn = "_sm_row_hash";
 
+/** Its number: a table's own columns count from 1. */
+export const rowHashNumber = -1;
+
+/** Whether a source has added the column to say where a row comes from: it differs between rows that are the same. */
+export function isSystemColumn({ number }: Column): boolean {
+  return number < rowHashNumber;
+}
+
 /** What Postgres sends of the old row with an UPDATE or DELETE. */
 export type ReplicaIdentity = "default" | "nothing" | "full" | "index";
 

@@ -61,11 +61,16 @@ const KeylessTableStrategySchema = taggedUnion(
   { description: "What is done with tables that have no key." },
 );
 
-const OpEncodingSchema = oneOf(["None", "Char", "Int", "String"]);
+const OpEncodingSchema = oneOf(["None", "Char", "Int", "String"], {
+  description:
+    "How the column _sm_op tells what was done: c, u, d, r; 1, 2, 3, 0; insert, update, delete, read; None: no column.",
+});
 const snapshotAsRead = Type.Boolean({ description: "Rows of a copy are reads, not inserts." });
 const systemColumns = {
-  synced_at: Type.Optional(emptyObject("A column with the time of delivery.")),
-  lsn: Type.Optional(emptyObject("A column with the place in the source's log.")),
+  synced_at: Type.Optional(
+    emptyObject("A column _sm_synced_at with the time at which the service read the row."),
+  ),
+  lsn: Type.Optional(emptyObject("A column _sm_lsn with the place of the row's commit in the source's log.")),
 };
 
 const SystemColumnsRequestSchema = strictObject({

@@ -9,9 +9,6 @@ import { isJsonObject } from "./merge-patch.ts";
  */
 export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/replication_type/snapshot",
-  "/source/postgres/system_columns/synced_at",
-  "/source/postgres/system_columns/lsn",
-  "/source/postgres/system_columns/op",
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
   "/sink/webhook/format/debezium/emit_tx_metadata",
 ];

@@ -241,7 +241,6 @@ describe("kinds that are known and not built", () => {
     const answer = refused({
       source: sourceSample({
         replication_type: { snapshot: {} },
-        system_columns: { lsn: {} },
         catalog: { column_hashing: { salt: "s" }, schemas: [{ name: "public", tables }] },
       }),
       sink: webhookSinkSample({ format: { debezium: { emit_tx_metadata: true } } }),
@@ -251,7 +250,6 @@ describe("kinds that are known and not built", () => {
     expect(answer?.code).toBe("unsupported_kind");
     expect(Object.keys(answer?.errors ?? {})).toEqual([
       "/source/postgres/replication_type/snapshot",
-      "/source/postgres/system_columns/lsn",
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
       "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",

@@ -3,7 +3,7 @@
 
 import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
-import { qualifiedName } from "../../change/relation.ts";
+import { isSystemColumn, qualifiedName } from "../../change/relation.ts";
 import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
 import { copyBody } from "./copy-body.ts";
 import { longValueBytes, type TupleRef } from "./net-changes.ts";
@@ -106,8 +106,9 @@ function byKey(table: PreparedTable): string[] {
  * https://www.postgresql.org/docs/current/functions-comparisons.html#COMPOSITE-TYPE-COMPARISON
  */
 function byImage(table: PreparedTable): string {
-  const stored = table.columns.map((column) => `o.${escapeIdentifier(column.name)}`).join(", ");
-  const sent = table.columns.map((_, c) => `s.c${c}`).join(", ");
+  const same = table.relation.columns.flatMap((column, c) => (isSystemColumn(column) ? [] : [c]));
+  const stored = same.map((c) => `o.${escapeIdentifier(table.columns[c]!.name)}`).join(", ");
+  const sent = same.map((c) => `s.c${c}`).join(", ");
   return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }
 

@@ -1,6 +1,6 @@
 // What the hot path needs to know of a relation, found out once.
 
-import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { isSystemColumn, qualifiedName, type Relation } from "../../change/relation.ts";
 import { tableMaterial } from "./idempotency-key.ts";
 import type { RowEncoder } from "./row-encoder.ts";
 
@@ -31,7 +31,9 @@ export function compileTable(relation: Relation, encoder: RowEncoder): CompiledT
     name: qualifiedName(relation),
     encoder,
     keyMaterial: tableMaterial(relation.schema, relation.name),
-    identity: keyed ? relation.key : relation.columns.map((_, index) => index),
+    identity: keyed
+      ? relation.key
+      : relation.columns.flatMap((column, index) => (isSystemColumn(column) ? [] : [index])),
     order: tableOrder(relation),
   };
 }

@@ -18,6 +18,7 @@ import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./
 import type { RelationRegistry, RelationSlot } from "./relation-registry.ts";
 import type { TupleRenderer } from "./row-rendering.ts";
 import { fencePrefix } from "./shape-fences.ts";
+import type { Operation } from "./system-columns.ts";
 
 /** Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from. */
 const postgresEpochUs = 946_684_800_000_000n;
@@ -110,8 +111,8 @@ export class PgoutputDecoder {
   #begin(bytes: Buffer, at: number): void {
     const commitLsn = bytes.readBigUInt64BE(at + 1) as Lsn;
     const commitTimeUs = bytes.readBigInt64BE(at + 9) + postgresEpochUs;
-    this.#commitLsn = commitLsn;
     this.#ordinal = 0;
+    this.#commitLsn = commitLsn;
     this.#skipThrough = skipThrough(this.checkpoint, commitLsn);
     this.lastCommitTimeUs = commitTimeUs;
     this.builder.begin(commitLsn, commitTimeUs, bytes.readUInt32BE(at + 17));
@@ -136,6 +137,7 @@ export class PgoutputDecoder {
     const builder = this.builder;
     const start = builder.arenaEnd;
     this.#tuple(bytes, at + 6, end, slot);
+    if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "insert");
     builder.add(ChangeKind.insert, 0, slot.indexInBatch, this.#ordinal - 1, 0, 0, start, builder.arenaEnd);
   }
 
@@ -149,11 +151,15 @@ export class PgoutputDecoder {
     let tupleAt = at + 6;
     if (tag !== N) {
       this.#tuple(bytes, tupleAt, end, slot);
+      if (slot.renderer !== null) this.#render(slot.renderer, oldStart, -1, null);
       if (tag === K) flags |= ChangeFlag.oldIsKey;
       tupleAt = this.#readEnd + 1;
     }
     const newStart = builder.arenaEnd;
-    this.#tuple(bytes, tupleAt, end, slot, tag === O ? oldStart : -1);
+    this.#tuple(bytes, tupleAt, end, slot);
+    if (slot.renderer !== null) {
+      this.#render(slot.renderer, newStart, tag === O ? oldStart : -1, "update");
+    }
     if (this.#sawUnchanged) flags |= ChangeFlag.hasUnchanged;
     builder.add(
       ChangeKind.update,
@@ -173,6 +179,7 @@ export class PgoutputDecoder {
     const builder = this.builder;
     const start = builder.arenaEnd;
     this.#tuple(bytes, at + 6, end, slot);
+    if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "delete");
     const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     builder.add(
       ChangeKind.delete,
@@ -214,7 +221,7 @@ export class PgoutputDecoder {
   }
 
   /** Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` to the arena. Leaves in `#readEnd` where it ends. */
-  #tuple(bytes: Buffer, at: number, messageEnd: number, slot: RelationSlot, oldAt = -1): void {
+  #tuple(bytes: Buffer, at: number, messageEnd: number, slot: RelationSlot): void {
     const builder = this.builder;
     const count = (bytes[at]! << 8) | bytes[at + 1]!;
     // A null takes one byte in the message and four in the arena.
@@ -254,14 +261,14 @@ export class PgoutputDecoder {
     arena[headerAt + 1] = kept & 0xff;
     builder.arenaEnd = write;
     this.#readEnd = read;
-    if (slot.renderer !== null) this.#render(slot.renderer, headerAt, oldAt);
   }
 
-  #render(renderer: TupleRenderer, at: number, oldAt: number): void {
-    if (this.form === "binary") {
+  /** `operation` null: the tuple is the old row of an update. */
+  #render(renderer: TupleRenderer, at: number, oldAt: number, operation: Operation | null): void {
+    if (this.form === "binary" && renderer.needsText) {
       throw new MillraceError("stream_form_changed", "values are made of text forms: text from here on");
     }
-    renderer.rewrite(this.builder, at, oldAt);
+    renderer.rewrite(this.builder, at, oldAt, operation && { operation, lsn: this.#commitLsn });
   }
 
   #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {

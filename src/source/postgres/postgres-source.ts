@@ -254,6 +254,7 @@ export class PostgresSource implements Source {
         this.#tables,
         (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
         (relation) => this.#silentChanges.passOver(relation),
+        form,
       ),
       walSenderTimeoutMs,
       logEnd,

@@ -1,6 +1,7 @@
 // Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
 // relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
 
+import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Column, Relation, TableShape } from "../../change/relation.ts";
 import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages.ts";
@@ -36,6 +37,8 @@ export class RelationRegistry {
     private readonly knownShape: (oid: number) => TableShape | undefined,
     /** Changes of a relation are about to come, and to be passed over, since the catalog leaves out its name of then. */
     private readonly passedOver: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
+    /** The stream's. */
+    private readonly form: TupleForm,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
@@ -64,7 +67,7 @@ export class RelationRegistry {
       previous: last ?? this.#shapes.get(message.oid)?.relation ?? null,
       keep,
       selected,
-      renderer: tupleRenderer(rendered, this.selection),
+      renderer: tupleRenderer(rendered, this.selection, this.form),
       indexInBatch: -1,
     });
   }

@@ -1,16 +1,24 @@
-// What a source makes of a table's rows on their way: hashed columns, and a row hash where a table has no key. Told for a
+// What a source makes of a table's rows on their way: hashed columns, a row hash where a table has no key, and system columns. Told for a
 // relation, as SQL for its copy, and as a rewriting of tuples for the stream. The decoder and the copy know nothing of what
 // is made; another column that the source adds belongs here as well.
 
 import { createHash } from "node:crypto";
 import { escapeIdentifier } from "pg";
 import type { BatchBuilder } from "../../change/batch-builder.ts";
-import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
-import { type Column, qualifiedName, type Relation, rowHashColumn } from "../../change/relation.ts";
+import { type TupleForm, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import {
+  type Column,
+  qualifiedName,
+  type Relation,
+  rowHashColumn,
+  rowHashNumber,
+} from "../../change/relation.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { derivedColumn, hashedColumnSql, hashText } from "./column-hash.ts";
 import { hashedColumnsText, RowHasher, rowHashSql } from "./row-hash.ts";
+import { type RowOrigin, SystemColumnWriter, withSystemColumns } from "./system-columns.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /**
@@ -24,7 +32,8 @@ export function renderedRelation(
   isKeyless: boolean,
 ): Relation {
   const hashed = withHashedColumns(relation, selection);
-  return isKeyless && selection.hashesKeylessRows ? withRowHash(hashed) : hashed;
+  const keyed = isKeyless && selection.hashesKeylessRows ? withRowHash(hashed) : hashed;
+  return withSystemColumns(keyed, selection.systemColumns);
 }
 
 function withHashedColumns(relation: Relation, selection: TableSelection): Relation {
@@ -43,9 +52,6 @@ function hashedColumn({ name, number, addedValue }: Column, salt: string): Colum
   const hash = addedValue === null ? null : hashText(salt, Buffer.from(addedValue));
   return derivedColumn(name, number, hash && Buffer.from(hash).toString("latin1"));
 }
-
-/** Not one of the table's own, which count from 1. */
-const rowHashNumber = -1;
 
 /** Tells one salt from another, and no more. */
 function fingerprint(salt: string): string {
@@ -72,49 +78,76 @@ function withRowHash(relation: Relation): Relation {
 
 /**
  * The query of a copy of `relation` as `renderedRelation` has made it; null: its columns as they are. `from`: the table, as FROM
- * takes it. `saltSetting` must be set in the session.
+ * takes it. `point`: as of which the copy is made. `saltSetting` must be set in the session.
  */
-export function renderedQuery(relation: Relation, selection: TableSelection, from: string): string | null {
+export function renderedQuery(
+  relation: Relation,
+  selection: TableSelection,
+  from: string,
+  point: Lsn,
+): string | null {
   if (relation.rendering === undefined) return null;
   const hashed = selection.hashedColumns(relation.schema, relation.name);
-  const stored = relation.isKeyedByHash ? relation.columns.slice(0, -1) : relation.columns;
+  const stored = relation.columns.filter(({ number }) => number >= 0);
   const columns = stored.map(({ name }) =>
     hashed.includes(name) ? `${hashedColumnSql(name)} as ${escapeIdentifier(name)}` : escapeIdentifier(name),
   );
+  const system = selection.systemColumns.makers.map((maker) => maker.sql(point));
+  if (!relation.isKeyedByHash) return `select ${[...columns, ...system].join(", ")} from ${from}`;
   const rows = `select ${columns.join(", ")} from ${from}`;
-  if (!relation.isKeyedByHash) return rows;
-  const list = [...stored.map(({ name }) => escapeIdentifier(name)), rowHashSql(stored)];
+  const list = [...stored.map(({ name }) => escapeIdentifier(name)), rowHashSql(stored), ...system];
   return `select ${list.join(", ")} from (${rows}) r`;
 }
 
-/** Rewrites tuples of the stream; null where there is nothing to do. */
-export function tupleRenderer(relation: Relation, selection: TableSelection): TupleRenderer | null {
+/** Rewrites tuples of the stream, which is in `form`; null where there is nothing to do. */
+export function tupleRenderer(
+  relation: Relation,
+  selection: TableSelection,
+  form: TupleForm,
+  now: () => number = Date.now,
+): TupleRenderer | null {
   if (relation.rendering === undefined) return null;
   const hashed = selection.hashedColumns(relation.schema, relation.name);
+  const stored = relation.columns.filter(({ number }) => number >= 0);
+  const isHashed = stored.map(({ name }) => hashed.includes(name));
+  const { systemColumns } = selection;
   return new TupleRenderer(
-    relation.columns.map(({ name }) => hashed.includes(name)),
+    isHashed.includes(true) || relation.isKeyedByHash ? isHashed : null,
     selection.salt,
-    relation.isKeyedByHash ? new RowHasher(relation.columns.slice(0, -1)) : null,
+    relation.isKeyedByHash ? new RowHasher(stored) : null,
+    systemColumns.columns.length > 0 ? new SystemColumnWriter(systemColumns, form, now) : null,
   );
 }
 
 export class TupleRenderer {
   constructor(
-    private readonly isHashed: readonly boolean[],
+    /** Null: values are left as they are. */
+    private readonly isHashed: readonly boolean[] | null,
     private readonly salt: string,
     private readonly rowHasher: RowHasher | null,
+    private readonly systemColumns: SystemColumnWriter | null,
   ) {}
 
+  /** It makes values of the text forms of others. */
+  get needsText(): boolean {
+    return this.isHashed !== null;
+  }
+
   /**
-   * Puts what is made of the builder's last tuple, in text form from `at` on, in its place. `oldAt`: the whole old row as it
-   * was rewritten, which has the values that the new one leaves out; -1: there is none.
+   * Puts what is made of the builder's last tuple, from `at` on, in its place. `oldAt`: the whole old row as it was rewritten, which
+   * has the values that the new one leaves out; -1: there is none. `origin`: of the row; null: it is the old row of an update.
    */
-  rewrite(builder: BatchBuilder, at: number, oldAt = -1): void {
+  rewrite(builder: BatchBuilder, at: number, oldAt: number, origin: RowOrigin | null): void {
+    if (this.isHashed !== null) this.#rewriteValues(this.isHashed, builder, at, oldAt);
+    this.systemColumns?.append(builder, at, origin);
+  }
+
+  #rewriteValues(isHashed: readonly boolean[], builder: BatchBuilder, at: number, oldAt: number): void {
     const plain = builder.arena.slice(at, builder.arenaEnd);
     const values = tupleColumns(plain, 0).map(({ length, start }, i) => {
       if (length < 0) return length;
       const text = plain.subarray(start, start + length);
-      return this.isHashed[i] ? hashText(this.salt, text) : text;
+      return isHashed[i] ? hashText(this.salt, text) : text;
     });
     if (this.rowHasher) values.push(this.rowHasher.hash(wholeRow(values, builder.arena, oldAt)));
     builder.arenaEnd = at;

@@ -45,7 +45,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await requireSameStorage(client, table);
     await requireSameColumns(client, table);
     const from = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
-    const rendered = renderedQuery(table.relation, selection, from);
+    const rendered = renderedQuery(table.relation, selection, from, point.lsn);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);

@@ -2,6 +2,7 @@
 
 import { type Catalog, excludedColumns, hashedColumns, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import { type SystemColumns, systemColumnsOf } from "./system-columns.ts";
 
 /** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
 export interface TableSelection {
@@ -13,13 +14,19 @@ export interface TableSelection {
   hashedColumns(schema: string, table: string): readonly string[];
   /** Secret. */
   readonly salt: string;
+  /** Columns that each table gets. */
+  readonly systemColumns: SystemColumns;
   /** Tables without a key get a column with the hash of the row. */
   readonly hashesKeylessRows: boolean;
 }
 
-type SelectionConfig = Pick<PostgresSourceConfig, "catalog" | "keyless_table_strategy">;
+type SelectionConfig = Pick<PostgresSourceConfig, "catalog" | "keyless_table_strategy" | "system_columns">;
 
-export function selectionOf({ catalog, keyless_table_strategy }: SelectionConfig): TableSelection {
+export function selectionOf({
+  catalog,
+  keyless_table_strategy,
+  system_columns,
+}: SelectionConfig): TableSelection {
   // A catalog may list ten thousand tables: each is looked for in it once.
   const known = new Map<string, SelectedTable>();
   const selected = (schema: string, name: string) => {
@@ -40,6 +47,7 @@ export function selectionOf({ catalog, keyless_table_strategy }: SelectionConfig
     },
     hashedColumns: (schema, table) => selected(schema, table).hashed,
     salt: catalog.column_hashing?.salt ?? "",
+    systemColumns: systemColumnsOf(system_columns),
     hashesKeylessRows: keyless_table_strategy.dedup_by_row_hash !== undefined,
   };
 }

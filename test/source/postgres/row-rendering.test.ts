@@ -8,6 +8,7 @@ import {
   renderedRelation,
   tupleRenderer,
 } from "../../../src/source/postgres/row-rendering.ts";
+import { systemColumnsOf } from "../../../src/source/postgres/system-columns.ts";
 import type { TableSelection } from "../../../src/source/postgres/table-selection.ts";
 
 function hashing(columns: readonly string[], salt = "s4lt"): TableSelection {
@@ -18,6 +19,7 @@ function hashing(columns: readonly string[], salt = "s4lt"): TableSelection {
     hashedColumns: (_, table) => (table === "t" ? columns : []),
     salt,
     hashesKeylessRows: true,
+    systemColumns: systemColumnsOf({}),
   };
 }
 
@@ -40,8 +42,8 @@ test("a table without hashed columns is left as it is", () => {
   const other = { ...relation, name: "other" };
   const selection = hashing(["id"]);
   expect(renderedRelation(other, selection, false)).toBe(other);
-  expect(renderedQuery(other, selection, "t")).toBeNull();
-  expect(tupleRenderer(other, selection)).toBeNull();
+  expect(renderedQuery(other, selection, "t", lsn(1n))).toBeNull();
+  expect(tupleRenderer(other, selection, "text")).toBeNull();
 });
 
 test("a hashed column is text that has no binary form, and the key stays where it is", () => {
@@ -58,7 +60,7 @@ test("a hashed column is text that has no binary form, and the key stays where i
 
 test("the SQL of the copy quotes names and does not hold the salt", () => {
   const selection = hashing(['o"dd']);
-  const sql = renderedQuery(renderedRelation(relation, selection, false), selection, "only t") ?? "";
+  const sql = renderedQuery(renderedRelation(relation, selection, false), selection, "only t", lsn(1n)) ?? "";
   expect(sql).toContain(`format('%s', "o""dd")`);
   expect(sql).toEndWith(`as "o""dd" from only t`);
   expect(sql).not.toContain("s4lt");
@@ -79,13 +81,13 @@ test("a copy is another one with other hashed columns or another salt, and does 
 test("a tuple is rewritten where it lies: hashes, nulls and unchanged values", () => {
   const builder = new BatchBuilder("text", lsn(1n));
   const selection = hashing(["id", 'o"dd']);
-  const renderer = tupleRenderer(renderedRelation(relation, selection, false), selection);
+  const renderer = tupleRenderer(renderedRelation(relation, selection, false), selection, "text");
   const before = [1, 2, 3];
   builder.reserve(100);
   builder.arena.set(before);
   builder.arena.set([0, 2, 0, 0, 0, 3, 97, 98, 99, 255, 255, 255, 254], 3);
   builder.arenaEnd = 16;
-  renderer?.rewrite(builder, 3);
+  renderer?.rewrite(builder, 3, -1, null);
   const [id, odd] = tupleColumns(builder.arena, 3);
   // echo -n s4ltabc | sha256sum
   const text = new TextDecoder().decode(builder.arena.subarray(id!.start, id!.start + id!.length));
@@ -107,7 +109,7 @@ test("a row hash is over names and texts of what is not null, and the key", () =
   builder.reserve(100);
   builder.arena.set([0, 2, 0, 0, 0, 2, 52, 50, 255, 255, 255, 255]);
   builder.arenaEnd = 12;
-  tupleRenderer(rendered, selection)?.rewrite(builder, 0);
+  tupleRenderer(rendered, selection, "text")?.rewrite(builder, 0, -1, null);
   const hash = tupleColumns(builder.arena, 0)[2];
   // echo -n '2:id=2:42,' | sha256sum
   const text = new TextDecoder().decode(builder.arena.subarray(hash!.start, hash!.start + hash!.length));
