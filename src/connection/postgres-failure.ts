@@ -17,6 +17,8 @@ interface ForeignError {
   readonly table: string | undefined;
   readonly column: string | undefined;
   readonly constraint: string | undefined;
+  /** The server's function that raised it. */
+  readonly routine: string | undefined;
 }
 
 interface Meaning {
@@ -209,19 +211,40 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE 42501).` };
 }
 
+/** What is wrong with a value that a server has refused: its own words may quote it. */
+const refusals: Readonly<Record<string, string>> = {
+  "22001": "that is too long for its column",
+  "22003": "that is out of its type's range",
+  "22007": "that is no date or time",
+  "22008": "that is out of its type's range",
+  "22021": "that the database's encoding does not have",
+  "22P02": "that its type does not read",
+  "22P03": "that its type does not read",
+  "22P05": "that the database's encoding does not have",
+  "23502": "that is null",
+  "23503": "that breaks a foreign key",
+  "23505": "that is there already",
+  "23514": "that breaks a check",
+  "23P01": "that excludes another",
+  "44": "that a view's check option excludes",
+  P0: "in a trigger or a function",
+};
+
 /**
  * The server's own words, unless they may quote a value: then what the server says of the place. Classes 22 and
- * 23 are data exceptions and constraints, 44 check options, P0 whatever a trigger raised.
+ * 23 are data exceptions and constraints, 44 check options, P0 and RAISE whatever a trigger says.
  */
 function serverText(error: ForeignError): string {
   const state = `SQLSTATE ${error.code}`;
-  if (!/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
+  const isRaised = error.routine === "exec_stmt_raise";
+  if (!isRaised && !/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
   const place = [
     error.constraint ? `constraint ${error.constraint}` : "",
     error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
     error.column ? `column ${error.column}` : "",
   ].filter((part) => part !== "");
-  return `The server refused a value${place.length > 0 ? `: ${place.join(", ")}` : ""} (${state}).`;
+  const why = isRaised ? refusals.P0 : lookUp(refusals, error.code);
+  return `The server refused a value${why ? ` ${why}` : ""}${place.length > 0 ? `: ${place.join(", ")}` : ""} (${state}).`;
 }
 
 function readError(error: unknown): ForeignError {
@@ -235,5 +258,6 @@ function readError(error: unknown): ForeignError {
     table: text(record.table),
     column: text(record.column),
     constraint: text(record.constraint),
+    routine: text(record.routine),
   };
 }

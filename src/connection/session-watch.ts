@@ -22,6 +22,8 @@ export interface WatchedSession {
   /** What counts as movement; left out: bytes in either direction. */
   readonly movement?: "both" | "received";
   readonly firstLookMs?: number;
+  /** What else is to be seen at each look, by the session that looks; `pid` is the watched one's process id. */
+  readonly beside?: (observer: Client, pid: number) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -86,7 +88,7 @@ export function suspect(before: Suspicion | null, { backend, progress }: Sight):
  * locks, and wait for us for hours.
  */
 async function lookAt(
-  { connection, side, client, isOurTurn, movement, signal }: WatchedSession,
+  { connection, side, client, isOurTurn, movement, beside, signal }: WatchedSession,
   isStuck: (sight: Sight) => boolean,
 ): Promise<"gone" | "there"> {
   const wasOurTurn = isOurTurn?.() ?? false;
@@ -99,6 +101,7 @@ async function lookAt(
       // A pooler gives numbers of its own: nothing can be told by them.
       if (!row || row.own !== processIdOf(observer)) return "there";
       if (row.since === null) return "gone";
+      await beside?.(observer, pid);
       const { bytesRead, bytesWritten } = socketOf(client);
       const waits = row.waits && !wasOurTurn && !(isOurTurn?.() ?? false);
       const progress = `${row.since} ${bytesRead} ${movement === "received" ? "" : bytesWritten}`;

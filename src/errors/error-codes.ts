@@ -98,10 +98,11 @@ export const errorKinds = {
   // --- the sink ----------------------------------------------------------------------------
   sink_unreachable: kind(502, "Sink unreachable", "transient"),
   sink_authentication_failed: kind(502, "Sink authentication failed"),
-  sink_permission_denied: kind(502, "Sink permission denied"),
+  /** The role lacks a privilege at the sink: tried again until it has it. */
+  sink_permission_denied: kind(502, "Sink permission denied", "transient"),
   sink_connection_lost: kind(502, "Sink connection lost", "transient"),
-  /** The sink's table does not have the shape that the change needs; the reason holds the SQL. */
-  sink_schema_mismatch: kind(502, "Sink schema mismatch"),
+  /** The sink's table does not have the shape that the change needs; the reason holds the SQL. Tried again until it has been run. */
+  sink_schema_mismatch: kind(502, "Sink schema mismatch", "transient"),
   /** A table that was copied is no longer there: it is copied again. */
   sink_table_missing: kind(502, "Sink table missing", "transient"),
   /** Rows that the source has updated are gone at the sink, and it did not send all of their values: the table is copied again. */

@@ -1,7 +1,8 @@
 // One run of a connector from its start to its end: attempt after attempt, until it is complete, stopped, or failed
 // for good.
 
-import type { Status } from "../connector/status.ts";
+import type { HistoryComponent, Status } from "../connector/status.ts";
+import type { ErrorCode } from "../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
@@ -29,6 +30,13 @@ export type FailureHealth =
 /** What an attempt has done counts as progress once it has gone on for this long behind its start. */
 const progressMs = 10_000;
 
+/** What comes again until somebody has mended the sink. */
+const refusals: ReadonlySet<ErrorCode> = new Set([
+  "sink_rejected_rows",
+  "sink_schema_mismatch",
+  "sink_permission_denied",
+]);
+
 export class RunLoop {
   readonly runId: string;
   /** Resolves when the run is over and its threads are gone. Never rejects. */
@@ -37,8 +45,10 @@ export class RunLoop {
   #current: RunAttempt | null = null;
   #initialized: boolean;
   #isOver = false;
-  /** What the last attempt failed with, until one gets further than its beginning. */
+  /** What the last attempt failed with, until one gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
+  /** What was refused comes first in the next attempt, which is no further before something is durable. */
+  #isRefused = false;
 
   constructor(
     private readonly connector: StoredConnector,
@@ -69,10 +79,10 @@ export class RunLoop {
     let streak: FailureStreak | null = null;
     while (!this.isStopping) {
       // One that cannot even begin, for want of a thread or of memory, is an attempt that failed.
-      const { error: ended, progressed } = await this.#attempt().catch((fault: unknown) => ({
-        error: toMillraceError(fault),
-        progressed: false,
+      const outcome = await this.#attempt().catch((fault: unknown) => ({
+        ...{ error: toMillraceError(fault), progressed: false, hasBegun: false },
       }));
+      const { error: ended, progressed, hasBegun } = outcome;
       if (ended === null || this.isStopping) return;
       const error = locateFailure(ended, this.connector.config);
       const nowMs = this.context.nowMs();
@@ -86,17 +96,20 @@ export class RunLoop {
       // A change of form is no fault, unless it comes again and again.
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
       this.#retry = { retry: { attempt: decision.attempt, reason: error.message } };
+      this.#isRefused = hasBegun && refusals.has(error.code);
       this.context.failing(error, this.#retry);
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
   }
 
-  async #attempt(): Promise<{ error: MillraceError | null; progressed: boolean }> {
+  async #attempt(): Promise<{ error: MillraceError | null; progressed: boolean; hasBegun: boolean }> {
     let firstProgressMs: number | null = null;
     let moved = false;
+    let last: { readonly component: HistoryComponent; readonly status: Status } | null = null;
     const noteProgress = () => {
       firstProgressMs ??= this.context.nowMs();
     };
+    const lastedMs = () => (firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs);
     const { events } = this.context;
     const run = this.context.startRun(
       {
@@ -112,8 +125,9 @@ export class RunLoop {
           this.#initialized = true;
         },
         status: (component, status) => {
+          last = { component, status };
           if (status.state.snapshot || status.state.realtime) {
-            this.#retry = null;
+            if (!this.#isRefused) this.#retry = null;
             noteProgress();
           }
           events.status(component, this.#underRetry(status));
@@ -121,6 +135,9 @@ export class RunLoop {
         metrics: (metrics: RunMetrics) => {
           moved ||= metrics.rowsDurable > 0 || metrics.snapshot.tablesDone > 0;
           events.metrics(metrics);
+          if (this.#retry === null || !(moved || lastedMs() >= progressMs)) return;
+          this.#retry = null;
+          if (last) events.status(last.component, last.status);
         },
       },
     );
@@ -130,13 +147,14 @@ export class RunLoop {
     const error = await run.ended;
     this.#current = null;
     this.context.attached(null, error);
-    const lasted = firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs;
-    return { error, progressed: moved || lasted >= progressMs };
+    return { error, progressed: moved || lastedMs() >= progressMs, hasBegun: firstProgressMs !== null };
   }
 
   /** Beginning again is no news while it is not known to help: the failure stays in sight. */
   #underRetry(status: Status): Status {
-    return this.#retry && status.status.start ? { state: status.state, status: this.#retry } : status;
+    const { start, heartbeat, warning } = status.status;
+    const isNoNews = start || (this.#isRefused && (heartbeat || warning));
+    return this.#retry && isNoNews ? { state: status.state, status: this.#retry } : status;
   }
 
   #retryWindowMs(): number {

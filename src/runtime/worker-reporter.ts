@@ -50,7 +50,8 @@ export function offeredTask(
 
 export function wireError(error: unknown): WireError {
   const { code, message, cause } = toMillraceError(error);
-  const stack = cause instanceof Error ? cause.stack : undefined;
+  // What is one of ours says itself what it is; a server's own words may quote a value.
+  const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
   return { code, message, ...(stack === undefined ? {} : { stack }) };
 }
 

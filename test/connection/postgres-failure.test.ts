@@ -47,7 +47,7 @@ describe("what a server says", () => {
   test("a constraint is named with its table, and the value is not", async () => {
     const error = describePostgresError(await failureOf("insert into item values (1, 'two')"), "sink");
     expect(error.message).toBe(
-      "The server refused a value: constraint item_pkey, table public.item (SQLSTATE 23505).",
+      "The server refused a value that is there already: constraint item_pkey, table public.item (SQLSTATE 23505).",
     );
   });
 

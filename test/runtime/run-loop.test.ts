@@ -6,6 +6,7 @@ import type { Status } from "../../src/connector/status.ts";
 import type { ErrorCode } from "../../src/errors/error-codes.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { RunEvents } from "../../src/runtime/connector-run.ts";
+import type { RunMetrics } from "../../src/runtime/messages.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 
@@ -20,6 +21,8 @@ interface Step {
   readonly code: ErrorCode | "no thread" | null;
   readonly lastsMs: number;
   readonly reports?: readonly Status[];
+  /** Rows became durable, behind the reports. */
+  readonly moves?: boolean;
 }
 
 /** Plays the steps, the last one again and again; returns what was told. */
@@ -51,6 +54,7 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
         await told.initialized();
         for (const status of step.reports ?? []) told.status("Source", status);
         nowMs += step.lastsMs;
+        if (step.moves) told.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
         return code && new MillraceError(code, "It broke.");
       })();
       return { ended, offerTask: () => {}, stop: () => {} };
@@ -97,6 +101,14 @@ test("connecting again shows the failure until it gets further", async () => {
   const { seen } = await play([failing, failing, recovering]);
   const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
   expect(health).toEqual(["start", 1, 2, "start"]);
+});
+
+test("what the sink has refused stays in sight until it has taken something", async () => {
+  const refused = { code: "sink_rejected_rows", lastsMs: 100, reports: [initialize, realtime] } as const;
+  const mended = { code: null, lastsMs: 100, reports: [initialize, realtime], moves: true };
+  const { seen } = await play([refused, refused, mended]);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual(["start", "start", 1, 1, 2, 2, "start"]);
 });
 
 test("a streak begins anew after progress, and not after a beginning that led nowhere", async () => {

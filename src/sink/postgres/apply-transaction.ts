@@ -13,6 +13,8 @@ import type { SinkEvents } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import { longestPrefix } from "./longest-prefix.ts";
+import { isRowRefused, withRow } from "./refused-row.ts";
 import { type Remedy, remedyFor } from "./remedy.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
@@ -32,6 +34,13 @@ export interface AppliedTables {
   readonly setAside: SetAsideTables;
   /** Of what the transaction changes in what is remembered. */
   readonly undo: UndoLog;
+}
+
+/** A row that the server does not take as it is. */
+export interface RefusedRow {
+  readonly error: MillraceError;
+  /** What the transaction holds: as many changes, all that was committed before the row. Null: nothing to be committed. */
+  readonly before: { readonly resumeLsn: Lsn; readonly rows: number } | null;
 }
 
 export class ApplyTransaction {
@@ -55,19 +64,34 @@ export class ApplyTransaction {
     return this.#isOpen;
   }
 
-  /** Applies the batch; what the server refuses is undone, remedied where it can be, and applied once more. */
-  async apply(client: Client, batch: ChangeBatch): Promise<void> {
-    const wasOpen = this.#isOpen;
-    if (!wasOpen) await client.query("begin");
+  /**
+   * Applies the batch. What the server refuses is undone, remedied where it can be, and applied once more; where it cannot be,
+   * the transaction holds what the source committed before.
+   */
+  async apply(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
+    const isPiece = this.#isOpen;
+    if (!isPiece) await client.query("begin");
     this.#isOpen = true;
-    if (batch.count === 0) return;
-    if (wasOpen) await this.#setSavepoint(client);
+    if (batch.count === 0) return null;
+    if (isPiece) await this.#setSavepoint(client);
+    try {
+      await this.#applyAll(client, batch, isPiece);
+    } catch (error) {
+      if (!isRowRefused(error)) throw error;
+      return await this.#findRefused(client, batch, isPiece, error as MillraceError);
+    }
+    if (isPiece) await client.query("release savepoint piece");
+    // The next piece rolls back to a savepoint of its own.
+    for (const state of this.#staging.values()) state.outlivesRollback = true;
+    return null;
+  }
+
+  async #applyAll(client: Client, batch: ChangeBatch, isPiece: boolean): Promise<void> {
     const tried = { care: false, order: false };
     while (true) {
       const applier = this.#applier(client, batch, tried);
       try {
-        await applier.apply();
-        break;
+        return await applier.apply();
       } catch (error) {
         // The copy of a table that was altered while it was caught up with is made again, by the next run.
         const altered = this.tables.registry.takeAltered();
@@ -77,17 +101,48 @@ export class ApplyTransaction {
         else {
           await this.#help(client, applier.current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
           // What earlier pieces hold of the table is to be left out as well.
-          if (wasOpen && !this.#isOpen) throw beginAgain(applier.current);
+          if (isPiece && !this.#isOpen) throw beginAgain(applier.current);
         }
-        await client.query(wasOpen ? "rollback to savepoint piece" : "rollback; begin");
-        this.#isOpen = true;
-        this.#forgetUncommitted(wasOpen ? "savepoint" : "begin");
+        await this.#undo(client, isPiece);
         if (tried.order) await client.query("set constraints all deferred");
       }
     }
-    if (wasOpen) await client.query("release savepoint piece");
-    // The next piece rolls back to a savepoint of its own.
-    for (const state of this.#staging.values()) state.outlivesRollback = true;
+  }
+
+  /** Back to where the batch began. */
+  async #undo(client: Client, isPiece: boolean): Promise<void> {
+    await client.query(isPiece ? "rollback to savepoint piece" : "rollback; begin");
+    this.#isOpen = true;
+    this.#forgetUncommitted(isPiece ? "savepoint" : "begin");
+  }
+
+  /** Which row it was: the server does not say where rows are merged. */
+  async #findRefused(
+    client: Client,
+    batch: ChangeBatch,
+    isPiece: boolean,
+    refusal: MillraceError,
+  ): Promise<RefusedRow> {
+    let error = refusal;
+    const isTaken = async (count: number) => {
+      await this.#undo(client, isPiece);
+      try {
+        await this.#applyAll(client, { ...batch, count }, isPiece);
+        return true;
+      } catch (failure) {
+        if (!isRowRefused(failure)) throw failure;
+        error = failure as MillraceError;
+        return false;
+      }
+    };
+    const at = await longestPrefix(batch.count, isTaken);
+    await this.#undo(client, isPiece);
+    const described = await withRow(client, error, batch, at);
+    const transaction = batch.transaction[at]!;
+    const rows = batch.transaction.indexOf(transaction);
+    const resumeLsn = transaction === 0 || isPiece ? null : lsn(batch.transactions.endLsn[transaction - 1]!);
+    const isKept = resumeLsn !== null && (await isTaken(rows));
+    return { error: described, before: isKept ? { resumeLsn, rows } : null };
   }
 
   /** Commits what was applied, with the checkpoint that it comes to. */
@@ -120,7 +175,7 @@ export class ApplyTransaction {
     const refusal = remedy?.kind === "set aside" ? remedy.refusal : null;
     if (this.#leaveOut(relation, refusal ?? error)) return;
     // Only another copy brings them back, and the next run makes it.
-    if (relation !== null && isRowsMissing(error)) await this.#voidCopy(client, relation);
+    if (relation !== null && this.makesCopies && isRowsMissing(error)) await this.#voidCopy(client, relation);
     if (refusal === null || relation === null || relation.isGone) throw error;
     // Else it is a table that a trigger has written to.
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);

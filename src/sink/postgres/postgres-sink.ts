@@ -22,9 +22,10 @@ import {
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { watchedCopy } from "./copy-watch.ts";
+import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
-import { describeRefusedRows } from "./refused-rows.ts";
+import { describeRefusedRows, withLine } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
@@ -53,6 +54,7 @@ export class PostgresSink implements Sink {
   readonly #transaction: ApplyTransaction;
   readonly #copySessions: SessionPool;
   #mendWatch: AsyncDisposable | null = null;
+  #waitsForLock = false;
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -188,6 +190,7 @@ export class PostgresSink implements Sink {
       this.#ledger.add(record);
       this.#shapes.add(relation, request.lsn);
       this.#setAside.copied(relation);
+      this.#showLockWait(null);
       this.#tables.forgetShapes();
       await this.#copySessions.giveBack(client);
     } catch (error) {
@@ -196,7 +199,7 @@ export class PostgresSink implements Sink {
       const { relation } = request.table;
       await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
-      throw describeRefusedRows(error, this.naming.target(relation), names);
+      throw withLine(describeRefusedRows(error, this.naming.target(relation), names), error);
     } finally {
       signal.removeEventListener("abort", abort);
     }
@@ -214,11 +217,23 @@ export class PostgresSink implements Sink {
 
   async write(batch: ChangeBatch): Promise<void> {
     await this.#guard(async (client) => {
-      await this.#transaction.apply(client, batch);
-      this.#undurable.rows += batch.count;
-      this.#undurable.bytes += bytesOfTuples(batch);
+      const refused = await this.#transaction.apply(client, batch);
+      if (refused !== null) {
+        const { before, error } = refused;
+        if (before) {
+          this.#count({ ...batch, count: before.rows });
+          await this.#commit(client, before.resumeLsn);
+        }
+        throw error;
+      }
+      this.#count(batch);
       if (!batch.endsInTransaction) await this.#commit(client, batch.resumeLsn);
     });
+  }
+
+  #count(batch: ChangeBatch): void {
+    this.#undurable.rows += batch.count;
+    this.#undurable.bytes += bytesOfTuples(batch);
   }
 
   /** What `write` has returned for is durable, but for the beginning of a transaction whose end is still to come. */
@@ -255,7 +270,16 @@ export class PostgresSink implements Sink {
   }
 
   #session(client: Client): WatchedSession {
-    return { connection: this.config.connection, side: "sink", client, signal: this.context.signal };
+    const { connection } = this.config;
+    const beside = async (observer: Client, pid: number) =>
+      this.#showLockWait(await describeLockWait(observer, pid).catch(() => null));
+    return { connection, side: "sink", client, beside, signal: this.context.signal };
+  }
+
+  #showLockWait(reason: string | null): void {
+    if (reason === null && !this.#waitsForLock) return;
+    this.#waitsForLock = reason !== null;
+    this.context.events.warning("lock", reason);
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {
@@ -264,6 +288,8 @@ export class PostgresSink implements Sink {
       return await whileWatched(this.#session(client), () => action(client));
     } catch (error) {
       throw this.#described(error);
+    } finally {
+      this.#showLockWait(null);
     }
   }
 

@@ -35,6 +35,14 @@ export function describeRefusedRows(
   return withText(described, `${table}, column ${column}: ${described.message}`, error);
 }
 
+/** `described`, with the place in the copy that the server names in `error`. */
+export function withLine(described: MillraceError, error: unknown): MillraceError {
+  const line =
+    error instanceof DatabaseError ? /(?:^|\n)COPY .+?, line (\d+)/.exec(error.where ?? "")?.[1] : undefined;
+  if (line === undefined) return described;
+  return withText(described, `${described.message} It is row ${line} of the copy.`, described.cause);
+}
+
 function withText({ code }: MillraceError, text: string, cause: unknown): MillraceError {
   return new MillraceError(code, text, { cause });
 }

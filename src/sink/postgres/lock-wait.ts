@@ -1,0 +1,37 @@
+// Says what a session at the sink waits for while somebody else holds a lock: which table, and who.
+
+import type { Client } from "pg";
+
+interface Blocker {
+  readonly relation: string | null;
+  readonly pid: number;
+  readonly application: string | null;
+  readonly state: string | null;
+  readonly since: string | null;
+}
+
+/** No query text: it may hold values. */
+const blockersSql = `
+select (select l.relation::regclass::text from pg_locks l where l.pid = $1 and not l.granted and l.relation is not null limit 1)
+    as relation, b.pid, a.application_name as application, a.state,
+  to_char(a.xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
+from unnest(pg_blocking_pids($1)) as b(pid) left join pg_stat_activity a on a.pid = b.pid
+order by a.xact_start limit 1`;
+
+/** Null: the session with this process id does not wait for a lock. */
+export async function describeLockWait(observer: Client, pid: number): Promise<string | null> {
+  const { rows } = await observer.query<Blocker>(blockersSql, [pid]);
+  const [blocker] = rows;
+  if (!blocker) return null;
+  const table = blocker.relation === null ? "a row or a transaction" : `table ${blocker.relation}`;
+  const known = [
+    ...(blocker.application ? [blocker.application] : []),
+    ...(blocker.state ? [blocker.state] : []),
+    ...(blocker.since ? [`in a transaction since ${blocker.since}`] : []),
+  ];
+  const who = `process ${blocker.pid}${known.length > 0 ? ` (${known.join(", ")})` : ""}`;
+  return (
+    `The sink waits for a lock on ${table} that ${who} holds, and goes on when it is let go: end that transaction, or run ` +
+    `SELECT pg_terminate_backend(${blocker.pid});`
+  );
+}

@@ -1,0 +1,23 @@
+// Finds where a sequence of changes begins to be refused, by trying beginnings of it. It knows nothing of what they are.
+
+/**
+ * The length of a beginning that is taken while the one that is longer by one is refused. The empty beginning is taken, and
+ * `count` changes are refused. The front is tried first: what was refused before lies there when it is tried again.
+ */
+export async function longestPrefix(
+  count: number,
+  isTaken: (length: number) => Promise<boolean>,
+): Promise<number> {
+  let taken = 0;
+  let refused = count;
+  for (let length = 1; length < refused; length *= 2) {
+    if (await isTaken(length)) taken = length;
+    else refused = length;
+  }
+  while (refused - taken > 1) {
+    const length = (taken + refused) >> 1;
+    if (await isTaken(length)) taken = length;
+    else refused = length;
+  }
+  return taken;
+}

@@ -1,0 +1,227 @@
+// What a Postgres sink does not take: the run stands at its place, says which table and which row by its key, and goes on by itself
+// when somebody has mended the sink.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { Client } from "pg";
+import type { PostgresConnectionRequest } from "../../src/connector/connection.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { LiveRun } from "../support/live-run.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(90_000);
+
+let sourceServer: PostgresServer;
+/** Another one: locks would keep slots from being made. */
+let server: PostgresServer;
+let count = 0;
+
+beforeAll(async () => {
+  const settings = { fsync: "off", max_replication_slots: "40", max_wal_senders: "40" };
+  [sourceServer, server] = await Promise.all([
+    PostgresServer.start({ settings }),
+    PostgresServer.start({ settings }),
+  ]);
+  await server.query("create role clerk login password 'clerk'");
+});
+afterAll(async () => {
+  await sourceServer[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+});
+
+interface SetUp {
+  /** Of the sink. */
+  readonly connection?: Partial<PostgresConnectionRequest>;
+  /** Run at the sink before anything else. */
+  readonly before?: string;
+  /** Larger transactions come in pieces. */
+  readonly bufferedRows?: number;
+  /** The run does not get as far as the stream. */
+  readonly isRefusedAtOnce?: boolean;
+}
+
+async function setUp(tables: string, options: SetUp = {}) {
+  const id = `refusal${++count}`;
+  const from = `${id}_source`;
+  await using building = new AsyncDisposableStack();
+  await sourceServer.createDatabase(from);
+  await server.createDatabase(id);
+  await sourceServer.query(`${tables}; create table other (id int primary key)`, from);
+  if (options.before) await server.query(options.before, id);
+  const run = building.use(
+    LiveRun.start({
+      id,
+      source: {
+        postgres: {
+          connection: sourceServer.connection(from),
+          replication_type: { logical_replication: {} },
+        },
+      },
+      sink: { postgres: { connection: { ...server.connection(id), ...options.connection } } },
+      limits: { cdc: { max_buffer_rows: options.bufferedRows ?? 0 } },
+    }),
+  );
+  if (!options.isRefusedAtOnce) await run.untilRealtime();
+  const owned = building.move();
+  return {
+    run,
+    source: (sql: string) => sourceServer.query(sql, from),
+    sink: <Row extends object>(sql: string) => server.query<Row>(sql, id),
+    connectSink: (): Promise<Client & AsyncDisposable> => server.connect(id),
+    /** The reason that the status shows, seen again and again over attempts. */
+    async refusal(): Promise<string> {
+      await waitFor("the second refusal", () => run.failures.length >= 2, { timeoutMs: 60_000 });
+      expect(run.status?.status.retry?.reason).toBeDefined();
+      return run.status?.status.retry?.reason ?? "";
+    },
+    async goesOn(): Promise<void> {
+      const sql = "select string_agg(t::text, ' ' order by id) as rows from t";
+      const isEqual = async () =>
+        Bun.deepEquals(await server.query(sql, id), await sourceServer.query(sql, from));
+      await waitFor("the sink to equal the source", isEqual, { timeoutMs: 60_000 });
+      await waitFor("a status without the refusal", () => run.status?.status.retry === undefined, {
+        timeoutMs: 20_000,
+      });
+    },
+    async [Symbol.asyncDispose]() {
+      await owned.disposeAsync();
+      await sourceServer.query(`drop database ${from} with (force)`);
+      await server.query(`drop database ${id} with (force)`);
+    },
+  };
+}
+
+const raising = (state: string) =>
+  `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'secret %', new.v using errcode = '${state}'; end $$;
+   create trigger refuse before insert or update on t for each row execute function refuse(); alter table t enable always trigger refuse`;
+const plain = "create table t (id int primary key, v text)";
+const two = "begin; insert into other values (1); insert into t values (1, 'one'); commit";
+
+test.concurrent.each([
+  [
+    "a check",
+    {
+      tables: plain,
+      breaking: "alter table t add constraint short check (length(v) < 4)",
+      mending: "alter table t drop constraint short",
+    },
+    "Table public.t: The server refused a value that breaks a check: constraint short, table public.t (SQLSTATE 23514). The row is (id)=(7), of the transaction that was committed at",
+  ],
+  [
+    "a unique index",
+    {
+      tables: plain,
+      breaking: "insert into t values (-1, 'secret 7'); create unique index own on t (v)",
+      mending: "delete from t where id = -1",
+    },
+    "Table public.t: The server refused a value that is there already: constraint own, table public.t (SQLSTATE 23505). The row is (id)=(7), of",
+  ],
+  [
+    "a column that is too short",
+    {
+      tables: plain,
+      breaking: "alter table t alter v type varchar(6)",
+      mending: "alter table t alter v type text",
+    },
+    "The server refused a value that is too long for its column (SQLSTATE 22001). The row is (id)=(7), of",
+  ],
+  [
+    "a disk that is full",
+    { tables: plain, breaking: raising("53100"), mending: "drop trigger refuse on t" },
+    "Table public.t: The server refused a value in a trigger or a function (SQLSTATE 53100).",
+  ],
+  [
+    "a trigger of the sink's own",
+    { tables: plain, breaking: raising("P0001"), mending: "drop trigger refuse on t" },
+    "Table public.t: The server refused a value in a trigger or a function (SQLSTATE P0001). The row is (id)=(1), of",
+  ],
+])("%s", async (_, { tables, breaking, mending }, reason) => {
+  await using on = await setUp(tables);
+  await on.sink(breaking);
+  await on.source(two);
+  await on.source("insert into t select i, 'secret ' || i from generate_series(7, 300) i");
+  const text = await on.refusal();
+  expect(text).toContain(reason);
+  const told = JSON.stringify(
+    on.run.failures.map(({ error, health }) => [error.message, error.stack, String(error.cause), health]),
+  );
+  expect(told).not.toContain("secret");
+  await on.sink(mending);
+  await on.goesOn();
+});
+
+test.concurrent("what was committed before a refused row is there, and nothing of its transaction", async () => {
+  await using on = await setUp(plain, { bufferedRows: 20 });
+  await on.sink("alter table t add constraint short check (v <> 'secret')");
+  await on.source(two);
+  await on.source(
+    "begin; insert into t select i, 'x' from generate_series(2, 100) i; insert into t values (101, 'secret'); commit",
+  );
+  expect(await on.refusal()).toContain("The row is (id)=(101), of");
+  expect(await on.sink("select id from t")).toEqual([{ id: 1 }]);
+  expect(await on.sink("select id from other")).toEqual([{ id: 1 }]);
+  await on.sink("alter table t drop constraint short");
+  await on.goesOn();
+});
+
+test.concurrent("a row that the copy brings", async () => {
+  const before = "create table t (id int primary key, v text check (v <> 'secret'))";
+  const rows =
+    "insert into t select i, 'x' from generate_series(1, 9) i; insert into t values (10, 'secret')";
+  await using on = await setUp(`${plain}; ${rows}`, { before, isRefusedAtOnce: true });
+  const text = await on.refusal();
+  expect(text).toContain(
+    "Table public.t: The server refused a value that breaks a check: constraint t_v_check",
+  );
+  expect(text).toContain("It is row 10 of the copy.");
+  expect(text).not.toContain("secret");
+  await on.sink("alter table t drop constraint t_v_check");
+  await on.goesOn();
+});
+
+test.concurrent("a privilege that the role has no more", async () => {
+  const before = "grant create on database current to clerk; grant create, usage on schema public to clerk";
+  await using on = await setUp(plain, {
+    before: before.replace("current", `refusal${count + 1}`),
+    connection: { user: "clerk", password: "clerk" },
+  });
+  await on.sink("alter table t owner to current_user");
+  await on.source(two);
+  expect(await on.refusal()).toContain(
+    "Table public.t: The role lacks a privilege: permission denied for table t",
+  );
+  await on.sink("alter table t owner to clerk");
+  await on.goesOn();
+});
+
+test.concurrent("a table that somebody has locked, for longer than operation_lock_timeout_seconds", async () => {
+  await using on = await setUp(plain, { connection: { operation_lock_timeout_seconds: 1 } });
+  {
+    await using holder = await on.connectSink();
+    await holder.query("begin; lock table t in access exclusive mode");
+    await on.source(two);
+    expect(await on.refusal()).toContain(
+      "Table public.t: The server says: canceling statement due to lock timeout",
+    );
+  }
+  await on.goesOn();
+});
+
+test.concurrent("a table that somebody has locked, without a bound: the status tells who", async () => {
+  await using on = await setUp(plain);
+  {
+    await using holder = await on.connectSink();
+    await holder.query("begin; lock table t in access exclusive mode");
+    await on.source(two);
+    const shown = () => on.run.status?.status.warning?.reason ?? "";
+    await waitFor("a status that tells of the lock", () => shown() !== "", { timeoutMs: 30_000 });
+    const [{ pid }] = (await holder.query<{ pid: number }>("select pg_backend_pid() as pid")).rows as [
+      { pid: number },
+    ];
+    expect(shown()).toContain(`waits for a lock on table public.t that process ${pid} `);
+    expect(shown()).toContain(`SELECT pg_terminate_backend(${pid});`);
+  }
+  await on.goesOn();
+  await waitFor("a status without the lock", () => on.run.status?.status.warning === undefined);
+  expect(on.run.failures).toEqual([]);
+});
