@@ -149,8 +149,13 @@ const lane = () =>
     fc.asyncProperty(
       fc.array(step, { minLength: 3, maxLength: 25 }),
       fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
-      async (steps, forms) => {
-        await using pair = await PipelineRig.create(server, `s${++round}`, { forms, isSupervised: true });
+      fc.constantFrom(0, 0, 7),
+      async (steps, forms, maxBufferedRows) => {
+        await using pair = await PipelineRig.create(server, `s${++round}`, {
+          forms,
+          maxBufferedRows,
+          isSupervised: true,
+        });
         await using session = await pair.sourceSession();
         await new Play(pair, session).run(steps);
       },

@@ -23,6 +23,8 @@ export const alterationKinds = [
   "create table",
   "drop table",
   "rename table",
+  "exchange tables",
+  "rename key",
 ] as const;
 export type ActKind = (typeof changeKinds)[number] | (typeof alterationKinds)[number];
 
@@ -64,6 +66,8 @@ const wider: Readonly<Partial<Record<ColumnType, readonly ColumnType[]>>> = {
 export class RandomSchema {
   readonly #tables: ModelTable[] = [];
   #names = 0;
+  /** Names that nothing has any more: to be given again. */
+  readonly #free = new Map<string, string[]>();
 
   /** SQL of the tables to begin with. */
   begin(): string {
@@ -96,9 +100,14 @@ export class RandomSchema {
         return b % 4 === 0 ? `truncate ${table.name}` : null;
       case "drop table":
         this.#tables.splice(this.#tables.indexOf(table), 1);
+        this.#release("t", table.name);
         return `drop table ${table.name}`;
       case "rename table":
         return this.#renameTable(table);
+      case "exchange tables":
+        return this.#exchangeTables(table, this.#tables[b % this.#tables.length]!);
+      case "rename key":
+        return this.#renameKey(table.columns[0]!, table.name);
       case "identity":
         return `alter table ${table.name} replica identity ${b % 2 === 0 ? "full" : "default"}`;
       case "rewrite":
@@ -127,10 +136,12 @@ export class RandomSchema {
     switch (kind) {
       case "drop":
         table.columns.splice(table.columns.indexOf(column), 1);
+        this.#release("c", column.name);
         return `${alter} drop column ${column.name}`;
       case "rename": {
         const before = column.name;
         column.name = this.#freshName("c");
+        this.#release("c", before);
         return `${alter} rename ${before} to ${column.name}`;
       }
       case "exchange":
@@ -171,14 +182,37 @@ export class RandomSchema {
   #renameTable(table: ModelTable): string {
     const before = { name: table.name, key: primaryKey(table) };
     table.name = this.#freshName("t");
+    this.#release("t", before.name);
     return (
       `alter table ${before.name} rename to ${table.name}; ` +
       `alter index ${before.key} rename to ${primaryKey(table)}`
     );
   }
 
+  #exchangeTables(one: ModelTable, other: ModelTable): string | null {
+    if (one === other) return null;
+    const [name, otherName] = [one.name, other.name];
+    const rename = (from: string, to: string) =>
+      `alter table ${from} rename to ${to}; alter index ${from}_key rename to ${to}_key`;
+    one.name = otherName;
+    other.name = name;
+    return [rename(name, "aside"), rename(otherName, name), rename("aside", otherName)].join("; ");
+  }
+
+  #renameKey(column: ModelColumn, table: string): string {
+    const before = column.name;
+    column.name = this.#freshName("k");
+    return `alter table ${table} rename ${before} to ${column.name}`;
+  }
+
+  /** Every other name is one that something else had before. */
   #freshName(prefix: string): string {
-    return `${prefix}${++this.#names}`;
+    const free = this.#free.get(prefix) ?? [];
+    return (++this.#names % 2 === 0 && free.shift()) || `${prefix}${this.#names}`;
+  }
+
+  #release(prefix: string, name: string): void {
+    this.#free.set(prefix, [...(this.#free.get(prefix) ?? []), name]);
   }
 }
 
