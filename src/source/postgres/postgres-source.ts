@@ -5,24 +5,16 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
-import {
-  clientOptions,
-  closeClient,
-  isEncrypted,
-  isIdle,
-  withPostgres,
-} from "../../connection/postgres-client.ts";
-import { describePostgresError } from "../../connection/postgres-failure.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
+import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
-import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
-import { listedNames } from "./listed-names.ts";
+import { requireNamedTables } from "./named-tables.ts";
 import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { type Announced, describeRelations } from "./relation-description.ts";
@@ -30,15 +22,14 @@ import { isSameRelation, RelationRegistry } from "./relation-registry.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import { ShapeFences } from "./shape-fences.ts";
 import { SilentChanges } from "./silent-changes.ts";
-import { dropSlot, logEndSql, readInsertedEnd, readSlotState, type SlotKind } from "./slot.ts";
-import { freeSlot, isOfEarlierRun, walsenderName } from "./slot-holder.ts";
-import { judgeSlot } from "./slot-state.ts";
+import { dropSlot, logEndSql, readInsertedEnd } from "./slot.ts";
+import { walsenderName } from "./slot-holder.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
-import { formatLog, judgeLog, readLog } from "./source-log.ts";
 import { SourcePublications } from "./source-publications.ts";
+import { SourceSlot } from "./source-slot.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
 import { copyTableChunks } from "./table-copy.ts";
-import { namedTables, selectionOf, type TableSelection } from "./table-selection.ts";
+import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
 
 const defaultBufferedRows = 100_000;
@@ -54,6 +45,7 @@ const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
+  readonly #slot: SourceSlot;
   readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
@@ -68,12 +60,13 @@ export class PostgresSource implements Source {
 
   constructor(
     private readonly config: PostgresSourceConfig,
-    private readonly slot: string,
+    slot: string,
     private readonly maxBufferedRows: number,
     private readonly context: SourceContext,
     private readonly pace: SourcePace = defaultPace,
   ) {
     const { notes, events, sinkFollowsShapes } = context;
+    this.#slot = new SourceSlot(slot, config.connection, context);
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
@@ -90,7 +83,7 @@ export class PostgresSource implements Source {
       this.#fingerprint = await readTablesFingerprint(client);
       const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
-      this.#requireNamedTables(shapes);
+      requireNamedTables(this.config.catalog, shapes);
       this.#silentChanges.look(shapes, await readInsertedEnd(client));
       const tables = await this.#publications.look(client, shapes);
       if (this.#stream) requireSameKeys(this.#tables, tables);
@@ -132,9 +125,9 @@ export class PostgresSource implements Source {
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
     const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#withClient(async (client) => {
-      await dropSlot(client, this.slot, signal);
+      await dropSlot(client, this.#slot.name, signal);
       try {
-        return await this.#snapshot(client, this.slot, "permanent", signal);
+        return await this.#slot.create(client, signal);
       } catch (error) {
         // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
@@ -145,40 +138,14 @@ export class PostgresSource implements Source {
   }
 
   async checkSlot(checkpoint: Checkpoint): Promise<string> {
-    const log = await this.#checkLog(checkpoint);
-    await this.#withClient(async (client) => {
-      const problem = judgeSlot(this.slot, await readSlotState(client, this.slot), checkpoint);
-      if (problem) throw problem;
-      await this.#freeSlot(client);
-    });
+    const log = await this.#slot.checkLog(checkpoint);
+    await this.#withClient((client) => this.#slot.check(client, checkpoint));
     return log;
-  }
-
-  #freeSlot(client: Client): Promise<void> {
-    const { owner, signal } = this.context;
-    return freeSlot(client, this.slot, isOfEarlierRun(owner), signal);
-  }
-
-  async #checkLog(checkpoint: Checkpoint): Promise<string> {
-    const { connection } = this.config;
-    const { owner, signal } = this.context;
-    const replication = await openReplication(connection, owner, signal);
-    try {
-      const log = await readLog(replication);
-      const problem = judgeLog(log, checkpoint);
-      if (problem) throw problem;
-      return formatLog(log);
-    } catch (error) {
-      throw describePostgresError(error, "source");
-    } finally {
-      await closeClient(replication);
-    }
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
     const signal = AbortSignal.any([this.context.signal, stop]);
-    const name = `${this.slot.slice(0, 50)}_${crypto.randomUUID().slice(0, 8)}`.replaceAll("-", "_");
-    return await this.#withClient((client) => this.#snapshot(client, name, "temporary", signal), signal);
+    return await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
@@ -221,7 +188,7 @@ export class PostgresSource implements Source {
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient(async (client) => {
       // Copies may have taken long since the slot was looked at.
-      await this.#freeSlot(client);
+      await this.#slot.free(client);
       const { rows } = await client.query<{ ms: number; end: string }>(
         `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
       );
@@ -242,7 +209,7 @@ export class PostgresSource implements Source {
         application_name: walsenderName(this.context.owner),
       },
       request: {
-        slot: this.slot,
+        slot: this.#slot.name,
         publications: this.#publications.names,
         startLsn: checkpoint.resumeLsn,
         form,
@@ -281,27 +248,6 @@ export class PostgresSource implements Source {
   /** Points and streams close what they opened; nothing else is held between calls. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new Error("the source is closed"));
-  }
-
-  #snapshot(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
-    const { owner, signal, events } = this.context;
-    const { connection } = this.config;
-    const warn = (reason: string | null) => events.warning("slot", reason);
-    return takeConsistentPoint({ connection, control, slot, kind, owner, signal, stop, warn });
-  }
-
-  #requireNamedTables(shapes: readonly TableShape[]): void {
-    const missing = namedTables(this.config.catalog).filter(
-      ({ schema, name }) =>
-        !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
-    );
-    if (missing.length === 0) return;
-    const names = missing.map((table) => qualifiedName(table));
-    throw new MillraceError(
-      "table_unavailable",
-      `The catalog includes tables that the source does not have as permanent tables: ${listedNames(names)}. ` +
-        "Create them, or take them out of the catalog.",
-    );
   }
 
   /** It may stand idle for long, as while a slot is made. */

@@ -8,6 +8,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SourceContext } from "../source.ts";
 import { listedNames } from "./listed-names.ts";
 import { publishedTables } from "./named-publication.ts";
+import { namedTables } from "./named-tables.ts";
 import {
   dropOwnPublications,
   ownPublications,
@@ -15,7 +16,6 @@ import {
   withOwnCoverage,
 } from "./publication.ts";
 import { isContinued, type Published, printPublished, readPublished } from "./publication-marks.ts";
-import { namedTables } from "./table-selection.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 /** The note of what the service's own publications were when it altered them last. */

@@ -8,6 +8,7 @@ import { config, permission, ValidationLog } from "../../connection/validation-l
 import { selectColumn, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
+import { namedTables } from "./named-tables.ts";
 import { checkPublication, type NamedPublication, type WantedTables } from "./publication-checks.ts";
 import { checkSelection } from "./selection-checks.ts";
 import {
@@ -29,7 +30,6 @@ import {
   type ServerFacts,
   type TableFacts,
 } from "./source-facts.ts";
-import { namedTables } from "./table-selection.ts";
 
 /** What the checks look at: the server, the selected tables, and the publication that the source names. */
 interface SourceFacts {

@@ -65,12 +65,3 @@ function selectedTable(catalog: Catalog, schema: string, name: string): Selected
     hashed: hashedColumns(catalog, schema, name),
   };
 }
-
-/** Tables that the catalog includes by name: they must exist. */
-export function namedTables(catalog: Catalog): readonly { schema: string; name: string }[] {
-  return catalog.schemas.flatMap((schema) =>
-    schema.tables
-      .filter((table) => table.action === "Include")
-      .map((table) => ({ schema: schema.name, name: table.name })),
-  );
-}

@@ -1,0 +1,29 @@
+// Tables that the catalog includes by name: a name that is mistyped must not pass for a table that has no changes.
+
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { Catalog } from "../../connector/catalog.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { listedNames } from "./listed-names.ts";
+
+export function namedTables(catalog: Catalog): readonly { schema: string; name: string }[] {
+  return catalog.schemas.flatMap((schema) =>
+    schema.tables
+      .filter((table) => table.action === "Include")
+      .map((table) => ({ schema: schema.name, name: table.name })),
+  );
+}
+
+/** Throws `table_unavailable` when one of them is not among `shapes`. */
+export function requireNamedTables(catalog: Catalog, shapes: readonly TableShape[]): void {
+  const missing = namedTables(catalog).filter(
+    ({ schema, name }) =>
+      !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
+  );
+  if (missing.length === 0) return;
+  const names = missing.map((table) => qualifiedName(table));
+  throw new MillraceError(
+    "table_unavailable",
+    `The catalog includes tables that the source does not have as permanent tables: ${listedNames(names)}. ` +
+      "Create them, or take them out of the catalog.",
+  );
+}
