@@ -140,7 +140,8 @@ function withHistory(
   const present = catalog.filter(({ number }) => !history.isGone(number));
   return present.map((column) => {
     const formerNames = history.formerNames(column.number);
-    const isNew = history.isNew(column.number);
+    // Looks pass over columns that are computed. They are so from the beginning: none can have been another one's.
+    const isNew = !column.isGenerated && history.isNew(column.number);
     const names = [column.name, ...formerNames, ...(isNew ? [null] : [])];
     return { ...column, formerNames, isNew, mayBeWithheld: column.isGenerated || names.some(mayWithhold) };
   });
