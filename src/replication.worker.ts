@@ -3,6 +3,7 @@
 
 import type { TupleForm } from "./change/change-batch.ts";
 import { slotName } from "./connector/connector-id.ts";
+import { parallelCopies } from "./connector/parallel-copies.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
@@ -17,7 +18,6 @@ declare const self: Worker;
 
 /** How long the batch in hand may take once the run is told to stop. */
 const stopGraceMs = 5_000;
-const defaultParallelCopies = 4;
 
 const main = new MainThread<FromReplicationWorker>((message) => self.postMessage(message));
 const tasks = new TaskQueue();
@@ -59,13 +59,12 @@ async function attempt(
   reporter: ReturnType<typeof workerReporter>,
 ): Promise<void> {
   const source = connector.source.postgres;
-  const isParallel = source?.parallel_snapshots_enabled ?? true;
   const skipSnapshots = source?.replication_type.logical_replication?.skip_snapshots ?? false;
   await runPipeline({
     initialized,
     forms,
     skipSnapshots,
-    parallelCopies: isParallel ? source?.connection.max_pool_size || defaultParallelCopies : 1,
+    parallelCopies: parallelCopies(connector),
     makeSource: (events) =>
       createSource(connector, {
         signal: abort.signal,

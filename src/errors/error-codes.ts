@@ -107,6 +107,8 @@ export const errorKinds = {
   sink_table_missing: kind(502, "Sink table missing", "transient"),
   /** Rows that the source has updated are gone at the sink, and it did not send all of their values: the table is copied again. */
   sink_rows_missing: kind(502, "Rows missing at the sink", "transient"),
+  /** Another connector writes to a table of the sink that this one is to write to. */
+  sink_table_taken: kind(502, "Sink table is taken"),
   /** The sink refused the rows: a constraint, a value out of range, a full disk, a lock. */
   sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
   /** The receiver answered with a status that trying again does not mend. */

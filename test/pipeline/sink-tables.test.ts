@@ -2,7 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -201,4 +203,25 @@ describe("a role that may not switch triggers and foreign keys off", () => {
     await pair.expectEqual();
     await pair.stop();
   });
+});
+
+test("a table that a running connector writes to is refused to another; one that was another's since is copied again", async () => {
+  await using first = await between("create table t (id int primary key); insert into t values (1), (2)", "");
+  await using second = await rig({
+    sink: { connection: fullConnection(server.connection(first.sinkDatabase)) },
+  });
+  await second.source("create table t (id int primary key); insert into t values (7)");
+  second.start();
+  const refusal = await second.ended();
+  expect(refusal).toMatchObject({ code: "sink_table_taken" });
+  expect(String(refusal)).toContain(`Connector ${first.slot.replace("millrace_", "")} is running`);
+  await first.stop();
+  const rows = async () =>
+    (await first.sink<{ id: number }>("select id from t order by id")).map(({ id }) => id).join();
+  second.start();
+  await waitFor("the second's rows", async () => (await rows()).includes("7"));
+  await second.stop();
+  first.start();
+  await waitFor("the first's rows alone", async () => (await rows()) === "1,2");
+  await first.stop();
 });

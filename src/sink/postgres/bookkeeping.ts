@@ -47,6 +47,12 @@ create table if not exists millrace.set_aside (
   commands text[] not null,
   null_column text,
   primary key (connector_id, table_id)
+);
+create table if not exists millrace.table_claim (
+  table_schema text not null,
+  table_name text not null,
+  connector_id text not null,
+  primary key (table_schema, table_name)
 )`;
 
 export interface Bookkeeping {
@@ -83,7 +89,7 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.set_aside') is not null as exists",
+    "select to_regclass('millrace.table_claim') is not null as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");

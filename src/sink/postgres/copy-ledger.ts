@@ -7,6 +7,8 @@ import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
+import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 import type { UndoLog } from "./undo-log.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
@@ -64,6 +66,15 @@ export class CopyLedger {
       await recordCopy(client, this.connectorId, { ...record, identity });
       this.add({ ...record, identity });
     }
+  }
+
+  /** Copies that count, and are in one of these tables of the sink. */
+  amongTargets(targets: readonly TargetName[], naming: TargetNaming): TableCopyRecord[] {
+    if (targets.length === 0) return [];
+    const names = new Set(targets.map((target) => qualifiedName(target)));
+    return [...this.#byName.values()].filter(
+      (record) => record.point > zeroLsn && names.has(qualifiedName(naming.target(record))),
+    );
   }
 
   /** The table that is called `from` at the sink is called `to` by now. Durable with the transaction that is open. */

@@ -30,6 +30,7 @@ import { refusedNull } from "./remedy.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
+import { claimTables } from "./table-claims.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import { TableRegistry } from "./table-registry.ts";
 import { TargetNaming } from "./target-naming.ts";
@@ -121,6 +122,7 @@ export class PostgresSink implements Sink {
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
     return await this.#guard(async (client) => {
       const best = await this.#tables.look(client, tables);
+      await this.#claim(client, tables);
       const isThere = (relation: Relation) => this.#tables.isThere(relation);
       await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
       await this.#ledger.remark(client, tables);
@@ -159,6 +161,19 @@ export class PostgresSink implements Sink {
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
       this.#setAside.isAnyMended((asked) => this.#tables.checkMigrations(client, asked)),
     );
+  }
+
+  /** What another connector has written to since is copied again. */
+  async #claim(client: Client, tables: readonly TableShape[]): Promise<void> {
+    await client.query("begin");
+    try {
+      const lost = await claimTables(client, this.context.connectorId, this.#tables.targetsOf(tables));
+      await this.#ledger.void(client, this.#ledger.amongTargets(lost, this.naming));
+      await client.query("commit");
+    } catch (error) {
+      await client.query("rollback").catch(() => {});
+      throw error;
+    }
   }
 
   async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {

@@ -20,6 +20,8 @@ interface SinkFacts {
   /** Whether target_schema exists, and may be written to; both true where none is set. */
   readonly targetExists: boolean;
   readonly mayUseTarget: boolean;
+  /** Whether the schema of millrace's own tables exists, and may be used; true where it does not exist. */
+  readonly mayKeepBooks: boolean;
   /** Whether the role may switch off triggers and foreign keys for its session. */
   readonly mayBeReplica: boolean;
 }
@@ -28,6 +30,11 @@ const factsQuery = `
   select current_user as "user", current_database() as database,
          has_database_privilege(current_database(), 'CREATE') as "mayCreate",
          has_database_privilege(current_database(), 'TEMPORARY') as "mayUseTemporary",
+         (select coalesce(bool_and(has_schema_privilege(b.oid, 'CREATE') and has_schema_privilege(b.oid, 'USAGE') and not exists (
+             select from pg_class c where c.relnamespace = b.oid and c.relkind = 'r'
+               and not (has_table_privilege(c.oid, 'SELECT') and has_table_privilege(c.oid, 'INSERT')
+                 and has_table_privilege(c.oid, 'UPDATE') and has_table_privilege(c.oid, 'DELETE')))), true)
+           from pg_namespace b where b.nspname = 'millrace') as "mayKeepBooks",
          pg_is_in_recovery() as "inRecovery",
          current_setting('transaction_read_only')::bool as "readOnly",
          $1::text is null or n.oid is not null as "targetExists",
@@ -70,6 +77,10 @@ const checks = [
     find: (facts: SinkFacts, sink: PostgresSinkConfig) => checkTarget(facts, sink.target_schema),
   },
   {
+    test: permission("Bookkeeping", "The role may keep checkpoints in schema millrace."),
+    find: (facts: SinkFacts) => checkBookkeeping(facts),
+  },
+  {
     test: permission("Triggers", "The role may switch off triggers and foreign keys for its own sessions."),
     find: (facts: SinkFacts) => checkReplicaRole(facts),
   },
@@ -99,6 +110,21 @@ function checkTarget(facts: SinkFacts, schema: string | null): Finding {
     type: "failed",
     reason: "The role may not make tables in target_schema.",
     commands: [`GRANT USAGE, CREATE ${on};`],
+  };
+}
+
+/** Another role's connectors may have made it. */
+function checkBookkeeping({ mayKeepBooks, user }: SinkFacts): Finding {
+  if (mayKeepBooks) return passed;
+  const to = `TO ${escapeIdentifier(user)};`;
+  return {
+    type: "failed",
+    reason:
+      "Another role has made schema millrace, which holds the checkpoints, and this one may not use it.",
+    commands: [
+      `GRANT USAGE, CREATE ON SCHEMA millrace ${to}`,
+      `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA millrace ${to}`,
+    ],
   };
 }
 

@@ -4,6 +4,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { type Column, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
@@ -75,6 +76,14 @@ export class TableRegistry {
       if (!isBinary) form = "text";
     }
     return form;
+  }
+
+  /** Under the names that they have at the sink, and those that they are to have. */
+  targetsOf(tables: readonly TableShape[]): readonly TargetName[] {
+    const targets = tables.flatMap(({ relation }) =>
+      [this.shapes.of(relation) ?? relation, relation].map((table) => this.naming.target(table)),
+    );
+    return [...new Map(targets.map((target) => [sqlName(target), target])).values()];
   }
 
   /** Whether the table's target was there at the last look. */

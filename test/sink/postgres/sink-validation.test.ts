@@ -27,6 +27,7 @@ const later = [
   "Permission Create",
   "Permission Temporary",
   "Permission Target schema",
+  "Permission Bookkeeping",
   "Permission Triggers",
   "Config Writable",
   "Config Write",
@@ -76,6 +77,11 @@ describe("privileges", () => {
     await mend("Permission Create", ['GRANT CREATE ON DATABASE "Odd ""base" TO "Weak ""one";']);
     await mend("Permission Temporary", ['GRANT TEMPORARY ON DATABASE "Odd ""base" TO "Weak ""one";']);
     await mend("Permission Target schema", ['GRANT USAGE, CREATE ON SCHEMA "tar get" TO "Weak ""one";']);
+    await server.query("create schema millrace create table checkpoint (id int)", 'Odd "base');
+    await mend("Permission Bookkeeping", [
+      'GRANT USAGE, CREATE ON SCHEMA millrace TO "Weak ""one";',
+      'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA millrace TO "Weak ""one";',
+    ]);
     await server.query('alter role "Weak ""one" set default_transaction_read_only = on');
     await mend("Config Writable", [
       'ALTER ROLE "Weak ""one" IN DATABASE "Odd ""base" SET default_transaction_read_only = off;',

@@ -1,0 +1,25 @@
+// How many tables are copied side by side: what the connector asks for, within the connections that it allows. Pure.
+
+import type { ConnectorConfig } from "./connector.ts";
+
+const defaultParallelCopies = 4;
+/** At the source: the stream, the snapshot, and what looks after the tables. At a Postgres sink: what applies changes. */
+const heldBeside = { source: 3, sink: 1 } as const;
+
+/** `max_pool_size` bounds a copy's connections and those that are held beside them; at least one table is copied. */
+export function parallelCopies({
+  source,
+  sink,
+}: {
+  readonly source: Pick<ConnectorConfig["source"], "postgres">;
+  readonly sink: Pick<ConnectorConfig["sink"], "postgres">;
+}): number {
+  if (source.postgres?.parallel_snapshots_enabled === false) return 1;
+  const room = (size: number | undefined, held: number) =>
+    size ? size - held : Math.max(defaultParallelCopies, 1);
+  const most = Math.min(
+    room(source.postgres?.connection.max_pool_size, heldBeside.source),
+    room(sink.postgres?.connection.max_pool_size, heldBeside.sink),
+  );
+  return Math.max(1, most);
+}

@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test";
+import { parallelCopies } from "../../src/connector/parallel-copies.ts";
+import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
+
+const settings = { host: "h", port: 1, user: "u", password: "", database: "d" };
+
+function copies(sourceSize: number, sinkSize: number, isParallel = true): number {
+  const connection = (max_pool_size: number) => fullConnection(settings, { max_pool_size });
+  return parallelCopies({
+    source: {
+      postgres: postgresSource(settings, {
+        connection: connection(sourceSize),
+        parallel_snapshots_enabled: isParallel,
+      }),
+    },
+    sink: { postgres: postgresSink(settings, { connection: connection(sinkSize) }) },
+  });
+}
+
+test("copies stay within the connections that either side allows, and one is always made", () => {
+  expect(copies(0, 0)).toBe(4);
+  expect(copies(0, 3)).toBe(2);
+  expect(copies(5, 0)).toBe(2);
+  expect(copies(1, 0)).toBe(1);
+  expect(copies(20, 10)).toBe(9);
+  expect(copies(20, 10, false)).toBe(1);
+});
