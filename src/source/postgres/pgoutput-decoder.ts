@@ -48,6 +48,7 @@ export class PgoutputDecoder {
   lastCommitTimeUs: bigint | null = null;
 
   #commitLsn: Lsn;
+  #xid = 0;
   #ordinal = 0;
   /** Ordinals up to here are done under the checkpoint. */
   #skipThrough = -1;
@@ -89,7 +90,7 @@ export class PgoutputDecoder {
         break;
       case R:
         this.#lastOid = -1;
-        this.registry.announce(readRelationMessage(bytes.subarray(at, end)), this.#commitLsn);
+        this.registry.announce(readRelationMessage(bytes.subarray(at, end)), this.#commitLsn, this.#xid);
         break;
       case T:
         this.#truncate(bytes.subarray(at, end));
@@ -113,9 +114,10 @@ export class PgoutputDecoder {
     const commitTimeUs = bytes.readBigInt64BE(at + 9) + postgresEpochUs;
     this.#ordinal = 0;
     this.#commitLsn = commitLsn;
+    this.#xid = bytes.readUInt32BE(at + 17);
     this.#skipThrough = skipThrough(this.checkpoint, commitLsn);
     this.lastCommitTimeUs = commitTimeUs;
-    this.builder.begin(commitLsn, commitTimeUs, bytes.readUInt32BE(at + 17));
+    this.builder.begin(commitLsn, commitTimeUs, this.#xid);
   }
 
   /** The slot of a change's relation, or null when the change is not for us. Counts its ordinal. */

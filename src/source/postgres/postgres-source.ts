@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
@@ -17,10 +17,7 @@ import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
 import { requireNamedTables } from "./named-tables.ts";
 import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
-import { type Announced, describeRelations } from "./relation-description.ts";
-import { isSameRelation, RelationRegistry } from "./relation-registry.ts";
-import { renderedRelation } from "./row-rendering.ts";
-import { ShapeFences } from "./shape-fences.ts";
+import { RelationRegistry } from "./relation-registry.ts";
 import { SilentChanges } from "./silent-changes.ts";
 import { dropSlot, logEndSql, readInsertedEnd } from "./slot.ts";
 import { walsenderName } from "./slot-holder.ts";
@@ -28,6 +25,7 @@ import { ExportedSnapshot } from "./snapshot-point.ts";
 import { SourcePublications } from "./source-publications.ts";
 import { SourceSlot } from "./source-slot.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
+import { StreamShapes } from "./stream-shapes.ts";
 import { copyTableChunks } from "./table-copy.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
@@ -50,12 +48,10 @@ export class PostgresSource implements Source {
   #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
-  /** Something was met since that tells more than the catalog's fingerprint: the next look takes the tables for changed. */
-  #isStale = false;
   #stream: PostgresStream | null = null;
   #hasWarnedOfBeats = false;
   readonly #silentChanges: SilentChanges;
-  readonly #fences: ShapeFences;
+  readonly #shapes: StreamShapes;
   readonly #closing = new AbortController();
 
   constructor(
@@ -72,14 +68,18 @@ export class PostgresSource implements Source {
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
-    this.#fences = new ShapeFences((client, ids) =>
-      readTableShapes(client, this.#selection, config.partitions_as_root, ids),
-    );
+    this.#shapes = new StreamShapes({
+      selection: this.#selection,
+      partitionsAsRoot: config.partitions_as_root,
+      arePublicationsNamed: this.#publications.areNamed,
+      silentChanges: this.#silentChanges,
+      signal: context.signal,
+    });
   }
 
   async tables(): Promise<readonly TableShape[]> {
     return await this.#withClient(async (client) => {
-      this.#isStale = false;
+      this.#shapes.beginLook();
       this.#fingerprint = await readTablesFingerprint(client);
       const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
       const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
@@ -88,6 +88,7 @@ export class PostgresSource implements Source {
       const tables = await this.#publications.look(client, shapes);
       if (this.#stream) requireSameKeys(this.#tables, tables);
       this.#tables = tables;
+      this.#shapes.looked(tables);
       return this.#tables;
     });
   }
@@ -101,7 +102,7 @@ export class PostgresSource implements Source {
     // The first look in any case: something may have come between the last call of `tables` and this one.
     for (let seen: Lsn | undefined; ; ) {
       await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
-      if (this.#isStale) return;
+      if (this.#shapes.isStale) return;
       const walEnd = this.#stream?.walEnd;
       if (walEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
@@ -118,8 +119,7 @@ export class PostgresSource implements Source {
   }
 
   async announceShapes(tables: readonly TableShape[]): Promise<void> {
-    const left = await this.#withClient((client) => this.#fences.set(client, tables));
-    this.#isStale ||= left.length > 0;
+    await this.#withClient((client) => this.#shapes.announce(client, tables));
   }
 
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
@@ -158,31 +158,6 @@ export class PostgresSource implements Source {
 
   copied(table: TableShape): void {
     this.#silentChanges.mended(table.relation.id);
-  }
-
-  async #describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
-    const described = await describeRelations(client, announced, {
-      history: (id, at) => this.#silentChanges.history(id, at),
-      mayWithhold: (relation, name) =>
-        this.#publications.areNamed || this.#selection.mayExclude(relation, name),
-      meet: (described) => this.#silentChanges.meet(described),
-    });
-    const rendered = described.map((relation) =>
-      renderedRelation(relation, this.#selection, relation.isKeyedByHash === true),
-    );
-    // They may be shapes of long ago: what holds now has to follow them in the stream.
-    const isAsSeen = (relation: Relation) =>
-      this.#tables.some(
-        (seen) => seen.relation.id === relation.id && isSameRelation(seen.relation, relation),
-      );
-    if (!rendered.every((relation) => !relation.isGuess && isAsSeen(relation))) this.#isStale = true;
-    return rendered;
-  }
-
-  #takeFence(name: string, at: Lsn): readonly Relation[] {
-    const shapes = this.#fences.take(name);
-    for (const relation of shapes) this.#silentChanges.meet({ relation, at });
-    return shapes;
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
@@ -226,9 +201,9 @@ export class PostgresSource implements Source {
       walSenderTimeoutMs,
       logEnd,
       bounds,
-      describe: (announced) => this.#withClient((client) => this.#describe(client, announced)),
+      describe: (announced) => this.#withClient((client) => this.#shapes.describe(client, announced)),
       settle: () => this.#silentChanges.settled(),
-      shapesAt: (fence, at) => this.#takeFence(fence, at),
+      shapesAt: (fence, at) => this.#shapes.take(fence, at),
       pace: this.pace,
       beat: () => this.#beat(),
       watch: (client) => watchSession({ ...this.#sessionOf(client), movement: "received", firstLookMs: 0 }),

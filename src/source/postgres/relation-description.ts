@@ -25,10 +25,17 @@ interface CatalogColumn {
   readonly addedValue: string | null;
 }
 
-/** A relation that the stream announced in the transaction whose commit record is `at`. */
-export interface Announced {
+/** A shape of a table, and the place in the stream from which on the table had it, or a later one. */
+export interface Met {
   readonly relation: Relation;
+  /** Of the commit record of a transaction, or of a message. */
   readonly at: Lsn;
+}
+
+/** A relation as the stream announced it. */
+export interface Announced extends Met {
+  /** The transaction, as the stream numbers it. */
+  readonly xid: number;
 }
 
 /** What else tells which columns a table had. */
@@ -36,8 +43,10 @@ export interface ShapeEvidence {
   history(tableId: number, at: Lsn): ColumnHistory;
   /** Whether the source may leave a column out that was called so; null: whatever it was called. */
   mayWithhold(relation: Relation, name: string | null): boolean;
+  /** Whether the catalog shows what the transactions in question did to it. */
+  readonly isComplete: boolean;
   /** Told of each relation before the next is looked at. */
-  meet(described: Announced): void;
+  meet(described: Met): void;
 }
 
 type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase">;
@@ -115,7 +124,7 @@ function withCatalog(
   const primaryKey = table?.primary_key ?? [];
   return {
     ...relation,
-    ...(isGuess ? { isGuess } : {}),
+    ...(isGuess || !evidence.isComplete ? { isGuess: true as const } : {}),
     ...(table === undefined ? { isGone: true as const } : {}),
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),

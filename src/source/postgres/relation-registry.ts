@@ -27,8 +27,8 @@ export interface RelationSlot {
 export class RelationRegistry {
   readonly #byOid = new Map<number, RelationSlot>();
   readonly #shapes: Map<number, TableShape>;
-  /** Of relations that are not described yet: the commit record of the transaction that brought them. */
-  readonly #announcedAt = new WeakMap<Relation, Lsn>();
+  /** What is not described yet. */
+  readonly #announced = new WeakMap<Relation, Announced>();
 
   constructor(
     private readonly selection: TableSelection,
@@ -48,10 +48,10 @@ export class RelationRegistry {
   }
 
   /**
-   * Takes an announcement of the transaction whose commit record is `at`. Each has to be described before its rows are handed
-   * out: a column of the same name may be another than the catalog had when it was read.
+   * Takes an announcement of the transaction `xid`, whose commit record is `at`. Each has to be described before its rows are
+   * handed out: a column of the same name may be another than the catalog had when it was read.
    */
-  announce(message: RelationMessage, at: Lsn): void {
+  announce(message: RelationMessage, at: Lsn, xid: number): void {
     const keep = this.#keep(message);
     const last = this.#byOid.get(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
@@ -61,7 +61,7 @@ export class RelationRegistry {
     const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
     // Rendered when it is described: by what was decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
-    if (selected) this.#announcedAt.set(relation, at);
+    if (selected) this.#announced.set(relation, { relation, at, xid });
     this.#byOid.set(message.oid, {
       relation,
       previous: last ?? this.#shapes.get(message.oid)?.relation ?? null,
@@ -74,10 +74,7 @@ export class RelationRegistry {
 
   /** Those of the relations that are not described yet, as they were announced. */
   undescribed(relations: readonly Relation[]): readonly Announced[] {
-    return relations.flatMap((relation) => {
-      const at = this.#announcedAt.get(relation);
-      return at === undefined ? [] : [{ relation, at }];
-    });
+    return relations.flatMap((relation) => this.#announced.get(relation) ?? []);
   }
 
   /**
@@ -85,7 +82,7 @@ export class RelationRegistry {
    * announcement where it says the same, so that what is known of that stays known.
    */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
-    this.#announcedAt.delete(relation);
+    this.#announced.delete(relation);
     const slot = this.#byOid.get(relation.id);
     const isOld = slot?.previous && !described.isGuess && isSameRelation(slot.previous, described);
     const settled = isOld ? slot.previous : described;

@@ -6,7 +6,7 @@ import { qualifiedName, type Relation } from "../../change/relation.ts";
 import type { SourceNotes } from "../source-notes.ts";
 import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
 import { type ColumnHistory, columnHistory } from "./column-history.ts";
-import type { Announced } from "./relation-description.ts";
+import type { Met } from "./relation-description.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
@@ -15,7 +15,7 @@ export class SilentChanges {
   /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
   #tables: ReadonlyMap<number, Relation> = new Map();
   /** The shapes that the stream has brought, by table: the last that were described, and what fences brought beyond. */
-  readonly #met = new Map<number, readonly Announced[]>();
+  readonly #met = new Map<number, readonly Met[]>();
 
   constructor(
     private readonly notes: SourceNotes,
@@ -65,7 +65,7 @@ export class SilentChanges {
   }
 
   /** What is committed from `at` on was made under this shape of the table, or a later one. */
-  meet(met: Announced): void {
+  meet(met: Met): void {
     const { id, isGuess } = met.relation;
     if (isGuess) return;
     const others = (this.#met.get(id) ?? []).filter(({ at }) => at !== met.at);

@@ -1,0 +1,86 @@
+// The shapes of tables along one stream: those that it announces, completed from the catalog, and those that fences bring to
+// their place. Tells when the catalog has to be looked at anew, since the stream met what the last look did not show.
+
+import type { Client } from "pg";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
+import { type Announced, describeRelations } from "./relation-description.ts";
+import { isSameRelation } from "./relation-registry.ts";
+import { renderedRelation } from "./row-rendering.ts";
+import { ShapeFences } from "./shape-fences.ts";
+import type { SilentChanges } from "./silent-changes.ts";
+import type { TableSelection } from "./table-selection.ts";
+import { readTableShapes } from "./table-shapes.ts";
+import { awaitVisible } from "./transaction-visibility.ts";
+
+export interface StreamShapesOptions {
+  readonly selection: TableSelection;
+  readonly partitionsAsRoot: boolean;
+  /** The publication is the user's own: which columns it leaves out, now and before, is the user's choice. */
+  readonly arePublicationsNamed: boolean;
+  readonly silentChanges: SilentChanges;
+  readonly signal: AbortSignal;
+}
+
+export class StreamShapes {
+  #tables: ReadonlyMap<number, Relation> = new Map();
+  #isStale = false;
+  readonly #fences: ShapeFences;
+
+  constructor(private readonly options: StreamShapesOptions) {
+    const { selection, partitionsAsRoot } = options;
+    this.#fences = new ShapeFences((client, ids) =>
+      readTableShapes(client, selection, partitionsAsRoot, ids),
+    );
+  }
+
+  /** What was met since the last look tells more than the catalog's fingerprint: the tables count as changed. */
+  get isStale(): boolean {
+    return this.#isStale;
+  }
+
+  /** A look at the catalog begins: what is met from here on may be later than it. */
+  beginLook(): void {
+    this.#isStale = false;
+  }
+
+  looked(tables: readonly TableShape[]): void {
+    this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
+  }
+
+  /** Completes what the stream announced. */
+  async describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
+    const { selection, silentChanges, arePublicationsNamed, signal } = this.options;
+    const xids = announced.map(({ xid }) => xid);
+    const described = await describeRelations(client, announced, {
+      isComplete: await awaitVisible(client, xids, signal),
+      history: (id, at) => silentChanges.history(id, at),
+      mayWithhold: (relation, name) => arePublicationsNamed || selection.mayExclude(relation, name),
+      meet: (met) => silentChanges.meet(met),
+    });
+    const rendered = described.map((relation) =>
+      renderedRelation(relation, selection, relation.isKeyedByHash === true),
+    );
+    // They may be shapes of long ago: what holds now has to follow them in the stream.
+    this.#isStale ||= !rendered.every((relation) => this.#isAsSeen(relation));
+    return rendered;
+  }
+
+  /** Has the shapes that these tables have now brought to their place in the stream. */
+  async announce(client: Client, tables: readonly TableShape[]): Promise<void> {
+    const left = await this.#fences.set(client, tables);
+    this.#isStale ||= left.length > 0;
+  }
+
+  /** The shapes that hold from the fence on, which the stream brought at `at`. */
+  take(fence: string, at: Lsn): readonly Relation[] {
+    const relations = this.#fences.take(fence);
+    for (const relation of relations) this.options.silentChanges.meet({ relation, at });
+    return relations;
+  }
+
+  #isAsSeen(relation: Relation): boolean {
+    const seen = this.#tables.get(relation.id);
+    return seen !== undefined && !relation.isGuess && isSameRelation(seen, relation);
+  }
+}
