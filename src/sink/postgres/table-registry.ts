@@ -3,7 +3,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import { type Column, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -13,22 +13,16 @@ import type { MigrationRefused } from "./migration-refused.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
-import { type FollowedColumn, hasLostColumn, planMigration } from "./table-migration.ts";
-import { rankByReferences } from "./table-order.ts";
+import { type FollowedColumn, hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
-import { addKey, columnsThatFit, createSchemas, createTable } from "./table-schema.ts";
+import { addKey, createTable } from "./table-schema.ts";
+import { TargetLook } from "./target-look.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
-import { readTargetTable, readTargetTables, type TargetTable, takesBinary } from "./target-table.ts";
+import { readTargetTable, type TargetTable } from "./target-table.ts";
 
 export class TableRegistry {
-  readonly #shapes = new Map<number, TableShape>();
-  /** By OID at the sink. Empty where no foreign key is in force. */
-  #ranks: ReadonlyMap<number, number> = new Map();
-  /** From OIDs at the source to OIDs at the sink. */
-  readonly #targetOf = new Map<number, number>();
-  readonly #copyForms = new Map<string, TupleForm>();
-  readonly #missing = new Set<string>();
+  readonly #look: TargetLook;
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
   readonly #renamer: TableRenamer;
@@ -44,38 +38,19 @@ export class TableRegistry {
     private readonly shapes: ShapeLedger,
     private readonly warn: (reason: string) => void,
   ) {
-    this.#renamer = new TableRenamer(config.migration_strategy, naming, ledger, shapes, (id) =>
-      this.#shapes.has(id),
+    this.#look = new TargetLook(naming, config.migration_strategy, shapes);
+    this.#renamer = new TableRenamer(
+      config.migration_strategy,
+      naming,
+      ledger,
+      shapes,
+      (id) => this.#look.shapeOf(id) !== null,
     );
   }
 
-  /**
-   * Looks at the targets of all tables. Returns binary when every table's columns have the same types on both sides, else
-   * text. Throws `sink_schema_mismatch` when two tables would be written to one.
-   */
-  async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
-    this.naming.claim(tables);
-    await createSchemas(client, new Set(tables.map((shape) => this.naming.target(shape.relation).schema)));
-    this.#missing.clear();
-    this.#shapes.clear();
-    for (const shape of tables) this.#shapes.set(shape.relation.id, shape);
-    // Under the name that it had before, where the stream has yet to tell of the new one.
-    const held = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
-    const targets = await readTargetTables(client, held);
-    this.#ranks = rankByReferences(targets.filter((target) => target !== null));
-    this.#targetOf.clear();
-    const made = tables.map(({ relation }, i) => this.#columnsToMake(relation, targets[i] ?? null));
-    const fitting = await columnsThatFit(client, made.flat());
-    let form: TupleForm = "binary";
-    for (const [i, { relation }] of tables.entries()) {
-      if (!targets[i]) this.#missing.add(qualifiedName(relation));
-      else this.#targetOf.set(relation.id, targets[i].oid);
-      const isBinary =
-        this.#takesBytes(relation, targets[i] ?? null) && made[i]!.every((c) => fitting.has(c));
-      this.#copyForms.set(qualifiedName(relation), isBinary ? "binary" : "text");
-      if (!isBinary) form = "text";
-    }
-    return form;
+  /** See `TargetLook.look`. */
+  look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+    return this.#look.look(client, tables);
   }
 
   /** Under the names that they have at the sink, and those that they are to have. */
@@ -88,19 +63,15 @@ export class TableRegistry {
 
   /** Whether the table's target was there at the last look. */
   isThere(relation: Relation): boolean {
-    return !this.#missing.has(qualifiedName(relation));
+    return this.#look.isThere(relation);
   }
 
   copyForm(table: TableShape): TupleForm {
-    return this.#copyForms.get(qualifiedName(table.relation)) ?? "text";
+    return this.#look.copyForm(table);
   }
 
-  /** In the order in which their rows can be put under the foreign keys that are in force, and into tables that they share; null: in any. */
   inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
-    if (this.#ranks.size === 0 && !this.naming.hasShared) return null;
-    const rank = ({ relation }: TableShape) =>
-      this.#ranks.get(this.#targetOf.get(relation.id) ?? Number.NaN) ?? 0;
-    return tables.toSorted((a, b) => rank(a) - rank(b));
+    return this.#look.inOrder(tables);
   }
 
   /** Tables whose targets follow another shape, or none that is known. */
@@ -125,7 +96,7 @@ export class TableRegistry {
     const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#stagingName(target, relation);
-    const rank = this.#ranks.get(table.oid) ?? 0;
+    const rank = this.#look.rankOf(table);
     const isShared = this.naming.isShared(relation);
     const copy = this.ledger.stateOf(relation);
     const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared });
@@ -207,7 +178,7 @@ export class TableRegistry {
     let table = await readTargetTable(client, target);
     if (!table) {
       if (this.ledger.holds(relation)) throw tableMissing(target);
-      const shape = { ...(this.#shapes.get(relation.id) ?? shapeOf(relation)), relation };
+      const shape = { ...(this.#look.shapeOf(relation.id) ?? announcedShape(relation)), relation };
       await createTable(client, target, shape);
       await addKey(client, target, shape);
       table = await readTargetTable(client, target);
@@ -227,7 +198,7 @@ export class TableRegistry {
 
   /** A guess counts as that only where nothing else can be meant: the table has that shape still. */
   #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
-    const now = this.#shapes.get(relation.id)?.relation;
+    const now = this.#look.shapeOf(relation.id)?.relation;
     return isFollowed(shape, relation) && !(relation.isGuess && now && !isFollowed(shape, now));
   }
 
@@ -258,27 +229,10 @@ export class TableRegistry {
       throw error;
     }
   }
-
-  /** Columns that are made at the sink, with the table or in following its shape. */
-  #columnsToMake(relation: Relation, table: TargetTable | null): readonly Column[] {
-    if (!table) return relation.columns;
-    return this.#changes(relation, table).flatMap((change) => ("column" in change ? [change.column] : []));
-  }
-
-  /** Whether the columns that are there take the bytes as they lie, once the target has followed the shape. */
-  #takesBytes(relation: Relation, table: TargetTable | null): boolean {
-    if (relation.columns.some((column) => column.binaryLayout === null)) return false;
-    return table === null || takesBinary(table, relation, this.#changes(relation, table));
-  }
-
-  #changes(relation: Relation, table: TargetTable): ReturnType<typeof planMigration> {
-    const known = this.shapes.of(relation)?.columns ?? null;
-    return planMigration(table, known, relation, this.config.migration_strategy);
-  }
 }
 
 /** What can be told of a table that the stream announced and the run did not know. */
-function shapeOf(relation: Relation): TableShape {
+function announcedShape(relation: Relation): TableShape {
   const key = relation.key.map((i) => relation.columns[i]!.name);
   return {
     relation,
