@@ -120,7 +120,8 @@ test("TRUNCATE takes its place between the changes around it", async () => {
 });
 
 test("a table that gets a column while changes of its old shape are on their way", async () => {
-  await using pair = await rig();
+  // Which of two columns of a name a shape had may not be told in the end: then the table is copied again.
+  await using pair = await rig({ isSupervised: true });
   await pair.source("create table t (id int primary key, a int); insert into t values (1, 1)");
   pair.start();
   await pair.untilRealtime();
