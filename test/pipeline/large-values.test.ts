@@ -15,7 +15,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 /** More than a megabyte that holds what COPY's text form escapes, nulls around them, and a value that is dropped from the middle. */
 const body = String.raw`repeat(E'a\tb\\c\nd' || n, 150000)`;
-const tables = ["by_key", "whole_row", "by_index", "inserts_only"] as const;
+const tables = ["by_key", "whole_row", "by_index", "keyless", "inserts_only"] as const;
 
 function changes(table: (typeof tables)[number]): string {
   const insert = `insert into ${table} (id, note, body, raw) select n, null, ${body}, decode(repeat(md5(n::text), 40000), 'hex')
@@ -27,6 +27,8 @@ function changes(table: (typeof tables)[number]): string {
     update ${table} set note = 'other column' where id < 10;
     begin; update ${table} set body = body || 'x' where id = 1; update ${table} set note = 'n' where id > 100; commit;
     update ${table} set id = id + 1000 where id = 2;
+    update ${table} set id = id + 2000, body = 'z' || body where id = 1;
+    update ${table} set body = body || 'y', raw = raw || '\\x01' where id in (2001, 1002);
     delete from ${table} where id = 3;
     begin; ${insert.replace("(1, 3)", "(3, 5)")}; update ${table} set raw = null where id = 4; delete from ${table} where id = 5; commit;
     begin; insert into ${table} (id, body) select 50, ${body} from generate_series(1, 1) n; rollback;`;
@@ -36,14 +38,15 @@ test.each(["binary", "text"] as const)("large values are carried as %s as they a
   const forms = form === "text" ? (["text"] as const) : (["binary", "text"] as const);
   await using pair = await PipelineRig.create(server, `large_${form}`, { forms });
   for (const table of tables) {
-    const key = table === "inserts_only" ? "" : "primary key";
+    const key = table === "inserts_only" || table === "keyless" ? "" : "primary key";
     await pair.source(
       `create table ${table} (id int not null ${key}, note text, body text, raw bytea, dropped int);
        alter table ${table} alter body set storage external, alter raw set storage external;
        alter table ${table} drop column dropped; insert into ${table} select 90 + n, null, ${body} from generate_series(1, 2) n`,
     );
   }
-  await pair.source("alter table whole_row replica identity full");
+  for (const table of ["whole_row", "keyless"])
+    await pair.source(`alter table ${table} replica identity full`);
   await pair.source("alter table by_index replica identity using index by_index_pkey");
   pair.start();
   await pair.untilRealtime();

@@ -180,9 +180,10 @@ export class PgoutputDecoder {
     if (slot === null) return;
     const builder = this.builder;
     const start = builder.arenaEnd;
+    // Before the tuple: that may be made in the memory of its message.
+    const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     this.#tuple(bytes, at + 6, end, slot);
     if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "delete");
-    const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     builder.add(
       ChangeKind.delete,
       flags,
