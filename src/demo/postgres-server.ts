@@ -38,6 +38,8 @@ const defaultSettings = {
   unix_socket_directories: "",
 } as const;
 
+const stopSignals = { fast: "SIGINT", immediate: "SIGQUIT", kill: "SIGKILL" } as const;
+
 /** User and group of `nobody`: what a root process starts the server as. */
 const nobody = { uid: 65534, gid: 65534 };
 
@@ -117,13 +119,16 @@ export class PostgresServer implements AsyncDisposable {
     await this.#untilReady(child);
   }
 
-  /** `fast`: as an administrator stops it. `immediate`: as a crash, with recovery at the next launch. */
-  async stop(mode: "fast" | "immediate" = "fast"): Promise<void> {
+  /**
+   * `fast`: as an administrator stops it. `immediate`: as a crash, with recovery at the next launch. `kill`: kill -9 of its first
+   * process; the others end when they notice, and until then it cannot be launched.
+   */
+  async stop(mode: keyof typeof stopSignals = "fast"): Promise<void> {
     const child = this.#process;
     this.#process = null;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise((resolve) => child.once("exit", resolve));
-    child.kill(mode === "fast" ? "SIGINT" : "SIGQUIT");
+    child.kill(stopSignals[mode]);
     await exited;
   }
 

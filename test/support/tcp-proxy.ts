@@ -8,6 +8,8 @@ interface Pair {
   readonly client: Socket;
   readonly upstream: Socket;
   isStranded: boolean;
+  /** Its client waits for a reply that it is not to have. */
+  loses?: boolean;
 }
 
 export class TcpProxy implements AsyncDisposable {
@@ -18,6 +20,7 @@ export class TcpProxy implements AsyncDisposable {
   #accepted = 0;
   #recorded: Buffer[] | null = null;
   #fatalText: string | null = null;
+  #lost: { readonly request: string; readonly reply: string; readonly happened: () => void } | null = null;
 
   private constructor(
     private readonly server: Server,
@@ -85,6 +88,16 @@ export class TcpProxy implements AsyncDisposable {
     this.#fatalText = text;
   }
 
+  /**
+   * The next connection whose client sends `request` is broken when the server's `reply` has come, which is not passed on.
+   * Resolves then.
+   */
+  async loseReply(request: string, reply: string): Promise<void> {
+    await new Promise<void>((happened) => {
+      this.#lost = { request, reply, happened };
+    });
+  }
+
   /** Ends one direction of every connection: the client or the server hears that the other will say no more. */
   halfClose(towards: "client" | "upstream"): void {
     for (const pair of this.#pairs) pair[towards].end();
@@ -119,12 +132,12 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   #forward(from: Socket, to: Socket, pair: Pair): void {
-    from.on("data", (chunk) => {
+    from.on("data", (chunk: Buffer) => {
       if (from === pair.upstream) this.#recorded?.push(Buffer.from(chunk));
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
-      if (!pair.isStranded && !to.write(chunk)) from.pause();
+      if (!pair.isStranded && !this.#isLost(from, chunk, pair) && !to.write(chunk)) from.pause();
     });
     to.on("drain", () => {
       if (!this.#stalled) from.resume();
@@ -135,6 +148,23 @@ export class TcpProxy implements AsyncDisposable {
       if (pair.isStranded) from.destroy();
       else to.end();
     });
+  }
+
+  /** Whether the chunk is part of the reply that is not passed on. */
+  #isLost(from: Socket, chunk: Buffer, pair: Pair): boolean {
+    const lost = this.#lost;
+    if (lost === null) return false;
+    if (from === pair.client) {
+      pair.loses ||= chunk.includes(lost.request);
+      return false;
+    }
+    if (!pair.loses) return false;
+    if (chunk.includes(lost.reply)) {
+      this.#lost = null;
+      this.#close(pair);
+      lost.happened();
+    }
+    return true;
   }
 
   /** `side` is gone. The other hears of it, unless they were stranded. */
