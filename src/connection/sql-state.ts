@@ -15,6 +15,7 @@ export const sqlState = {
   undefinedColumn: "42703",
   undefinedObject: "42704",
   undefinedTable: "42P01",
+  invalidTableDefinition: "42P16",
   configurationLimitExceeded: "53400",
   objectNotInPrerequisiteState: "55000",
   objectInUse: "55006",

@@ -158,6 +158,10 @@ describe("what no event tells", () => {
     await waitFor("the table's new name", () => pair.silentChanges.includes("Table public.u: column a"));
     await pair.source("alter table u rename to t; insert into t values (4, 40, 'zz')");
     await waitFor("its old name", () => pair.silentChanges.includes("Table public.t: column a"));
+    await waitFor(
+      "it at the sink",
+      async () => (await pair.sink("select from pg_class where oid = to_regclass('t')"))[0],
+    );
     await pair.sink("alter table t add constraint narrow check (a is null) not valid");
     expect(await pair.snapshot("t", false)).not.toBeNull();
     await waitFor("the end of the task", () => pair.phases.at(-1)?.health.kind === "warning");

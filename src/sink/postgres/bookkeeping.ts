@@ -35,8 +35,10 @@ create table if not exists millrace.table_shape (
   table_name text not null,
   since pg_lsn not null,
   columns json not null,
+  key_numbers int4[],
   primary key (connector_id, table_id)
 );
+alter table millrace.table_shape add column if not exists key_numbers int4[];
 create table if not exists millrace.set_aside (
   connector_id text not null,
   table_id int8 not null,
@@ -89,7 +91,8 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_claim') is not null as exists",
+    "select to_regclass('millrace.table_claim') is not null and exists (select from pg_attribute " +
+      "where attrelid = to_regclass('millrace.table_shape') and attname = 'key_numbers') as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");

@@ -7,7 +7,7 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import type { ShapeRecord } from "./shape-ledger.ts";
-import { isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
+import { changesOfShared, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
@@ -56,7 +56,8 @@ async function checkMigration(
   const target = naming.target(relation);
   const isToBeRenamed = sqlName(table.target) !== sqlName(target);
   if (isToBeRenamed && strategy.disable_all) return renameRefused(table.target, target);
-  const changes = planMigration(table, known?.columns ?? null, relation, strategy);
+  const all = planMigration(table, known, relation, strategy);
+  const changes = naming.isShared(relation) ? changesOfShared(all) : all;
   const refused = refusedChanges(strategy, changes);
   if (refused.length > 0) return migrationRefused(target, await migrationSql(client, target, refused, false));
   if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;

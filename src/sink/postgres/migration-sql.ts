@@ -4,32 +4,44 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import type { AddKey } from "./key-migration.ts";
 import { MigrationRefused } from "./migration-refused.ts";
-import type { ColumnChange } from "./table-migration.ts";
-import { resolveTypes } from "./table-schema.ts";
+import type { TableChange } from "./table-migration.ts";
+import { addKeySql, resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
 
 /** One statement for each change, or two: complete but for the semicolon. `isEmpty`: no row has to be converted. */
 export async function migrationSql(
   client: Client,
   target: TargetName,
-  changes: readonly ColumnChange[],
+  changes: readonly TableChange[],
   isEmpty: boolean,
 ): Promise<readonly string[]> {
   const typed = changes.flatMap((change) => ("column" in change ? [change.column] : []));
   const types = typed.length === 0 ? [] : await resolveTypes(client, typed);
   const typeOf = new Map(typed.map((column, i) => [column, types[i]?.name ?? "text"]));
   return changes.flatMap((change) =>
-    clauses(change, (column) => typeOf.get(column) ?? "text", isEmpty).map(
-      (clause) => `alter table ${sqlName(target)} ${clause}`,
-    ),
+    statements(change, target, (column) => typeOf.get(column) ?? "text", isEmpty),
   );
 }
 
-type Typed = Extract<ColumnChange, { readonly column: unknown }>["column"];
+type Typed = Extract<TableChange, { readonly column: unknown }>["column"];
+
+function statements(
+  change: TableChange,
+  target: TargetName,
+  typeOf: (column: Typed) => string,
+  isEmpty: boolean,
+): readonly string[] {
+  if (change.kind === "drop key" && !change.isPrimary) {
+    return [`drop index ${sqlName({ schema: target.schema, name: change.name })}`];
+  }
+  if (change.kind === "add key") return [addKeySql(target, change)];
+  return clauses(change, typeOf, isEmpty).map((clause) => `alter table ${sqlName(target)} ${clause}`);
+}
 
 function clauses(
-  change: ColumnChange,
+  change: Exclude<TableChange, AddKey>,
   typeOf: (column: Typed) => string,
   isEmpty: boolean,
 ): readonly string[] {
@@ -45,6 +57,8 @@ function clauses(
     }
     case "add":
       return addClauses(change.column, typeOf(change.column));
+    case "drop key":
+      return [`drop constraint ${escapeIdentifier(change.name)}`];
     case "allow null":
       return [`alter column ${escapeIdentifier(change.name)} drop not null`];
     default:

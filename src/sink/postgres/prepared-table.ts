@@ -72,7 +72,7 @@ export function prepareTable(
   const columns = relation.columns.map(({ name }) => ({
     name,
     plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
-    indexed: index?.find(({ column }) => column === name),
+    indexed: index?.columns.find(({ column }) => column === name),
   }));
   const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);
   return {

@@ -7,6 +7,7 @@ import type { Column } from "../../change/relation.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { keyHint } from "./refused-rows.ts";
 
 /** Longer values are cut. */
 const shownCharacters = 100;
@@ -35,7 +36,7 @@ export async function withRow(
   const row = key === null ? "It is a row without a key" : `The row is ${key}`;
   return new MillraceError(
     error.code,
-    `${error.message} ${row}, of the transaction that was committed at ${place}.`,
+    `${error.message} ${row}, of the transaction that was committed at ${place}.${keyHint(error.cause)}`,
     {
       cause: error.cause,
     },

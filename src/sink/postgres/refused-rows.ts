@@ -5,6 +5,7 @@ import { DatabaseError, escapeIdentifier } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { TargetName } from "./target-name.ts";
 
@@ -40,7 +41,22 @@ export function withLine(described: MillraceError, error: unknown): MillraceErro
   const line =
     error instanceof DatabaseError ? /(?:^|\n)COPY .+?, line (\d+)/.exec(error.where ?? "")?.[1] : undefined;
   if (line === undefined) return described;
-  return withText(described, `${described.message} It is row ${line} of the copy.`, described.cause);
+  const text = `${described.message} It is row ${line} of the copy.${keyHint(error)}`;
+  return withText(described, text, described.cause);
+}
+
+/**
+ * The SQL for a row that a unique index refused; empty for others. A key that millrace has made follows the source's: one that refuses rows was made by
+ * somebody else.
+ */
+export function keyHint(error: unknown): string {
+  if (!(error instanceof DatabaseError) || error.code !== sqlState.uniqueViolation) return "";
+  const { schema = "", table = "", constraint = "" } = error;
+  const index = `DROP INDEX ${sqlName({ schema, name: constraint })};`;
+  return (
+    ` Where the source may have such rows, run: ALTER TABLE ${sqlName({ schema, name: table })} DROP CONSTRAINT ` +
+    `${escapeIdentifier(constraint)}; or, for an index that is no constraint: ${index}`
+  );
 }
 
 function withText({ code }: MillraceError, text: string, cause: unknown): MillraceError {

@@ -5,17 +5,17 @@
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
-import { type FollowedColumn, followedColumns } from "./table-migration.ts";
+import { keyNumbers } from "./key-migration.ts";
+import { type FollowedColumn, type FollowedShape, followedColumns } from "./table-migration.ts";
 import type { UndoLog } from "./undo-log.ts";
 
-export interface ShapeRecord {
+export interface ShapeRecord extends FollowedShape {
   readonly tableId: number;
   /** At the source. */
   readonly schema: string;
   readonly name: string;
   /** Changes committed before it may have been made under an earlier shape. */
   readonly since: Lsn;
-  readonly columns: readonly FollowedColumn[];
 }
 
 interface ShapeRow {
@@ -24,6 +24,7 @@ interface ShapeRow {
   readonly name: string;
   readonly since: string;
   readonly columns: readonly FollowedColumn[];
+  readonly key_numbers: readonly number[] | null;
 }
 
 export class ShapeLedger {
@@ -36,13 +37,13 @@ export class ShapeLedger {
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<ShapeRow>(
-      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns " +
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers " +
         "from millrace.table_shape where connector_id = $1",
       [this.connectorId],
     );
     this.forget();
-    for (const { table_id: tableId, since, ...row } of rows) {
-      this.#records.set(tableId, { ...row, tableId, since: parseLsn(since) });
+    for (const { table_id: tableId, since, key_numbers: key, ...row } of rows) {
+      this.#records.set(tableId, { ...row, tableId, key, since: parseLsn(since) });
     }
   }
 
@@ -98,27 +99,34 @@ export async function recordShape(
   await writeShape(client, connectorId, shapeRecord(relation, since));
 }
 
-/** Whether the table follows the relation: it has its name and its columns. */
+/** Whether the table follows the relation: it has its name, its columns, and its key. */
 export function isFollowed(record: ShapeRecord | null, relation: Relation): boolean {
   return (
     record !== null &&
     record.schema === relation.schema &&
     record.name === relation.name &&
-    JSON.stringify(record.columns) === JSON.stringify(followedColumns(relation))
+    JSON.stringify(record.columns) === JSON.stringify(followedColumns(relation)) &&
+    hasSameKey(record, relation)
   );
+}
+
+/** One that is not known is taken for the same. */
+export function hasSameKey({ key }: FollowedShape, relation: Relation): boolean {
+  return key === null || key.join() === keyNumbers(relation).join();
 }
 
 function shapeRecord(relation: Relation, since: Lsn): ShapeRecord {
   const { id: tableId, schema, name } = relation;
-  return { tableId, schema, name, since, columns: followedColumns(relation) };
+  return { tableId, schema, name, since, columns: followedColumns(relation), key: keyNumbers(relation) };
 }
 
 async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
-  const { tableId, schema, name, since, columns } = record;
+  const { tableId, schema, name, since, columns, key } = record;
   await client.query(
-    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns) " +
-      "values ($1, $2, $3, $4, $5, $6) on conflict (connector_id, table_id) do update set " +
-      "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns",
-    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns)],
+    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers) " +
+      "values ($1, $2, $3, $4, $5, $6, $7) on conflict (connector_id, table_id) do update set " +
+      "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns, " +
+      "key_numbers = excluded.key_numbers",
+    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns), key],
   );
 }

@@ -12,8 +12,8 @@ import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
-import { fitTable } from "./table-fit.ts";
-import { addKey, createTable } from "./table-schema.ts";
+import { type Fitted, fitTable } from "./table-fit.ts";
+import { addKey, addKeyOf, createTable } from "./table-schema.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { equalSql, keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
@@ -47,16 +47,20 @@ export async function copyIntoTarget(
   await client.query("begin");
   await lockForCopy(client, connector);
   const isShared = naming.isShared(table.relation);
-  const existing = await ensureTable(client, config, target, request, { ...known, isShared });
+  const { existing, isKeyChanged, key } = await ensureTable(client, config, target, request, {
+    ...known,
+    isShared,
+  });
   const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
-  // Which of the rows that it did not bring are this table's own is not known.
-  const isMerged = !isEmpty && (mode !== "replace" || isShared) && table.relation.key.length > 0;
+  // Which of the rows that it did not bring are this table's own is not known. By another key the rows that are there cannot be found.
+  const isReplacing = (mode === "replace" || isKeyChanged) && !isShared;
+  const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
   let rows: number;
   if (isEmpty && !isHashed) {
     rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
-    if (existing === null) await addKey(client, target, table);
+    if (existing === null) await addKeyOf(client, target, table);
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
@@ -65,8 +69,9 @@ export async function copyIntoTarget(
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     await merge(client, into, columns, table.relation, isMerged);
-    if (isHashed && !keyIndexOf(into, table.relation)) await addKey(client, target, table);
+    if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
   }
+  if (key) await addKey(client, target, key);
   const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connector.connectorId, record);
   await recordShape(client, connector.connectorId, table.relation, request.lsn);
@@ -75,25 +80,25 @@ export async function copyIntoTarget(
   return { rows, record };
 }
 
-/** The table that was there; null when it was made. */
+/** `existing`: the table that was there; null when it was made. */
 async function ensureTable(
   client: Client,
   config: PostgresSinkConfig,
   target: TargetName,
   request: CopyRequest,
   { shape, nullColumn, isShared }: KnownTable & { readonly isShared: boolean },
-): Promise<TargetTable | null> {
+): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable | null }> {
   const existing = await readTargetTable(client, target);
   if (!existing) {
     await createTable(client, target, request.table);
-    return null;
+    return { existing: null, isKeyChanged: false, key: null };
   }
   const { relation } = request.table;
-  const isChanged = await fitTable(
+  const { isChanged, ...fitted } = await fitTable(
     client,
     config.migration_strategy,
     existing,
-    shape?.columns ?? null,
+    shape,
     relation,
     { areReplaced: request.mode === "replace" && !isShared, isShared },
   );
@@ -101,7 +106,7 @@ async function ensureTable(
     const column = escapeIdentifier(nullColumn ?? "");
     await client.query(`alter table ${sqlName(target)} alter column ${column} drop not null`);
   }
-  return isChanged ? await readTargetTable(client, target) : existing;
+  return { ...fitted, existing: isChanged ? await readTargetTable(client, target) : existing };
 }
 
 async function hasRows(client: Client, table: TargetTable): Promise<boolean> {
@@ -150,7 +155,7 @@ function keyMatch(table: TargetTable, relation: Relation): string | null {
   const index = keyIndexOf(table, relation);
   const matches = relation.key.map((i) => {
     const { name } = relation.columns[i]!;
-    const indexed = index?.find(({ column }) => column === name);
+    const indexed = index?.columns.find(({ column }) => column === name);
     return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.${escapeIdentifier(name)}`);
   });
   return matches.join(" and ");

@@ -4,6 +4,7 @@
 
 import { type Column, type Relation, rowHashColumn } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
 
 /** A column as the sink's table followed it last. */
@@ -13,6 +14,15 @@ export interface FollowedColumn {
   /** The source's type, as `Column.typeName`. */
   readonly type: string;
 }
+
+/** What a table at the sink has followed. */
+export interface FollowedShape {
+  readonly columns: readonly FollowedColumn[];
+  /** As `keyNumbers` gives them; null: not known. */
+  readonly key: readonly number[] | null;
+}
+
+export type TableChange = DropKey | ColumnChange | AddKey;
 
 export type ColumnChange =
   | { readonly kind: "drop"; readonly name: string }
@@ -33,17 +43,38 @@ export function followedColumns(relation: Relation): readonly FollowedColumn[] {
  */
 export function planMigration(
   table: TargetTable,
-  known: readonly FollowedColumn[] | null,
+  known: FollowedShape | null,
+  relation: Relation,
+  strategy: MigrationStrategy,
+): readonly TableChange[] {
+  const columns = planColumns(table, known?.columns ?? [], relation, strategy);
+  const { drop, add } = planKey(table, known?.key ?? null, relation, (name) => nameAfter(name, columns));
+  return [...(drop ? [drop] : []), ...columns, ...(add ? [add] : [])];
+}
+
+/** What a column will be called; null: it will be dropped. */
+function nameAfter(name: string, changes: readonly ColumnChange[]): string | null {
+  let now = name;
+  for (const change of changes) {
+    if (change.kind === "drop" && change.name === now) return null;
+    if (change.kind === "rename" && change.from === now) now = change.to;
+  }
+  return now;
+}
+
+function planColumns(
+  table: TargetTable,
+  known: readonly FollowedColumn[],
   relation: Relation,
   strategy: MigrationStrategy,
 ): readonly ColumnChange[] {
   const names = new Set(table.columns.map(({ name }) => name));
   const drops = [
-    ...(isAllowed(strategy, "Drop") ? planDrops(names, known ?? [], relation) : []),
-    ...planHashDrop(names, known ?? [], relation),
+    ...(isAllowed(strategy, "Drop") ? planDrops(names, known, relation) : []),
+    ...planHashDrop(names, known, relation),
   ];
   for (const { name } of drops) names.delete(name);
-  const renames = planRenames(names, known ?? [], relation);
+  const renames = planRenames(names, known, relation);
   for (const { from, to } of renames) {
     names.delete(from);
     names.add(to);
@@ -52,7 +83,7 @@ export function planMigration(
   return [
     ...drops,
     ...renames,
-    ...planRetypes(table.columns, known ?? [], relation),
+    ...planRetypes(table.columns, known, relation),
     ...added.map((column) => ({ kind: "add", column }) as const),
     ...planNulls(table.columns, names, relation),
   ];
@@ -74,17 +105,22 @@ export function hasLostColumn(
 /** Changes that the strategy does not allow: to be made by hand. A column that must not be dropped merely stays. */
 export function refusedChanges(
   strategy: MigrationStrategy,
-  changes: readonly ColumnChange[],
-): readonly ColumnChange[] {
+  changes: readonly TableChange[],
+): readonly TableChange[] {
   return changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word)));
 }
 
+/** Of a table that holds rows of others nothing goes, and the key stays: rows that it refuses then say what mends it. */
+export function changesOfShared(changes: readonly TableChange[]): readonly TableChange[] {
+  return changes.filter(({ kind }) => kind !== "drop" && kind !== "drop key" && kind !== "add key");
+}
+
 /** Changes that must not be made to a table which holds rows of others: to be made by hand, when all of them have changed. */
-export function changesOfOthers(changes: readonly ColumnChange[]): readonly ColumnChange[] {
+export function changesOfOthers(changes: readonly TableChange[]): readonly TableChange[] {
   return changes.filter(({ kind }) => kind === "rename" || kind === "retype");
 }
 
-function strategyWords({ kind }: ColumnChange): readonly MigrationStrategy["allowed"][number][] {
+function strategyWords({ kind }: TableChange): readonly MigrationStrategy["allowed"][number][] {
   switch (kind) {
     case "drop":
       return ["Drop"];
@@ -95,6 +131,8 @@ function strategyWords({ kind }: ColumnChange): readonly MigrationStrategy["allo
     case "add":
       return ["Add"];
     case "allow null":
+    case "drop key":
+    case "add key":
       return ["Nullability"];
     default:
       return kind satisfies never;

@@ -8,14 +8,15 @@ import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import type { AddKey } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
-import { dropNotNull, fitTable, isConversionFailure } from "./table-fit.ts";
-import { type FollowedColumn, hasLostColumn } from "./table-migration.ts";
+import { hasSameKey, isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
+import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
-import { addKey, createTable } from "./table-schema.ts";
+import { addKey, addKeyOf, createTable } from "./table-schema.ts";
 import { TargetLook } from "./target-look.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -180,18 +181,17 @@ export class TableRegistry {
       if (this.ledger.holds(relation)) throw tableMissing(target);
       const shape = { ...(this.#look.shapeOf(relation.id) ?? announcedShape(relation)), relation };
       await createTable(client, target, shape);
-      await addKey(client, target, shape);
+      await addKeyOf(client, target, shape);
       table = await readTargetTable(client, target);
     }
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
-    const followed = record?.columns ?? null;
     // Its values are nowhere at the sink: a copy brings them.
-    if (hasLostColumn(table, followed ?? [], relation) && this.ledger.holds(relation))
+    if (hasLostColumn(table, record?.columns ?? [], relation) && this.ledger.holds(relation))
       throw this.#copyAgain(relation);
-    const isChanged = await this.#change(client, table, followed, relation);
+    const isChanged = await this.#change(client, table, record, relation);
     const nullable = this.#nullable.get(relation.id);
-    if (nullable) await dropNotNull(client, target, relation, nullable);
+    if (nullable) await dropNotNull(client, table, relation, nullable);
     if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
     return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
   }
@@ -205,7 +205,9 @@ export class TableRegistry {
   /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */
   #requireOrder(shape: ShapeRecord, relation: Relation, at: Lsn): void {
     const isHeld = this.ledger.holds(relation);
-    if (isHeld && (at < shape.since || relation.isGuess)) throw this.#copyAgain(relation);
+    // Under identity full the stream does not tell when the key changed.
+    const isKeyUnclear = relation.replicaIdentity === "full" && !hasSameKey(shape, relation);
+    if (isHeld && (at < shape.since || relation.isGuess || isKeyUnclear)) throw this.#copyAgain(relation);
     if (at < shape.since) throw changesFromBefore(relation);
     if (!relation.isGuess) return;
     this.warn(
@@ -217,17 +219,28 @@ export class TableRegistry {
   async #change(
     client: Client,
     table: TargetTable,
-    followed: readonly FollowedColumn[] | null,
+    followed: ShapeRecord | null,
     relation: Relation,
   ): Promise<boolean> {
     try {
       const isShared = this.naming.isShared(relation);
-      return await fitTable(client, this.config.migration_strategy, table, followed, relation, { isShared });
+      const { migration_strategy: strategy } = this.config;
+      const fitted = await fitTable(client, strategy, table, followed, relation, { isShared });
+      if (fitted.key) await addKey(client, table.target, this.#inOrder(relation, fitted.key));
+      return fitted.isChanged;
     } catch (error) {
       // The source has converted them in a way of its own: a copy brings what came of it.
-      if (isConversionFailure(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
+      if (areRowsUnfit(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
       throw error;
     }
+  }
+
+  /** The columns of a primary key in the order that they have at the source, as far as it is known. */
+  #inOrder({ id }: Relation, added: AddKey): AddKey {
+    const { primaryKey = [] } = this.#look.shapeOf(id) ?? {};
+    const isSame =
+      primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
+    return isSame ? { ...added, key: primaryKey } : added;
   }
 }
 

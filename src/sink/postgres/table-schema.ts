@@ -1,10 +1,12 @@
 // Makes the sink's tables as the source's are. How one that is there changes is in table-migration.ts.
 
-import { type Client, escapeIdentifier } from "pg";
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { type Column, isIdentified, type TableShape } from "../../change/relation.ts";
 import { BinaryLayouts, firstUnpinnedOid } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import type { AddKey } from "./key-migration.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
+import { ownKeyComment } from "./target-table.ts";
 
 /**
  * Makes the schemas that are missing. Before tables are made side by side: two sessions that make the same schema would wait
@@ -33,14 +35,37 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
  * The primary key, or in its place the index that identifies rows. A table of which only inserts are carried gets neither:
  * a key whose row was deleted at the source may come again.
  */
-export async function addKey(client: Client, target: TargetName, shape: TableShape): Promise<void> {
+export async function addKeyOf(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const { relation, primaryKey } = shape;
   if (!isIdentified(relation) && !relation.isKeyedByHash) return;
   const key = relation.key.map((i) => relation.columns[i]!.name);
   const isPrimary = primaryKey.length > 0 && primaryKey.every((name) => key.includes(name));
-  if (isPrimary)
-    await client.query(`alter table ${sqlName(target)} add primary key (${sqlList(primaryKey)})`);
-  else if (key.length > 0) await client.query(`create unique index on ${sqlName(target)} (${sqlList(key)})`);
+  if (isPrimary) await addKey(client, target, { key: primaryKey, isPrimary });
+  else if (key.length > 0) await addKey(client, target, { key, isPrimary });
+}
+
+const newIndexQuery = `
+select c.relname as name from pg_index i join pg_class c on c.oid = i.indexrelid
+where i.indrelid = to_regclass($1) and i.indisunique and $2 = array(
+  select a.attname::text from pg_attribute a where a.attrelid = c.oid order by a.attnum)
+order by i.indexrelid::int8 desc limit 1`;
+
+export function addKeySql(target: TargetName, { key, isPrimary }: Pick<AddKey, "key" | "isPrimary">): string {
+  return isPrimary
+    ? `alter table ${sqlName(target)} add primary key (${sqlList(key)})`
+    : `create unique index on ${sqlName(target)} (${sqlList(key)})`;
+}
+
+/** Makes a key, marked as one of ours. Its name is the server's choice: one that is free. */
+export async function addKey(
+  client: Client,
+  target: TargetName,
+  key: Pick<AddKey, "key" | "isPrimary">,
+): Promise<void> {
+  await client.query(addKeySql(target, key));
+  const { rows } = await client.query<{ name: string }>(newIndexQuery, [sqlName(target), key.key]);
+  const index = { schema: target.schema, name: rows[0]?.name ?? "" };
+  await client.query(`comment on index ${sqlName(index)} is ${escapeLiteral(ownKeyComment)}`);
 }
 
 /** Types that take no input: gtsvector, pg_node_tree, pg_ndistinct, pg_dependencies, pg_mcv_list, pg_brin_*_summary. */

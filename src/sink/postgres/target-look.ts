@@ -97,7 +97,6 @@ export class TargetLook {
   }
 
   #changes(relation: Relation, table: TargetTable): ReturnType<typeof planMigration> {
-    const known = this.shapes.of(relation)?.columns ?? null;
-    return planMigration(table, known, relation, this.strategy);
+    return planMigration(table, this.shapes.of(relation), relation, this.strategy);
   }
 }

@@ -5,7 +5,7 @@ import type { Column, Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { ColumnWidth } from "./row-width.ts";
-import type { ColumnChange } from "./table-migration.ts";
+import type { TableChange } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
 
 export interface TargetColumn extends ColumnWidth {
@@ -37,7 +37,6 @@ export interface TargetTable {
    */
   readonly ownRows: string;
   readonly columns: readonly TargetColumn[];
-  /** Unique indexes: how each of their columns is compared. */
   readonly uniqueKeys: readonly UniqueKey[];
 }
 
@@ -54,7 +53,17 @@ interface TargetRow {
   keys: UniqueKey[];
 }
 
-export type UniqueKey = readonly KeyColumn[];
+/** A unique index. */
+export interface UniqueKey {
+  readonly name: string;
+  readonly isPrimary: boolean;
+  /** Millrace has made it, and may change it as the source's key changes. */
+  readonly isOurs: boolean;
+  readonly columns: readonly KeyColumn[];
+}
+
+/** What the index of a key that millrace has made is commented with: so it is known again, whatever it is called. */
+export const ownKeyComment = "made by millrace: follows the key at the source";
 
 export interface KeyColumn {
   readonly column: string;
@@ -78,7 +87,9 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
       order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_namespace tn on tn.oid = t.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-  (select coalesce(json_agg(keys.columns), '[]') from pg_index i cross join lateral (
+  (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
+      'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
+      'columns', keys.columns)), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
         'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')',
         'comparedAs', case when t.typtype = 'd' then (
@@ -118,7 +129,7 @@ export async function readTargetTables(
   const tables: (TargetTable | null)[] = targets.map(() => null);
   for (let from = 0; from < targets.length; from += readAtOnce) {
     const asked = targets.slice(from, from + readAtOnce);
-    const { rows } = await client.query<TargetRow>(targetQuery, [asked.map(sqlName)]);
+    const { rows } = await client.query<TargetRow>(targetQuery, [asked.map(sqlName), ownKeyComment]);
     const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
     const layouts = await BinaryLayouts.read(client, oids);
     for (const row of rows) {
@@ -143,7 +154,7 @@ function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts)
 export function takesBinary(
   table: TargetTable,
   relation: Relation,
-  changes: readonly ColumnChange[] = [],
+  changes: readonly TableChange[] = [],
 ): boolean {
   const layouts = new Map(table.columns.map((column) => [column.name, column.binaryLayout]));
   const made = new Set<Column>();
@@ -160,7 +171,7 @@ export function takesBinary(
 /** The unique index that finds a row by the relation's key; undefined: the whole table would have to be read. */
 export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
   const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
-  return table.uniqueKeys.find((index) => index.every(({ column }) => key.includes(column)));
+  return table.uniqueKeys.find(({ columns }) => columns.every(({ column }) => key.includes(column)));
 }
 
 /** That two expressions are the same key: as its index compares them where there is one. */
