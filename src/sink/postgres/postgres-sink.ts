@@ -10,7 +10,7 @@ import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, PreparedTables, SetAsideTable, Sink, SinkContext } from "../sink.ts";
+import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { ApplyTransaction } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
@@ -20,21 +20,16 @@ import {
   updateLog,
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
-import { CopyLedger } from "./copy-ledger.ts";
 import { watchedCopy } from "./copy-watch.ts";
 import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { describeRefusedRows, withLine } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
-import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
-import { ShapeLedger } from "./shape-ledger.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
-import { claimTables } from "./table-claims.ts";
+import { SinkTables } from "./sink-tables.ts";
 import { copyIntoTarget } from "./table-copy.ts";
-import { TableRegistry } from "./table-registry.ts";
 import { TargetNaming } from "./target-naming.ts";
-import { UndoLog } from "./undo-log.ts";
 
 /** How often the sink looks after what nobody tells it of. */
 export interface SinkPace {
@@ -46,12 +41,7 @@ const defaultPace: SinkPace = { lookAtSetAsideMs: 5_000 };
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
-  /** What is remembered of tables goes back as far as the transaction does. */
-  readonly #undo = new UndoLog();
-  readonly #ledger: CopyLedger;
-  readonly #shapes: ShapeLedger;
-  readonly #tables: TableRegistry;
-  readonly #setAside: SetAsideTables;
+  readonly #tables: SinkTables;
   readonly #transaction: ApplyTransaction;
   readonly #copySessions: SessionPool;
   #mendWatch: AsyncDisposable | null = null;
@@ -64,20 +54,14 @@ export class PostgresSink implements Sink {
     private readonly naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = defaultPace,
   ) {
-    this.#ledger = new CopyLedger(context.connectorId, this.#undo);
-    this.#shapes = new ShapeLedger(context.connectorId, this.#undo);
-    this.#tables = new TableRegistry(config, naming, this.#ledger, this.#shapes, (reason) =>
-      context.events.warning("guessed columns", reason),
-    );
-    this.#setAside = new SetAsideTables(context.connectorId, this.#ledger, (tables) =>
-      context.events.setAside(context.makesCopies ? tables : tables.map(withoutCopies)),
-    );
+    this.#tables = new SinkTables(config, naming, context);
+    const { connectorId, makesCopies, events } = context;
     this.#transaction = new ApplyTransaction(
-      context.connectorId,
+      connectorId,
       config.migration_strategy,
-      { registry: this.#tables, ledger: this.#ledger, setAside: this.#setAside, undo: this.#undo },
-      context.makesCopies,
-      context.events,
+      this.#tables,
+      makesCopies,
+      events,
     );
     this.#copySessions = new SessionPool(() => openCopySession(config, context));
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -94,9 +78,7 @@ export class PostgresSink implements Sink {
       await shareConnectorLock(client, this.context);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
-      this.#ledger.load(copies.values());
-      await this.#shapes.load(client);
-      await this.#setAside.load(client);
+      await this.#tables.load(client, copies.values());
       return checkpoint;
     });
   }
@@ -114,77 +96,33 @@ export class PostgresSink implements Sink {
   async forget(): Promise<void> {
     await this.#guard((client) => forgetConnector(client, this.context.connectorId));
     this.#checkpoint = null;
-    this.#ledger.voidKnown();
-    this.#shapes.forget();
-    this.#setAside.forget();
+    this.#tables.forget();
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
     return await this.#guard(async (client) => {
-      const best = await this.#tables.look(client, tables);
-      await this.#claim(client, tables);
-      const isThere = (relation: Relation) => this.#tables.isThere(relation);
-      await this.#ledger.void(client, this.#ledger.outdated(tables, isThere));
-      await this.#ledger.remark(client, tables);
+      const { best, ...prepared } = await this.#tables.prepare(client, tables, this.#resumeLsn);
       this.#transaction.form = forms.includes(best) ? best : "text";
-      const missing = await this.#copyable(client, tables);
-      await this.#makeRoom(client, missing);
-      const inOrder = this.#tables.inOrder(missing);
       this.#mendWatch ??= watchMends(
         this.pace.lookAtSetAsideMs,
         (signal) => this.#isAnyMended(signal),
         () => this.context.events.mended(),
       );
-      return {
-        form: this.#transaction.form,
-        missing: inOrder ?? missing,
-        isOrdered: inOrder !== null,
-        behind: this.#tables.behind(tables).filter(({ relation }) => !this.#setAside.has(relation.id)),
-      };
+      return { ...prepared, form: this.#transaction.form };
     });
-  }
-
-  /** Tables that lack a copy; those that cannot take one are set aside. */
-  async #copyable(client: Client, tables: readonly TableShape[]): Promise<readonly TableShape[]> {
-    const missing = tables.filter(({ relation }) => !this.#ledger.holds(relation));
-    const since = this.#checkpoint?.resumeLsn ?? zeroLsn;
-    const check: MigrationCheck = (asked) => this.#tables.checkMigrations(client, asked);
-    const asked = this.context.makesCopies ? missing : [];
-    const ready = await this.#setAside.look(client, tables, asked, check, since);
-    return this.context.makesCopies ? ready : missing;
   }
 
   /** By a session of its own: batches may be applied meanwhile. */
   async #isAnyMended(signal: AbortSignal): Promise<boolean> {
-    if (!this.#setAside.isAnyWaiting) return false;
+    if (!this.#tables.setAside.isAnyWaiting) return false;
     const either = AbortSignal.any([signal, this.context.signal]);
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
-      this.#setAside.isAnyMended((asked) => this.#tables.checkMigrations(client, asked)),
+      this.#tables.isAnyMended(client),
     );
   }
 
-  /** What another connector has written to since is copied again. */
-  async #claim(client: Client, tables: readonly TableShape[]): Promise<void> {
-    await client.query("begin");
-    try {
-      const lost = await claimTables(client, this.context.connectorId, this.#tables.targetsOf(tables));
-      await this.#ledger.void(client, this.#ledger.amongTargets(lost, this.naming));
-      await client.query("commit");
-    } catch (error) {
-      await client.query("rollback").catch(() => {});
-      throw error;
-    }
-  }
-
-  async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
-    await client.query("begin");
-    await this.#tables.makeRoom(client, tables, ({ id }) => this.#setAside.has(id));
-    await client.query("commit");
-    this.#undo.committed();
-  }
-
   copyForm(table: TableShape): TupleForm {
-    return this.#tables.copyForm(table);
+    return this.#tables.registry.copyForm(table);
   }
 
   async copyTable(request: CopyRequest): Promise<void> {
@@ -194,19 +132,22 @@ export class PostgresSink implements Sink {
     signal.addEventListener("abort", abort, { once: true });
     try {
       const { relation } = request.table;
-      const mode = this.#ledger.isVoid(relation) ? "replace" : request.mode;
-      const known = { shape: this.#shapes.of(relation), nullColumn: this.#setAside.nullColumnOf(relation) };
+      const mode = this.#tables.ledger.isVoid(relation) ? "replace" : request.mode;
+      const known = {
+        shape: this.#tables.shapes.of(relation),
+        nullColumn: this.#tables.setAside.nullColumnOf(relation),
+      };
       const record = await watchedCopy(
         this.#connected,
         this.#session(client),
         { ...request, mode },
         (counted) => copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
       );
-      this.#ledger.add(record);
-      this.#shapes.add(relation, request.lsn);
-      this.#setAside.copied(relation);
+      this.#tables.ledger.add(record);
+      this.#tables.shapes.add(relation, request.lsn);
+      this.#tables.setAside.copied(relation);
       this.#showLockWait(null);
-      this.#tables.forgetShapes();
+      this.#tables.registry.forgetShapes();
       await this.#copySessions.giveBack(client);
     } catch (error) {
       destroyClient(client);
@@ -225,9 +166,8 @@ export class PostgresSink implements Sink {
     const refusal = error instanceof MigrationRefused ? error : refusedNull(error)?.refusal;
     const isOurs =
       refusal && (refusal.column === null || relation.columns.some(({ name }) => name === refusal.column));
-    if (!isOurs || this.#ledger.holds(relation) || !this.context.makesCopies) return;
-    const since = this.#checkpoint?.resumeLsn ?? zeroLsn;
-    await this.#guard((client) => this.#setAside.add(client, relation, refusal, since));
+    if (!isOurs || this.#tables.ledger.holds(relation) || !this.context.makesCopies) return;
+    await this.#guard((client) => this.#tables.setAside.add(client, relation, refusal, this.#resumeLsn));
   }
 
   async write(batch: ChangeBatch): Promise<void> {
@@ -268,6 +208,11 @@ export class PostgresSink implements Sink {
   readonly #onAbort = () => {
     if (this.#client) destroyClient(this.#client);
   };
+
+  /** What the stream has brought before it is durable. */
+  get #resumeLsn(): Lsn {
+    return this.#checkpoint?.resumeLsn ?? zeroLsn;
+  }
 
   get #connected(): Client {
     if (!this.#client) throw new Error("the sink is not open");
@@ -312,9 +257,4 @@ export class PostgresSink implements Sink {
     if (this.context.signal.aborted) return this.context.signal.reason;
     return describePostgresError(error, "sink", "sink_rejected_rows");
   }
-}
-
-function withoutCopies(table: SetAsideTable): SetAsideTable {
-  const task = "No copy is made by itself (skip_snapshots): create a Snapshot task for the table then.";
-  return { ...table, reason: `${table.reason} ${task}` };
 }

@@ -1,0 +1,117 @@
+// What a run knows of its tables at the sink: what each has followed, which copies count, which are set aside. It makes them
+// ready for the run's copies and its stream. Rows are others' work.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { PreparedTables, SetAsideTable, SinkContext } from "../sink.ts";
+import type { AppliedTables } from "./apply-transaction.ts";
+import type { TableCopyRecord } from "./bookkeeping.ts";
+import { CopyLedger } from "./copy-ledger.ts";
+import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
+import { ShapeLedger } from "./shape-ledger.ts";
+import { claimTables } from "./table-claims.ts";
+import { TableRegistry } from "./table-registry.ts";
+import type { TargetNaming } from "./target-naming.ts";
+import { UndoLog } from "./undo-log.ts";
+
+export class SinkTables implements AppliedTables {
+  /** What is remembered of tables goes back as far as the transaction does. */
+  readonly undo = new UndoLog();
+  readonly ledger: CopyLedger;
+  readonly shapes: ShapeLedger;
+  readonly registry: TableRegistry;
+  readonly setAside: SetAsideTables;
+
+  constructor(
+    config: PostgresSinkConfig,
+    private readonly naming: TargetNaming,
+    private readonly context: SinkContext,
+  ) {
+    const { connectorId, makesCopies, events } = context;
+    this.ledger = new CopyLedger(connectorId, this.undo);
+    this.shapes = new ShapeLedger(connectorId, this.undo);
+    this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, (reason) =>
+      events.warning("guessed columns", reason),
+    );
+    this.setAside = new SetAsideTables(connectorId, this.ledger, (tables) =>
+      events.setAside(makesCopies ? tables : tables.map(withoutCopies)),
+    );
+  }
+
+  /** What earlier runs have left in the sink's database. */
+  async load(client: Client, copies: Iterable<TableCopyRecord>): Promise<void> {
+    this.ledger.load(copies);
+    await this.shapes.load(client);
+    await this.setAside.load(client);
+  }
+
+  forget(): void {
+    this.ledger.voidKnown();
+    this.shapes.forget();
+    this.setAside.forget();
+  }
+
+  /** `best`: the form that all tables' rows can come in. `since`: what the stream has brought before it is durable. */
+  async prepare(
+    client: Client,
+    tables: readonly TableShape[],
+    since: Lsn,
+  ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
+    const best = await this.registry.look(client, tables);
+    await this.#claim(client, tables);
+    const isThere = (relation: Relation) => this.registry.isThere(relation);
+    await this.ledger.void(client, this.ledger.outdated(tables, isThere));
+    await this.ledger.remark(client, tables);
+    const missing = await this.#copyable(client, tables, since);
+    await this.#makeRoom(client, missing);
+    const inOrder = this.registry.inOrder(missing);
+    return {
+      best,
+      missing: inOrder ?? missing,
+      isOrdered: inOrder !== null,
+      behind: this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id)),
+    };
+  }
+
+  /** Whether a table that is set aside could be copied by now. */
+  isAnyMended(client: Client): Promise<boolean> {
+    return this.setAside.isAnyMended((asked) => this.registry.checkMigrations(client, asked));
+  }
+
+  /** Tables that lack a copy; those that cannot take one are set aside. */
+  async #copyable(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
+    const missing = tables.filter(({ relation }) => !this.ledger.holds(relation));
+    const check: MigrationCheck = (asked) => this.registry.checkMigrations(client, asked);
+    const asked = this.context.makesCopies ? missing : [];
+    const ready = await this.setAside.look(client, tables, asked, check, since);
+    return this.context.makesCopies ? ready : missing;
+  }
+
+  /** What another connector has written to since is copied again. */
+  async #claim(client: Client, tables: readonly TableShape[]): Promise<void> {
+    await client.query("begin");
+    try {
+      const lost = await claimTables(client, this.context.connectorId, this.registry.targetsOf(tables));
+      await this.ledger.void(client, this.ledger.amongTargets(lost, this.naming));
+      await client.query("commit");
+    } catch (error) {
+      await client.query("rollback").catch(() => {});
+      throw error;
+    }
+  }
+
+  async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
+    await client.query("begin");
+    await this.registry.makeRoom(client, tables, ({ id }) => this.setAside.has(id));
+    await client.query("commit");
+    this.undo.committed();
+  }
+}
+
+function withoutCopies(table: SetAsideTable): SetAsideTable {
+  const task = "No copy is made by itself (skip_snapshots): create a Snapshot task for the table then.";
+  return { ...table, reason: `${table.reason} ${task}` };
+}
