@@ -17,7 +17,7 @@ export function describeSetAside(tables: readonly SetAsideTable[]): string | nul
 function describe(table: SetAsideTable): string {
   const sql = table.commands.map((command) => `${command};`).join(" ");
   return (
-    `Table ${qualifiedName(table)} is set aside, and the others go on: ${table.reason} migration_strategy does not allow ` +
-    `millrace to change that. Run at the sink: ${sql} The table is copied again then.`
+    `Table ${qualifiedName(table)} is set aside, and the others go on: ${table.reason} Run at the sink: ${sql} ` +
+    "The table is copied again then."
   );
 }

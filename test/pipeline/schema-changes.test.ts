@@ -240,9 +240,53 @@ test.each(["drop column a", "rename column a to mine"])(
     await pair.sink(`alter table t ${alteration}`);
     await pair.source("insert into t values (3, 3, 'z')");
     await pair.expectEqual();
+    // And while the table is in use.
+    await pair.sink(
+      `alter table t ${alteration === "drop column a" ? alteration : "rename column b to mine2"}`,
+    );
+    await pair.source("insert into t values (4, 4, 'z'); update t set b = 'u' where id = 1");
+    await pair.expectEqual();
+    await pair.sink("drop table t");
+    await pair.source("insert into t values (5, 5, 'z')");
+    await pair.expectEqual();
     await pair.stop();
   },
 );
+
+test("what somebody has built at the sink upon a column that goes, or gets another type, is named with the SQL", async () => {
+  const tables = ["v", "m", "g", "f", "r"].map(
+    (name) => `create table ${name} (id int primary key, a int, b int)`,
+  );
+  await using pair = await streaming(`${tables.join("; ")}; create table other (id int primary key)`);
+  await pair.sink(`
+    create schema "Mine"; create view "Mine"."v iew" as select a + 1 as x from v; create materialized view mat as select a from m;
+    alter table g add column sum int generated always as (a + b) stored;
+    alter table f add unique (a); create table child (a int references f (a));
+    create function noted() returns trigger language plpgsql as 'begin return new; end';
+    create trigger noting after update of a on r for each row execute function noted()`);
+  await pair.source(
+    `alter table v drop column a; alter table m alter a type text; alter table g alter a type bigint; alter table f drop column a;
+     alter table r alter a type text; insert into m values (1, 'text'); insert into other values (1)`,
+  );
+  const commands = [
+    'drop view "Mine"."v iew";',
+    "drop materialized view public.mat;",
+    "alter table public.g alter column sum drop expression;",
+    "alter table public.child drop constraint child_a_fkey;",
+    "drop trigger noting on public.r;",
+  ];
+  const told = async () =>
+    (
+      await pair.sink<{ command: string }>(
+        "select unnest(commands) || ';' as command from millrace.set_aside",
+      )
+    ).map(({ command }) => command);
+  await waitFor("the commands", async () => (await told()).toSorted().join() === commands.toSorted().join());
+  await waitFor("the others", async () => (await pair.sink("select from other")).length === 1);
+  for (const command of commands) await pair.sink(command);
+  await pair.expectEqual();
+  await pair.stop();
+});
 
 describe("tables that are renamed", () => {
   const two = `create table t (id int primary key, a text); insert into t values (1, 't');

@@ -15,7 +15,7 @@ import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import { isRowRefused, withRow } from "./refused-row.ts";
-import { type Remedy, remedyFor } from "./remedy.ts";
+import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -87,7 +87,7 @@ export class ApplyTransaction {
   }
 
   async #applyAll(client: Client, batch: ChangeBatch, isPiece: boolean): Promise<void> {
-    const tried = { care: false, order: false };
+    const tried = { care: false, order: false, look: false };
     while (true) {
       const applier = this.#applier(client, batch, tried);
       try {
@@ -97,7 +97,8 @@ export class ApplyTransaction {
         const altered = this.tables.registry.takeAltered();
         if (altered !== null) await this.#voidCopy(client, altered);
         const remedy = remedyFor(error, tried, this.strategy);
-        if (remedy?.kind === "care" || remedy?.kind === "order") tried[remedy.kind] = true;
+        if (remedy?.kind === "care" || remedy?.kind === "order" || remedy?.kind === "look")
+          tried[remedy.kind] = true;
         else {
           await this.#help(client, applier.current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
           // What earlier pieces hold of the table is to be left out as well.
@@ -167,7 +168,7 @@ export class ApplyTransaction {
   async #help(
     client: Client,
     relation: Relation | null,
-    remedy: Exclude<Remedy, { kind: "care" | "order" }> | null,
+    remedy: Exclude<Remedy, { kind: "care" | "order" | "look" }> | null,
     error: unknown,
     since: Lsn,
   ): Promise<void> {
@@ -214,11 +215,7 @@ export class ApplyTransaction {
     this.tables.undo.rolledBack(to);
   }
 
-  #applier(
-    client: Client,
-    batch: ChangeBatch,
-    tried: { readonly care: boolean; readonly order: boolean },
-  ): BatchApplier {
+  #applier(client: Client, batch: ChangeBatch, tried: Tried): BatchApplier {
     const session: MergeSession = {
       client,
       form: this.form,

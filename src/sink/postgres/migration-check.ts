@@ -4,6 +4,7 @@ import type { Client } from "pg";
 import type { Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { findDependents } from "./column-dependents.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import type { ShapeRecord } from "./shape-ledger.ts";
@@ -60,6 +61,8 @@ async function checkMigration(
   const changes = naming.isShared(relation) ? changesOfShared(all) : all;
   const refused = refusedChanges(strategy, changes);
   if (refused.length > 0) return migrationRefused(target, await migrationSql(client, target, refused, false));
+  const dependents = await findDependents(client, table, changes);
+  if (dependents) return dependents;
   if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;
   const isRefusing = table.columns.some(({ name, notNull }) => name === nullColumn && notNull);
   return isRefusing ? nullRefused(target, nullColumn) : null;

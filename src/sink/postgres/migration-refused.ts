@@ -1,6 +1,9 @@
-// A table at the sink would have to change in a way that the connector may not change it: somebody has to.
+// A table at the sink would have to change in a way that the connector may not, or cannot, change it: somebody has to.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
+
+/** For `why`. */
+export const notAllowed = "migration_strategy does not allow millrace to change it.";
 
 export class MigrationRefused extends MillraceError {
   constructor(
@@ -13,12 +16,6 @@ export class MigrationRefused extends MillraceError {
     cause?: unknown,
   ) {
     const sql = commands.map((command) => `${command};`).join(" ");
-    super(
-      "sink_schema_mismatch",
-      `${why} migration_strategy does not allow millrace to change it. Run: ${sql}`,
-      {
-        cause,
-      },
-    );
+    super("sink_schema_mismatch", `${why} Run: ${sql}`, { cause });
   }
 }

@@ -5,7 +5,7 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { AddKey } from "./key-migration.ts";
-import { MigrationRefused } from "./migration-refused.ts";
+import { MigrationRefused, notAllowed } from "./migration-refused.ts";
 import type { TableChange } from "./table-migration.ts";
 import { addKeySql, resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
@@ -81,12 +81,15 @@ function addClauses(column: Typed, type: string): readonly string[] {
 
 /** `sql`: the statements that mend it. */
 export function migrationRefused(target: TargetName, sql: readonly string[]): MigrationRefused {
-  return new MigrationRefused(`Table ${qualifiedName(target)} at the sink does not fit the source's.`, sql);
+  return new MigrationRefused(
+    `Table ${qualifiedName(target)} at the sink does not fit the source's. ${notAllowed}`,
+    sql,
+  );
 }
 
 /** A row came with null, where the sink's column does not take it. */
 export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
   const sql = `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
-  const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now.`;
+  const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now. ${notAllowed}`;
   return new MigrationRefused(why, [sql], column, cause);
 }

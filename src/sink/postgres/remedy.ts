@@ -14,15 +14,20 @@ export type Remedy =
   | { readonly kind: "care" }
   /** Apply the changes one by one, as the source made them: constraints that it obeyed at each of them are obeyed then. */
   | { readonly kind: "order" }
+  /** Look at the tables again: somebody has taken one, or a column, away. */
+  | { readonly kind: "look" }
   /** The column whose table refused a row. */
   | { readonly kind: "allow null"; readonly column: string }
   /** Somebody has to change the table. */
   | { readonly kind: "set aside"; readonly refusal: MigrationRefused };
 
+/** What was done about a batch already. */
+export type Tried = Readonly<Record<"care" | "order" | "look", boolean>>;
+
 /** Null: there is none. */
 export function remedyFor(
   error: unknown,
-  tried: { readonly care: boolean; readonly order: boolean },
+  tried: Tried,
   strategy: PostgresSinkConfig["migration_strategy"],
 ): Remedy | null {
   if (error instanceof MigrationRefused) return { kind: "set aside", refusal: error };
@@ -33,6 +38,8 @@ export function remedyFor(
   if (code === sqlState.uniqueViolation || code === sqlState.exclusionViolation) {
     return tried.care ? null : { kind: "care" };
   }
+  const isGone = code === sqlState.undefinedColumn || code === sqlState.undefinedTable;
+  if (isGone) return tried.look ? null : { kind: "look" };
   const refused = refusedNull(error);
   if (refused === null) return null;
   const { column, refusal } = refused;

@@ -7,6 +7,7 @@ import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
 import {
@@ -49,6 +50,8 @@ export async function fitTable(
     const sql = await migrationSql(client, table.target, refused, false);
     throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, sql);
   }
+  const dependents = await findDependents(client, table, changes);
+  if (dependents) throw dependents;
   const areConverted = changes.some(({ kind }) => kind === "retype");
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   const made = changes.filter(({ kind }) => kind !== "add key");

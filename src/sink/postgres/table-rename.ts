@@ -5,7 +5,7 @@ import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
-import { MigrationRefused } from "./migration-refused.ts";
+import { MigrationRefused, notAllowed } from "./migration-refused.ts";
 import type { ShapeLedger, ShapeRecord } from "./shape-ledger.ts";
 import { createSchemas } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
@@ -77,6 +77,6 @@ function renameSql(from: TargetName, to: TargetName): readonly string[] {
 }
 
 export function renameRefused(from: TargetName, to: TargetName): MigrationRefused {
-  const why = `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source.`;
+  const why = `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source. ${notAllowed}`;
   return new MigrationRefused(why, renameSql(from, to));
 }
