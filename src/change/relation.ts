@@ -1,5 +1,7 @@
 // The shape of a table at one moment of the stream, as the source described it.
 
+import type { TypeDefinition } from "./type-definition.ts";
+
 /** One column, in the order of the tuple. */
 export interface Column {
   readonly name: string;
@@ -19,6 +21,8 @@ export interface Column {
   readonly arrayDelimiter?: string;
   /** Text of the value that all rows got when the column was added; null: none, or not known. */
   readonly addedValue: string | null;
+  /** How the type, or the element type of an array, was made, behind what it is made of; absent: it is built in, or an extension's. */
+  readonly typeDefinitions?: readonly TypeDefinition[];
   /** Of a domain, and of an array of one: the type that its values print as. */
   readonly domainBase?: DomainBase;
 }

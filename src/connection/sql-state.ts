@@ -4,6 +4,7 @@
 export const sqlState = {
   featureNotSupported: "0A000",
   invalidParameterValue: "22023",
+  invalidTextRepresentation: "22P02",
   notNullViolation: "23502",
   foreignKeyViolation: "23503",
   uniqueViolation: "23505",

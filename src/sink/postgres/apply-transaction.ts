@@ -38,6 +38,8 @@ export interface AppliedTables {
 
 /** A row that the server does not take as it is. */
 export interface RefusedRow {
+  readonly relation: Relation;
+  readonly commitLsn: Lsn;
   readonly error: MillraceError;
   /** What the transaction holds: as many changes, all that was committed before the row. Null: nothing to be committed. */
   readonly before: { readonly resumeLsn: Lsn; readonly rows: number } | null;
@@ -143,7 +145,12 @@ export class ApplyTransaction {
     const rows = batch.transaction.indexOf(transaction);
     const resumeLsn = transaction === 0 || isPiece ? null : lsn(batch.transactions.endLsn[transaction - 1]!);
     const isKept = resumeLsn !== null && (await isTaken(rows));
-    return { error: described, before: isKept ? { resumeLsn, rows } : null };
+    return {
+      error: described,
+      relation: batch.relations[batch.relation[at]!]!,
+      commitLsn: lsn(batch.transactions.commitLsn[transaction]!),
+      before: isKept ? { resumeLsn, rows } : null,
+    };
   }
 
   /** Commits what was applied, with the checkpoint that it comes to. */

@@ -50,6 +50,17 @@ create table if not exists millrace.set_aside (
   null_column text,
   primary key (connector_id, table_id)
 );
+create table if not exists millrace.made_type (
+  type_schema text not null,
+  type_name text not null,
+  primary key (type_schema, type_name)
+);
+create table if not exists millrace.type_question (
+  connector_id text not null,
+  table_id int8 not null,
+  resume_lsn pg_lsn not null,
+  primary key (connector_id, table_id)
+);
 create table if not exists millrace.table_claim (
   table_schema text not null,
   table_name text not null,

@@ -15,5 +15,6 @@ export function createPostgresSink(
 ): Sink {
   const naming = new TargetNaming(config.target_schema, identifierNaming);
   const sink = new PostgresSink(config, context, naming, pace);
-  return identifierNaming.FivetranNaming ? new RenamingSink(sink, naming) : sink;
+  const isRenamed = identifierNaming.FivetranNaming !== undefined || config.target_schema !== null;
+  return isRenamed ? new RenamingSink(sink, naming) : sink;
 }

@@ -30,6 +30,7 @@ import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
 import { copyIntoTarget } from "./table-copy.ts";
 import { TargetNaming } from "./target-naming.ts";
+import { askForTypes } from "./type-question.ts";
 
 /** How often the sink looks after what nobody tells it of. */
 export interface SinkPace {
@@ -179,6 +180,8 @@ export class PostgresSink implements Sink {
           this.#count({ ...batch, count: before.rows });
           await this.#commit(client, before.resumeLsn);
         }
+        if (this.context.makesCopies)
+          await askForTypes(client, this.context.connectorId, refused, this.#tables.ledger);
         throw error;
       }
       this.#count(batch);

@@ -39,8 +39,9 @@ export interface PreparedTable {
 
 export interface PreparedColumn {
   readonly name: string;
-  /** The sink's type as SQL, without a modifier. */
+  /** As `TargetColumn` has it. */
   readonly plainType: string;
+  readonly isDomain: boolean;
   /** In the index that finds rows by the key, where it is part of it. */
   readonly indexed: KeyColumn | undefined;
 }
@@ -72,6 +73,7 @@ export function prepareTable(
   const columns = relation.columns.map(({ name }) => ({
     name,
     plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
+    isDomain: stored.get(name)?.isDomain ?? false,
     indexed: index?.columns.find(({ column }) => column === name),
   }));
   const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);

@@ -1,5 +1,5 @@
-// Stands before a Postgres sink under Fivetran's naming: it hears of columns by the names that they have at the sink, and of
-// none that it cannot write. What tables and schemas are called is the sink's own matter.
+// Stands before a Postgres sink where names are others than the source's: it hears of columns and types by the names that they
+// have at the sink, and of no column that it cannot write. What tables and schemas are called is the sink's own matter.
 
 import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";

@@ -107,7 +107,10 @@ function byKey(table: PreparedTable): string[] {
  */
 function byImage(table: PreparedTable): string {
   const same = table.relation.columns.flatMap((column, c) => (isSystemColumn(column) ? [] : [c]));
-  const stored = same.map((c) => `o.${escapeIdentifier(table.columns[c]!.name)}`).join(", ");
+  const stored = same
+    .map((c) => table.columns[c]!)
+    .map(({ name, plainType, isDomain }) => `o.${escapeIdentifier(name)}${isDomain ? `::${plainType}` : ""}`)
+    .join(", ");
   const sent = same.map((c) => `s.c${c}`).join(", ");
   return `pg_catalog.record_image_eq(row(${stored}), row(${sent}))`;
 }

@@ -12,9 +12,10 @@ import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
-import { claimTables } from "./table-claims.ts";
+import { takeTables } from "./table-claims.ts";
 import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
+import { TypeMaker } from "./type-maker.ts";
 import { UndoLog } from "./undo-log.ts";
 
 export class SinkTables implements AppliedTables {
@@ -33,7 +34,11 @@ export class SinkTables implements AppliedTables {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
-    this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, (reason) =>
+    const { allowed, disable_all } = config.migration_strategy;
+    const types = new TypeMaker(!disable_all && allowed.includes("Datatype"), (reason) =>
+      events.warning("types", reason),
+    );
+    this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, types, (reason) =>
       events.warning("guessed columns", reason),
     );
     this.setAside = new SetAsideTables(connectorId, this.ledger, (tables) =>
@@ -61,7 +66,8 @@ export class SinkTables implements AppliedTables {
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     const best = await this.registry.look(client, tables);
-    await this.#claim(client, tables);
+    const { connectorId } = this.context;
+    await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger, this.naming);
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.ledger.remark(client, tables);
@@ -88,19 +94,6 @@ export class SinkTables implements AppliedTables {
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.look(client, tables, asked, check, since);
     return this.context.makesCopies ? ready : missing;
-  }
-
-  /** What another connector has written to since is copied again. */
-  async #claim(client: Client, tables: readonly TableShape[]): Promise<void> {
-    await client.query("begin");
-    try {
-      const lost = await claimTables(client, this.context.connectorId, this.registry.targetsOf(tables));
-      await this.ledger.void(client, this.ledger.amongTargets(lost, this.naming));
-      await client.query("commit");
-    } catch (error) {
-      await client.query("rollback").catch(() => {});
-      throw error;
-    }
   }
 
   async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {

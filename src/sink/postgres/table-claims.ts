@@ -5,7 +5,9 @@ import type { Client } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { lockSpace } from "./connector-lock.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
 import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 
 interface ClaimRow {
   readonly schema: string;
@@ -34,11 +36,30 @@ const releaseSql = `
 delete from millrace.table_claim c where connector_id = $1 and not exists (
   select from unnest($2::text[], $3::text[]) as t(schema, name) where t.schema = c.table_schema and t.name = c.table_name)`;
 
+/** `targets` are the connector's; what another has written to since is to be copied again. In a transaction of its own. */
+export async function takeTables(
+  client: Client,
+  connectorId: string,
+  targets: readonly TargetName[],
+  ledger: CopyLedger,
+  naming: TargetNaming,
+): Promise<void> {
+  await client.query("begin");
+  try {
+    const lost = await claimTables(client, connectorId, targets);
+    await ledger.void(client, ledger.amongTargets(lost, naming));
+    await client.query("commit");
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw error;
+  }
+}
+
 /**
  * In the open transaction: `targets`, and no others, are the connector's. Returns those that were another's, which may have
  * written to them. Throws `sink_table_taken` when that one is running.
  */
-export async function claimTables(
+async function claimTables(
   client: Client,
   connectorId: string,
   targets: readonly TargetName[],

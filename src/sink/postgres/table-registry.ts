@@ -21,6 +21,7 @@ import { TargetLook } from "./target-look.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTable, type TargetTable } from "./target-table.ts";
+import type { TypeMaker } from "./type-maker.ts";
 
 export class TableRegistry {
   readonly #look: TargetLook;
@@ -37,6 +38,7 @@ export class TableRegistry {
     private readonly naming: TargetNaming,
     private readonly ledger: CopyLedger,
     private readonly shapes: ShapeLedger,
+    private readonly types: TypeMaker,
     private readonly warn: (reason: string) => void,
   ) {
     this.#look = new TargetLook(naming, config.migration_strategy, shapes);
@@ -49,9 +51,13 @@ export class TableRegistry {
     );
   }
 
-  /** See `TargetLook.look`. */
-  look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
-    return this.#look.look(client, tables);
+  /** See `TargetLook.look`. What the tables need of types is made first. */
+  async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+    await this.types.look(
+      client,
+      tables.map(({ relation }) => relation),
+    );
+    return await this.#look.look(client, tables);
   }
 
   /** Under the names that they have at the sink, and those that they are to have. */
@@ -94,6 +100,7 @@ export class TableRegistry {
       const isRenamed = !this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation));
       if (!isRenamed && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     }
+    await this.types.make(client, relation);
     const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#stagingName(target, relation);
@@ -161,6 +168,7 @@ export class TableRegistry {
 
   /** Tables may have been changed by somebody else, or by a transaction that was rolled back. */
   forgetShapes(): void {
+    this.types.forget();
     this.#prepared = new Map();
   }
 

@@ -8,6 +8,7 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { snakeName } from "./snake-name.ts";
 import type { TargetName } from "./target-name.ts";
+import { twinTypes } from "./twin-type.ts";
 
 /** NAMEDATALEN - 1: Postgres cuts longer names without a word. */
 const maxNameBytes = 63;
@@ -71,11 +72,12 @@ export class TargetNaming {
     return cut(snakeName(prefix === null ? schema : `${prefix}_${schema}`, "schema"));
   }
 
-  /** The same object where nothing is renamed. Throws `column_conflict` when two columns would have one name. */
+  /** Names of columns, and of the source's own types. The same object where nothing is renamed. Throws `column_conflict` when two columns would have one name. */
   named(relation: Relation): NamedRelation {
     const known = this.#known.get(relation);
     if (known) return known;
-    const named = this.#fivetran ? this.#rename(relation) : { relation, keep: null };
+    const twin = twinTypes(relation, (schema) => this.schema(schema));
+    const named = this.#fivetran ? this.#rename(twin) : { relation: twin, keep: null };
     this.#known.set(relation, named);
     // What was named already keeps its names.
     this.#known.set(named.relation, { relation: named.relation, keep: null });
@@ -84,8 +86,8 @@ export class TargetNaming {
 
   /** A table's shape under the sink's names. */
   shape(table: TableShape): TableShape {
-    if (!this.#fivetran) return table;
     const { relation } = this.named(table.relation);
+    if (!this.#fivetran) return relation === table.relation ? table : { ...table, relation };
     const column = (name: string) => cut(snakeName(name, "column"));
     const { coverage } = table;
     return {

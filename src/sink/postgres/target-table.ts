@@ -15,8 +15,9 @@ export interface TargetColumn extends ColumnWidth {
   readonly typeName: string;
   /** As at the source: equal layouts, equal bytes. */
   readonly binaryLayout: string | null;
-  /** The type as SQL, without a modifier: of any length, and of any precision. */
+  /** The type as SQL, or the one under a domain, without a modifier: of any length, of any precision, and null or not. */
   readonly plainType: string;
+  readonly isDomain: boolean;
   readonly notNull: boolean;
   readonly generated: boolean;
   /** GENERATED ALWAYS AS IDENTITY: INSERT and COPY may set it, UPDATE may not. */
@@ -82,10 +83,16 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
-      'plainType', quote_ident(tn.nspname) || '.' || quote_ident(t.typname),
+      'plainType', quote_ident(tn.nspname) || '.' || quote_ident(bt.typname), 'isDomain', t.typtype = 'd',
       'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
-    from pg_attribute a join pg_type t on t.oid = a.atttypid join pg_namespace tn on tn.oid = t.typnamespace
+    from pg_attribute a join pg_type t on t.oid = a.atttypid
+    cross join lateral (
+      with recursive under as (
+        select t.oid
+        union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
+      select b.* from under join pg_type b on b.oid = under.oid and b.typtype <> 'd'
+    ) bt join pg_namespace tn on tn.oid = bt.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
       'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),

@@ -49,7 +49,10 @@ export interface ShapeEvidence {
   meet(described: Met): void;
 }
 
-type TypeFacts = Pick<Column, "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase">;
+type TypeFacts = Pick<
+  Column,
+  "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase" | "typeDefinitions"
+>;
 
 /** The text of `attmissingval`, an array of one element. */
 export const addedValueSql = "array_to_string(a.attmissingval, '')";

@@ -150,7 +150,8 @@ export async function readStorage(client: Client, tableId: number): Promise<stri
 }
 
 const fingerprintQuery = `
-select md5(coalesce(string_agg(
+select (select md5(coalesce(string_agg(concat_ws(' ', enumtypid, enumlabel), ',' order by enumtypid, enumsortorder), '')) from pg_enum)
+  || md5(coalesce(string_agg(
   concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.keys, a.columns, links.made_by), ',' order by c.oid), ''))
   as print
 from pg_class c

@@ -1,10 +1,11 @@
-// What is to be known of columns' types beyond their names: how their values lie as bytes, and what they print as, which for a
-// domain, and for an array of one, is the type under it.
+// What is to be known of columns' types beyond their names: how their values lie as bytes, how they were made, and what they print
+// as, which for a domain, and for an array of one, is the type under it.
 // https://www.postgresql.org/docs/current/catalog-pg-type.html
 
 import type { Client } from "pg";
 import type { Column, DomainBase } from "../../change/relation.ts";
 import { BinaryLayouts, firstUnpinnedOid } from "../../connection/binary-layout.ts";
+import { TypeDefinitions } from "./type-definitions.ts";
 
 interface BaseRow {
   root: number;
@@ -30,22 +31,32 @@ join pg_type base on base.oid = u.oid and base.typtype <> 'd' and not (coalesce(
 join pg_type b on b.oid = case when u.is_array then base.typarray else base.oid end
 left join pg_type e on e.oid = b.typelem`;
 
-type ColumnType = Pick<Column, "binaryLayout" | "domainBase">;
+type ColumnType = Pick<Column, "binaryLayout" | "domainBase" | "typeDefinitions">;
 
 export class TypeCatalog {
   private constructor(
     private readonly layouts: BinaryLayouts,
     private readonly bases: ReadonlyMap<number, DomainBase>,
+    private readonly definitions: TypeDefinitions,
   ) {}
 
   /** The client's search_path must be empty, so that type names are qualified. */
   static async read(client: Client, oids: readonly number[]): Promise<TypeCatalog> {
-    return new TypeCatalog(await BinaryLayouts.read(client, oids), await readDomainBases(client, oids));
+    return new TypeCatalog(
+      await BinaryLayouts.read(client, oids),
+      await readDomainBases(client, oids),
+      await TypeDefinitions.read(client, oids),
+    );
   }
 
   of(oid: number): ColumnType {
     const base = this.bases.get(oid);
-    return { binaryLayout: this.layouts.of(oid), ...(base ? { domainBase: base } : {}) };
+    const typeDefinitions = this.definitions.of(oid);
+    return {
+      binaryLayout: this.layouts.of(oid),
+      ...(base ? { domainBase: base } : {}),
+      ...(typeDefinitions.length > 0 ? { typeDefinitions } : {}),
+    };
   }
 }
 

@@ -1,0 +1,219 @@
+// Makes the source's own types at the sink, before a table or a column needs them. One that cannot be made is none: its columns
+// are text then.
+// https://www.postgresql.org/docs/current/sql-createtype.html
+
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { TypeDefinition, TypeKey, TypeUse } from "../../change/type-definition.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import { type EnumChange, enumChanges } from "./enum-changes.ts";
+import { createSchemas } from "./table-schema.ts";
+
+interface ExistingType extends TypeKey {
+  /** Of an enum, in their order. */
+  readonly labels: readonly string[] | null;
+  /** Of a domain. */
+  readonly checks: readonly string[];
+  readonly notNull: boolean;
+  /** Of a composite, in their order. */
+  readonly attributes: readonly string[];
+  /** This service has made it. */
+  readonly isOurs: boolean;
+}
+
+const existingQuery = `
+select n.nspname as schema, t.typname as name,
+  (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid) as labels,
+  (select coalesce(json_agg(c.conname), '[]') from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
+  t.typnotnull as "notNull",
+  (select coalesce(json_agg(a.attname order by a.attnum), '[]') from pg_attribute a
+    where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) as attributes,
+  exists (select from millrace.made_type m where m.type_schema = n.nspname and m.type_name = t.typname) as "isOurs"
+from unnest($1::text[], $2::text[]) as wanted(schema, name)
+join pg_namespace n on n.nspname = wanted.schema
+join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name`;
+
+const failed = "millrace_type";
+
+export class TypeMaker {
+  /** Types that are there, or that cannot be made. */
+  readonly #settled = new Set<string>();
+  /** What is the matter with types, by type. */
+  readonly #troubles = new Map<string, string>();
+  #hasWarned = false;
+
+  constructor(
+    /** Labels may be added to enums, and renamed. */
+    private readonly mayAlter: boolean,
+    /** Null: nothing is the matter any more. */
+    private readonly warn: (reason: string | null) => void,
+  ) {}
+
+  /** Looks at all types anew. In no transaction: a label that was added can be used behind it. */
+  async look(client: Client, relations: readonly Relation[]): Promise<void> {
+    this.#settled.clear();
+    this.#troubles.clear();
+    const wanted = distinctTypes(relations);
+    if (wanted.size > 0) await this.#lookAt(client, wanted);
+    this.#tell();
+  }
+
+  async #lookAt(client: Client, wanted: ReadonlyMap<string, TypeDefinition>): Promise<void> {
+    await client.query("begin");
+    const existing = await this.#make(client, wanted);
+    await client.query("commit");
+    if (!this.mayAlter) return;
+    for (const [key, definition] of wanted) {
+      const there = existing.get(key);
+      if (!there) continue;
+      for (const clause of alterations(definition, there)) await this.#alter(client, definition, clause);
+    }
+  }
+
+  /** Makes what a relation needs and is not there yet. In the open transaction. */
+  async make(client: Client, relation: Relation): Promise<void> {
+    const wanted = distinctTypes([relation]);
+    for (const key of wanted.keys()) if (this.#settled.has(key)) wanted.delete(key);
+    if (wanted.size === 0) return;
+    await this.#make(client, wanted);
+    this.#tell();
+  }
+
+  /** What was made in a transaction that was undone is gone. */
+  forget(): void {
+    this.#settled.clear();
+  }
+
+  #tell(): void {
+    if (this.#troubles.size > 0) this.warn([...this.#troubles.values()].join(" "));
+    else if (this.#hasWarned) this.warn(null);
+    this.#hasWarned = this.#troubles.size > 0;
+  }
+
+  async #make(
+    client: Client,
+    wanted: ReadonlyMap<string, TypeDefinition>,
+  ): Promise<ReadonlyMap<string, ExistingType>> {
+    const keys = [...wanted.values()];
+    const { rows } = await client.query<ExistingType>(existingQuery, [
+      keys.map(({ schema }) => schema),
+      keys.map(({ name }) => name),
+    ]);
+    const existing = new Map(rows.map((row) => [qualifiedName(row), row]));
+    for (const [key, definition] of wanted) {
+      if (!existing.has(key)) await this.#create(client, definition);
+      this.#settled.add(key);
+    }
+    return existing;
+  }
+
+  async #create(client: Client, definition: TypeDefinition): Promise<void> {
+    await client.query(`savepoint ${failed}`);
+    try {
+      await createSchemas(client, new Set([definition.schema]));
+      await client.query(createSql(definition));
+      await client.query("insert into millrace.made_type values ($1, $2) on conflict do nothing", [
+        definition.schema,
+        definition.name,
+      ]);
+    } catch (error) {
+      await client.query(`rollback to savepoint ${failed}`);
+      this.#troubles.set(
+        qualifiedName(definition),
+        `Type ${qualifiedName(definition)} cannot be made at the sink, and its values are kept as text there: ` +
+          `${describePostgresError(error, "sink").message} Run, before the tables are made: ${createSql(definition)};`,
+      );
+    }
+    await client.query(`release savepoint ${failed}`);
+  }
+
+  async #alter(client: Client, definition: TypeDefinition, clause: string): Promise<void> {
+    const sql = `alter ${definition.kind === "domain" ? "domain" : "type"} ${sqlName(definition)} ${clause}`;
+    try {
+      await client.query(sql);
+    } catch (error) {
+      const { message } = describePostgresError(error, "sink");
+      this.#troubles.set(
+        qualifiedName(definition),
+        `Type ${qualifiedName(definition)} at the sink is not as the source's is: ${message} Run: ${sql};`,
+      );
+    }
+  }
+}
+
+/** What makes a type take the source's values, behind ALTER TYPE or ALTER DOMAIN. Of types that others have made, labels alone. */
+function alterations(definition: TypeDefinition, existing: ExistingType): readonly string[] {
+  switch (definition.kind) {
+    case "enum":
+      return enumChanges(definition.labels, existing.labels ?? [], existing.isOurs).map(labelClause);
+    case "domain": {
+      const gone = existing.checks.filter((name) => !definition.checks.some((check) => check.name === name));
+      const drops = gone.map((name) => `drop constraint ${escapeIdentifier(name)}`);
+      const isLoosened = existing.notNull && !definition.notNull;
+      return existing.isOurs ? [...drops, ...(isLoosened ? ["drop not null"] : [])] : [];
+    }
+    case "composite": {
+      const { attributes } = definition;
+      const isLonger = existing.attributes.every((name, i) => attributes[i]?.name === name);
+      if (!existing.isOurs || !isLonger) return [];
+      return attributes
+        .slice(existing.attributes.length)
+        .map(({ name, type }) => `add attribute ${escapeIdentifier(name)} ${useSql(type)}`);
+    }
+    case "range":
+      return [];
+    default:
+      return definition satisfies never;
+  }
+}
+
+function labelClause(change: EnumChange): string {
+  if (change.kind === "rename") {
+    return `rename value ${escapeLiteral(change.from)} to ${escapeLiteral(change.to)}`;
+  }
+  const place = change.before === null ? "" : ` before ${escapeLiteral(change.before)}`;
+  return `add value if not exists ${escapeLiteral(change.label)}${place}`;
+}
+
+function distinctTypes(relations: readonly Relation[]): Map<string, TypeDefinition> {
+  const types = new Map<string, TypeDefinition>();
+  for (const { columns } of relations) {
+    for (const { typeDefinitions } of columns) {
+      for (const definition of typeDefinitions ?? []) types.set(qualifiedName(definition), definition);
+    }
+  }
+  return types;
+}
+
+function createSql(definition: TypeDefinition): string {
+  const name = sqlName(definition);
+  switch (definition.kind) {
+    case "enum":
+      return `create type ${name} as enum (${definition.labels.map((label) => escapeLiteral(label.name)).join(", ")})`;
+    case "domain": {
+      const { base, byDefault, notNull, checks } = definition;
+      const clauses = checks.map((check) => ` constraint ${escapeIdentifier(check.name)} ${check.sql}`);
+      const rest = `${byDefault === null ? "" : ` default ${byDefault}`}${notNull ? " not null" : ""}`;
+      return `create domain ${name} as ${useSql(base)}${rest}${clauses.join("")}`;
+    }
+    case "composite": {
+      const attributes = definition.attributes.map(
+        (attribute) => `${escapeIdentifier(attribute.name)} ${useSql(attribute.type)}`,
+      );
+      return `create type ${name} as (${attributes.join(", ")})`;
+    }
+    case "range": {
+      const { subtype, multirange, schema } = definition;
+      const named =
+        multirange === null ? "" : `, multirange_type_name = ${sqlName({ schema, name: multirange })}`;
+      return `create type ${name} as range (subtype = ${useSql(subtype)}${named})`;
+    }
+    default:
+      return definition satisfies never;
+  }
+}
+
+function useSql({ name, of }: TypeUse): string {
+  return of === null ? name : `${sqlName(of)}${name.endsWith("[]") ? "[]" : ""}`;
+}

@@ -1,0 +1,114 @@
+// The source's own types, made at a Postgres sink.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const rig = (options: RigOptions = {}) =>
+  PipelineRig.create(server, `ty${++count}`, { isSupervised: true, ...options });
+
+/** Types of a table's columns at the sink, as they are called there. */
+async function typesOf(pair: PipelineRig, table: string): Promise<string> {
+  const rows = await pair.sink<{ type: string }>(
+    `select format_type(atttypid, atttypmod) as type from pg_attribute where attrelid = '${table}'::regclass and attnum > 0
+     and not attisdropped order by attnum`,
+  );
+  return rows.map(({ type }) => type).join(", ");
+}
+
+const types = `create schema app;
+  create type app.mood as enum ('sad', 'ok', 'it''s');
+  create domain app.short as varchar(5) default 'x' not null constraint "few chars" check (length(value) < 5);
+  create domain app.shorter as app.short check (value <> 'no');
+  create type app.point3 as (x int, y numeric(6, 2), m app.mood);
+  create type app.line3 as ("from" app.point3, stops app.point3[]);
+  create type app.floats as range (subtype = float8, multirange_type_name = app.many_floats);`;
+const columns =
+  "m app.mood, ms app.mood[], s app.short, ss app.shorter, l app.line3, f app.floats, mf app.many_floats";
+
+test("enums, domains, composites and ranges, in copies, the stream, new tables and new columns", async () => {
+  await using pair = await rig();
+  await pair.source(`${types} create table t (id int primary key, ${columns}, big text);
+    alter table t alter big set storage external;
+    insert into t values (1, 'ok', '{sad,it''s}', 'abc', 'a', row(row(1, 2.5, 'ok')::app.point3, array[row(3, 4, 'sad')]::app.point3[])::app.line3, '[1,2)', '{[1,2),[3,4)}', repeat('x', 9000))`);
+  pair.start();
+  await pair.untilRealtime();
+  const names =
+    "integer, app.mood, app.mood[], app.short, app.shorter, app.line3, app.floats, app.many_floats, text";
+  expect(await typesOf(pair, "t")).toBe(names);
+  await pair.source(`insert into t values (2, 'sad', null, 'b', 'b', null, null, null), (3, null, null, 'c', 'c', null, 'empty', '{}');
+    update t set m = 'it''s' where id = 1; delete from t where id = 2; update t set id = 30 where id = 3;
+    create type app.late as enum ('one'); create table u (id int primary key, v app.late); insert into u values (1, 'one')`);
+  await pair.expectEqual();
+  expect(await typesOf(pair, "u")).toBe("integer, app.late");
+  await pair.source("create type app.later as (a app.late)");
+  await pair.source("alter table u add w app.later; insert into u values (2, 'one', '(one)')");
+  await pair.expectEqual();
+  expect(await typesOf(pair, "u")).toBe("integer, app.late, app.later");
+  await pair.source(
+    'alter domain app.short drop constraint "few chars"; alter type app.point3 add attribute extra int',
+  );
+  await pair.source(
+    "insert into t values (50, null, null, '12345', 'a', row(row(1, 2, 'ok', 9)::app.point3, null)::app.line3)",
+  );
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("labels that are added and renamed while the stream goes on, and behind a backlog", async () => {
+  await using pair = await rig();
+  await pair.source(
+    "create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); insert into t values (1, 'a'), (2, 'b')",
+  );
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("alter type mood add value 'new' before 'b'");
+  await pair.source("insert into t values (3, 'new')");
+  await pair.expectEqual();
+  await pair.source("alter type mood rename value 'a' to 'A'");
+  await pair.source("insert into t values (4, 'A')");
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source("insert into t values (5, 'b')");
+  await pair.source("alter type mood rename value 'b' to 'B'");
+  await pair.source("insert into t values (6, 'B')");
+  pair.start();
+  await pair.expectEqual();
+  expect(await pair.sink<object>("select enum_range(null::mood)::text as labels")).toEqual([
+    { labels: "{A,new,B}" },
+  ]);
+  await pair.stop();
+});
+
+test("in the schema that stands for theirs, or as text where they cannot be made", async () => {
+  await using pair = await rig({ sink: { target_schema: "copy" } });
+  await pair.source(`${types} create table t (id int primary key, ${columns}); insert into t values (1, 'ok', '{ok}', 'a', 'a', null, '[1,2)', null);
+    create function even(int) returns bool language sql immutable as 'select $1 % 2 = 0'; create domain evens as int check (public.even(value));
+    create table e (id int primary key, v evens, vs evens[]); insert into e values (1, 2, '{4}')`);
+  pair.start();
+  await pair.untilRealtime();
+  expect(await typesOf(pair, "copy.t")).toBe(
+    "integer, copy.mood, copy.mood[], copy.short, copy.shorter, copy.line3, copy.floats, copy.many_floats",
+  );
+  expect(await typesOf(pair, "copy.e")).toBe("integer, text, text");
+  expect(pair.phases.at(-1)?.health).toMatchObject({ kind: "warning" });
+  await pair.source(
+    "insert into t values (2, 'sad', '{sad}', 'b', 'b', row(row(1, 2, 'ok')::app.point3, null)::app.line3); insert into e values (2, 4, null)",
+  );
+  const rows = async (query: Promise<{ row: string }[]>) => (await query).map(({ row }) => row).join();
+  const same = async (table: string) =>
+    (await rows(pair.source(`select t::text as row from ${table} t order by id`))) ===
+    (await rows(pair.sink(`select t::text as row from copy.${table} t order by id`)));
+  await waitFor("the same rows", async () => (await same("t")) && (await same("e")));
+  await pair.stop();
+});
