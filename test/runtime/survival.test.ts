@@ -9,7 +9,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const isLong = process.env.MILLRACE_LONG_TESTS === "1";
 // Starting servers takes its time on a busy machine.
-setDefaultTimeout(isLong ? 300_000 : 60_000);
+setDefaultTimeout(isLong ? 300_000 : 120_000);
 
 /** By when a run is to go on, behind the return of what it needs. */
 const recoveryMs = 10_000;
@@ -17,8 +17,8 @@ const recoveryMs = 10_000;
 const hangSeconds = isLong ? 60 : 10;
 /** `bun run test:long`: minutes; otherwise three times wal_sender_timeout, since nothing else tells that it is over. */
 const stallMs = isLong ? 180_000 : 6_000;
-/** Of tests that run side by side, on a machine that may be busy besides. */
-const patientMs = 3 * recoveryMs;
+/** Of tests that run side by side, beside other files, on a machine that may be busy besides. */
+const patientMs = 5 * recoveryMs;
 
 let source: PostgresServer;
 let sink: PostgresServer;
