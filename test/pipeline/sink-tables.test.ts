@@ -111,6 +111,27 @@ describe("a sink table that is there already", () => {
     await pair.stop();
   });
 
+  test("triggers are off, and those that fire all the same are told of", async () => {
+    await using pair = await between(
+      "create table t (id int primary key, v text); insert into t values (1, 'a')",
+      `create table t (id int primary key, v text); create function loud() returns trigger language plpgsql as $$ begin new.v := 'loud'; return new; end $$;
+       create trigger quiet before insert or update on t for each row execute function loud();`,
+    );
+    await pair.source("insert into t values (2, 'b'); update t set v = 'c' where id = 1");
+    await pair.expectEqual();
+    expect(pair.phases.some(({ health }) => health.kind === "warning")).toBe(false);
+    await pair.stop();
+    await pair.sink("alter table t enable always trigger quiet");
+    const before = pair.phases.length;
+    pair.start();
+    const warned = () =>
+      pair.phases
+        .slice(before)
+        .some(({ health }) => "reason" in health && health.reason.includes("public.t (quiet)"));
+    await waitFor("the warning", warned);
+    await pair.stop();
+  });
+
   test("a column that the sink computes and the source sends is named, with the SQL that mends it", async () => {
     await using pair = await rig();
     await pair.source("create table t (id int primary key, twice int); insert into t values (1, 2)");

@@ -25,6 +25,8 @@ export class SinkTables implements AppliedTables {
   readonly shapes: ShapeLedger;
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
+  /** What was warned of last. */
+  #firing: string | null = null;
 
   constructor(
     config: PostgresSinkConfig,
@@ -66,6 +68,7 @@ export class SinkTables implements AppliedTables {
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     const best = await this.registry.look(client, tables);
+    this.#tellFiring();
     const { connectorId } = this.context;
     await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger, this.naming);
     const isThere = (relation: Relation) => this.registry.isThere(relation);
@@ -94,6 +97,12 @@ export class SinkTables implements AppliedTables {
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.look(client, tables, asked, check, since);
     return this.context.makesCopies ? ready : missing;
+  }
+
+  #tellFiring(): void {
+    const { firing } = this.registry;
+    if (firing !== this.#firing) this.context.events.warning("triggers", firing);
+    this.#firing = firing;
   }
 
   async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {

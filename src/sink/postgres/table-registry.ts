@@ -68,6 +68,11 @@ export class TableRegistry {
     return [...new Map(targets.map((target) => [sqlName(target), target])).values()];
   }
 
+  /** See `TargetLook.firing`. */
+  get firing(): string | null {
+    return this.#look.firing;
+  }
+
   /** Whether the table's target was there at the last look. */
   isThere(relation: Relation): boolean {
     return this.#look.isThere(relation);

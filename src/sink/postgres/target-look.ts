@@ -19,6 +19,7 @@ export class TargetLook {
   #ranks: ReadonlyMap<number, number> = new Map();
   /** From OIDs at the source to OIDs at the sink. */
   readonly #targetOf = new Map<number, number>();
+  #firing: string | null = null;
   readonly #copyForms = new Map<string, TupleForm>();
   readonly #missing = new Set<string>();
 
@@ -52,6 +53,7 @@ export class TargetLook {
     const held = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
     const targets = await readTargetTables(client, held);
     this.#ranks = rankByReferences(targets.filter((target) => target !== null));
+    this.#firing = firingText(targets);
     this.#targetOf.clear();
     const made = tables.map(({ relation }, i) => this.#columnsToMake(relation, targets[i] ?? null));
     const fitting = await columnsThatFit(client, made.flat());
@@ -65,6 +67,11 @@ export class TargetLook {
       if (!isBinary) form = "text";
     }
     return form;
+  }
+
+  /** Which triggers and rules the sink's sessions set off; null: none. */
+  get firing(): string | null {
+    return this.#firing;
   }
 
   /** Whether the table's target was there at the last look. */
@@ -99,4 +106,20 @@ export class TargetLook {
   #changes(relation: Relation, table: TargetTable): ReturnType<typeof planMigration> {
     return planMigration(table, this.shapes.of(relation), relation, this.strategy);
   }
+}
+
+/** As many tables as are told of. */
+const shownTables = 10;
+
+function firingText(targets: readonly (TargetTable | null)[]): string | null {
+  const firing = targets.filter((table) => table !== null && table.firing.length > 0).map((table) => table!);
+  if (firing.length === 0) return null;
+  const shown = firing
+    .slice(0, shownTables)
+    .map(({ target, firing: names }) => `${qualifiedName(target)} (${names.join(", ")})`);
+  const more = firing.length > shownTables ? ` and ${firing.length - shownTables} other tables` : "";
+  return (
+    `Triggers and rules at the sink fire for what is written to ${shown.join(", ")}${more}: the source's own have done their work ` +
+    "already, and rows may become others than the source's."
+  );
 }

@@ -32,6 +32,8 @@ export interface TargetTable {
   readonly refersTo: readonly number[];
   /** Foreign keys that are in force for this session refer to it. */
   readonly isReferred: boolean;
+  /** Triggers and rules that this session sets off. */
+  readonly firing: readonly string[];
   /**
    * The table's own rows, as SQL behind FROM, UPDATE and TRUNCATE: ONLY leaves out tables that inherit from it, which are
    * tables of their own at the source. The rows of a partitioned table are all in others.
@@ -50,6 +52,7 @@ interface TargetRow {
   isPartitioned: boolean;
   refersTo: number[];
   isReferred: boolean;
+  firing: string[];
   columns: CatalogColumn[];
   keys: UniqueKey[];
 }
@@ -76,6 +79,10 @@ export interface KeyColumn {
 
 const targetQuery = `
 select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
+  (select coalesce(json_agg(own.name order by own.name), '[]') from (
+      select tgname as name, tgenabled as enabled from pg_trigger where tgrelid = c.oid and not tgisinternal
+      union all select rulename, ev_enabled from pg_rewrite where ev_class = c.oid and ev_type <> '1') own
+    where own.enabled in ('A', case when current_setting('session_replication_role') = 'replica' then 'R' else 'O' end)) as firing,
   current_setting('session_replication_role') <> 'replica'
     and exists (select from pg_constraint where confrelid = c.oid and contype = 'f') as "isReferred",
   (select coalesce(json_agg(distinct confrelid::int8), '[]') from pg_constraint where conrelid = c.oid and contype = 'f'
@@ -150,8 +157,8 @@ export async function readTargetTables(
 function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
   const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
-  const { oid, refersTo, isReferred } = row;
-  return { target, oid, refersTo, isReferred, ownRows, columns, uniqueKeys: row.keys };
+  const { oid, refersTo, isReferred, firing } = row;
+  return { target, oid, refersTo, isReferred, firing, ownRows, columns, uniqueKeys: row.keys };
 }
 
 /**

@@ -205,3 +205,35 @@ test("hashed columns, and a row hash behind the columns of a table without a key
   await life.stop();
   await receiver[Symbol.asyncDispose]();
 }, 60_000);
+
+test("system columns travel with each row, and a delete says so", async () => {
+  await server.createDatabase("hooksys");
+  await server.query("create table t (id int primary key, v text); insert into t values (1, 'a')", "hooksys");
+  const receiver = await WebhookReceiver.start();
+  await using _receiver = receiver;
+  const connector = webhookConnector(receiver.url, {});
+  const life = await WebhookLife.start(
+    server.connection("hooksys"),
+    connector,
+    new RecordStore(),
+    { yes: false },
+    {
+      system_columns: { synced_at: {}, lsn: {}, op: { encoding: "Char", snapshot_as_read: true } },
+    },
+  );
+  const rows = () =>
+    receiver.deduplicated.flatMap(({ body }) => JSON.parse(body) as Record<string, unknown>[]);
+  await waitFor("the stream", () => life.phase === "realtime");
+  await server.query("insert into t values (2, 'b'); delete from t where id = 1", "hooksys");
+  await waitFor("the delete", () => rows().some(({ _sm_deleted }) => _sm_deleted === true));
+  await life.stop();
+  expect(rows().map(({ id, _sm_op, _sm_deleted }) => [id, _sm_op, _sm_deleted])).toEqual([
+    [1, "r", false],
+    [2, "c", false],
+    [1, "d", true],
+  ]);
+  for (const { _sm_lsn, _sm_synced_at } of rows()) {
+    expect(_sm_lsn).toMatch(/^[0-9A-F]+\/[0-9A-F]+$/);
+    expect(String(_sm_synced_at)).toMatch(/^\d{4}-\d{2}-\d{2}T/);
+  }
+}, 30_000);
