@@ -112,3 +112,24 @@ test("in the schema that stands for theirs, or as text where they cannot be made
   await waitFor("the same rows", async () => (await same("t")) && (await same("e")));
   await pair.stop();
 });
+
+test("without copies a renamed label stands beside the old one, which rows may still come with", async () => {
+  await using pair = await rig({ skipSnapshots: true });
+  await pair.source("create type mood as enum ('a', 'b'); create table t (id int primary key, m mood)");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (1, 'a')");
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source("insert into t values (2, 'a')");
+  await pair.source("alter type mood rename value 'a' to 'A'");
+  await pair.source("insert into t values (3, 'A')");
+  pair.start();
+  await waitFor("the rows", async () => (await pair.sink("select from t")).length === 3);
+  expect(await pair.sink<object>("select m::text from t order by id")).toEqual([
+    { m: "a" },
+    { m: "a" },
+    { m: "A" },
+  ]);
+  await pair.stop();
+});

@@ -37,8 +37,9 @@ export class SinkTables implements AppliedTables {
     this.ledger = new CopyLedger(connectorId, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
     const { allowed, disable_all } = config.migration_strategy;
-    const types = new TypeMaker(!disable_all && allowed.includes("Datatype"), (reason) =>
-      events.warning("types", reason),
+    const types = new TypeMaker(
+      { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
+      (reason) => events.warning("types", reason),
     );
     this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, types, (reason) =>
       events.warning("guessed columns", reason),

@@ -44,8 +44,12 @@ export class TypeMaker {
   #hasWarned = false;
 
   constructor(
-    /** Labels may be added to enums, and renamed. */
-    private readonly mayAlter: boolean,
+    private readonly may: {
+      /** Types that are there may be changed. */
+      readonly alter: boolean;
+      /** Labels may be renamed: rows that come with the old one are had from a copy then. Else they are added. */
+      readonly rename: boolean;
+    },
     /** Null: nothing is the matter any more. */
     private readonly warn: (reason: string | null) => void,
   ) {}
@@ -63,11 +67,12 @@ export class TypeMaker {
     await client.query("begin");
     const existing = await this.#make(client, wanted);
     await client.query("commit");
-    if (!this.mayAlter) return;
+    if (!this.may.alter) return;
     for (const [key, definition] of wanted) {
       const there = existing.get(key);
       if (!there) continue;
-      for (const clause of alterations(definition, there)) await this.#alter(client, definition, clause);
+      for (const clause of alterations(definition, there, this.may.rename))
+        await this.#alter(client, definition, clause);
     }
   }
 
@@ -143,10 +148,16 @@ export class TypeMaker {
 }
 
 /** What makes a type take the source's values, behind ALTER TYPE or ALTER DOMAIN. Of types that others have made, labels alone. */
-function alterations(definition: TypeDefinition, existing: ExistingType): readonly string[] {
+function alterations(
+  definition: TypeDefinition,
+  existing: ExistingType,
+  mayRename: boolean,
+): readonly string[] {
   switch (definition.kind) {
     case "enum":
-      return enumChanges(definition.labels, existing.labels ?? [], existing.isOurs).map(labelClause);
+      return enumChanges(definition.labels, existing.labels ?? [], existing.isOurs && mayRename).map(
+        labelClause,
+      );
     case "domain": {
       const gone = existing.checks.filter((name) => !definition.checks.some((check) => check.name === name));
       const drops = gone.map((name) => `drop constraint ${escapeIdentifier(name)}`);
