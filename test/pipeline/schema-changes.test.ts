@@ -427,6 +427,17 @@ test.each([
   },
 );
 
+test("rows of a table that was dropped do not come into the one that was made under its name", async () => {
+  await using pair = await streaming(begin);
+  await pair.stop();
+  await pair.source("insert into t (id) values (9)");
+  await pair.source("drop table t; create table t (id int primary key, a int, b text)");
+  await pair.source("insert into t (id) values (1)");
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
 test("tables that somebody holds locked keep the stream for a few seconds at most, and follow when they are let go", async () => {
   const names = Array.from({ length: 8 }, (_, i) => `l${i}`);
   await using pair = await streaming(

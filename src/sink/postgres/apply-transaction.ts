@@ -192,7 +192,11 @@ export class ApplyTransaction {
     await client.query("rollback");
     this.#isOpen = false;
     this.#forgetUncommitted("begin");
-    await this.tables.setAside.add(client, relation, refusal, since);
+    // What was to be done before it in the transaction is undone: the SQL has to fit what is there.
+    const [now] = await this.tables.registry.checkMigrations(client, [
+      { relation, nullColumn: refusal.column },
+    ]);
+    await this.tables.setAside.add(client, relation, now ?? refusal, since);
   }
 
   /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
@@ -235,7 +239,10 @@ export class ApplyTransaction {
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.tables.registry.prepared(client, relation, this.form, at),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
-      isLeftOut: (id) => this.#leftOut.has(id) || this.tables.setAside.has(id),
+      isLeftOut: (relation) =>
+        this.#leftOut.has(relation.id) ||
+        this.tables.setAside.has(relation.id) ||
+        this.tables.ledger.isReplaced(relation),
     });
   }
 

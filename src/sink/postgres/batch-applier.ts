@@ -19,8 +19,8 @@ export interface ApplierTables {
   prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
   /** How the changes of a relation's table stand to its copy. */
   copyOf(relation: Relation): CopyState;
-  /** Whether the changes of the table with this id are left out. */
-  isLeftOut(tableId: number): boolean;
+  /** Whether the changes of the relation's table are left out. */
+  isLeftOut(relation: Relation): boolean;
 }
 
 export class BatchApplier {
@@ -87,8 +87,9 @@ export class BatchApplier {
   /** The change is in the table's copy already, or its table is left out: nothing is to be done about it. */
   #isPassedOver(at: number, i: number): boolean {
     const relation = this.batch.relations[at]!;
-    if (this.tables.isLeftOut(relation.id)) return true;
-    const copy = this.#tables[at]?.copy ?? this.tables.copyOf(relation);
+    const table = this.#tables[at];
+    if (!table && this.tables.isLeftOut(relation)) return true;
+    const copy = table?.copy ?? this.tables.copyOf(relation);
     return copy.kind === "exact" && this.#commitLsn(i) < copy.point;
   }
 

@@ -39,6 +39,16 @@ export class CopyLedger {
     return this.#byName.get(qualifiedName(relation))?.point === zeroLsn;
   }
 
+  /**
+   * The rows under the table's name are another's, which has it by now: what still comes of the table itself is not for them. It
+   * was dropped, or is still to be copied.
+   */
+  isReplaced(relation: Relation): boolean {
+    const named = this.#byName.get(qualifiedName(relation));
+    const isOthers = named !== undefined && named.point > zeroLsn && tableIdOf(named) !== relation.id;
+    return isOthers && !this.holds(relation);
+  }
+
   stateOf(relation: Relation): CopyState {
     const record = this.#of(relation);
     // A change from before the point is in the copy, in whatever shape the table was then.

@@ -17,6 +17,8 @@ export interface CheckedTable {
   readonly relation: Relation;
   /** What the table at the sink has followed so far. */
   readonly known: ShapeRecord | null;
+  /** Another table of ours has the relation's name at the sink still, and is to go aside for it. */
+  readonly isNameTaken: boolean;
   /** One of its columns that has to take null. */
   readonly nullColumn: string | null;
 }
@@ -39,7 +41,8 @@ export async function checkMigrations(
   );
   const refusals: (MigrationRefused | null)[] = [];
   for (const [i, table] of tables.entries()) {
-    refusals.push(await checkMigration(client, strategy, naming, table, named[i] ?? null, before[i] ?? null));
+    const target = (table.known && before[i]) ?? (table.isNameTaken ? null : named[i]) ?? null;
+    refusals.push(target && (await checkMigration(client, strategy, naming, table, target)));
   }
   return refusals;
 }
@@ -49,14 +52,11 @@ async function checkMigration(
   strategy: PostgresSinkConfig["migration_strategy"],
   naming: TargetNaming,
   { relation, known, nullColumn }: CheckedTable,
-  named: TargetTable | null,
-  before: TargetTable | null,
+  table: TargetTable,
 ): Promise<MigrationRefused | null> {
-  const table = named ?? before;
-  if (!table) return null;
-  const target = naming.target(relation);
-  const isToBeRenamed = sqlName(table.target) !== sqlName(target);
-  if (isToBeRenamed && strategy.disable_all) return renameRefused(table.target, target);
+  const { target } = table;
+  const wanted = naming.target(relation);
+  if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);
   const all = planMigration(table, known, relation, strategy);
   const changes = naming.isShared(relation) ? changesOfShared(all) : all;
   const refused = refusedChanges(strategy, changes);

@@ -106,7 +106,7 @@ export class PostgresSink implements Sink {
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#mendWatch ??= watchMends(
         this.pace.lookAtSetAsideMs,
-        (signal) => this.#isAnyMended(signal),
+        (signal) => this.#isAnyChanged(signal),
         () => this.context.events.mended(),
       );
       return { ...prepared, form: this.#transaction.form };
@@ -114,11 +114,11 @@ export class PostgresSink implements Sink {
   }
 
   /** By a session of its own: batches may be applied meanwhile. */
-  async #isAnyMended(signal: AbortSignal): Promise<boolean> {
+  async #isAnyChanged(signal: AbortSignal): Promise<boolean> {
     if (!this.#tables.setAside.isAnyWaiting) return false;
     const either = AbortSignal.any([signal, this.context.signal]);
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
-      this.#tables.isAnyMended(client),
+      this.#tables.isAnyChanged(client),
     );
   }
 

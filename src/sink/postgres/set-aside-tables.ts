@@ -113,10 +113,14 @@ export class SetAsideTables {
     return missing.filter((_, i) => !refusals[i]);
   }
 
-  /** Whether one of those that wait need not wait any longer. */
-  async isAnyMended(check: MigrationCheck): Promise<boolean> {
+  /** Whether one of those that wait need not wait any longer, or waits for something else by now. */
+  async isAnyChanged(check: MigrationCheck): Promise<boolean> {
     const waiting = [...this.#waiting.values()].map((relation) => this.#asked(relation));
-    return (await check(waiting)).some((refusal) => refusal === null);
+    const refusals = await check(waiting);
+    return waiting.some(({ relation }, i) => {
+      const known = this.#records.get(relation.id);
+      return refusals[i]?.why !== known?.reason || refusals[i]?.commands.join() !== known?.commands.join();
+    });
   }
 
   /** A copy of the table is durable, and with it that it is no longer set aside. */

@@ -10,6 +10,7 @@ import type { PreparedTables, SetAsideTable, SinkContext } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
+import { MigrationRefused } from "./migration-refused.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
@@ -75,8 +76,7 @@ export class SinkTables implements AppliedTables {
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.ledger.remark(client, tables);
-    const missing = await this.#copyable(client, tables, since);
-    await this.#makeRoom(client, missing);
+    const missing = await this.#makeRoom(client, await this.#copyable(client, tables, since), since);
     const inOrder = this.registry.inOrder(missing);
     return {
       best,
@@ -86,9 +86,9 @@ export class SinkTables implements AppliedTables {
     };
   }
 
-  /** Whether a table that is set aside could be copied by now. */
-  isAnyMended(client: Client): Promise<boolean> {
-    return this.setAside.isAnyMended((asked) => this.registry.checkMigrations(client, asked));
+  /** Whether a table that is set aside could be copied by now, or needs another change. */
+  isAnyChanged(client: Client): Promise<boolean> {
+    return this.setAside.isAnyChanged((asked) => this.registry.checkMigrations(client, asked));
   }
 
   /** Tables that lack a copy; those that cannot take one are set aside. */
@@ -106,11 +106,23 @@ export class SinkTables implements AppliedTables {
     this.#firing = firing;
   }
 
-  async #makeRoom(client: Client, tables: readonly TableShape[]): Promise<void> {
+  /** Returns those that there is room for. What may not be renamed for one of them keeps that one. */
+  async #makeRoom(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
     await client.query("begin");
-    await this.registry.makeRoom(client, tables, ({ id }) => this.setAside.has(id));
+    for (const [i, { relation }] of tables.entries()) {
+      try {
+        await this.registry.makeRoom(client, relation, this.setAside.has(relation.id));
+      } catch (error) {
+        if (!(error instanceof MigrationRefused) || !this.context.makesCopies) throw error;
+        await client.query("rollback");
+        this.undo.rolledBack("begin");
+        await this.setAside.add(client, relation, error, since);
+        return await this.#makeRoom(client, tables.toSpliced(i, 1), since);
+      }
+    }
     await client.query("commit");
     this.undo.committed();
+    return tables;
   }
 }
 

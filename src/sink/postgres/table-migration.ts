@@ -215,7 +215,9 @@ function planRetypes(
   return relation.columns.flatMap((column) => {
     const before = known.find(({ number }) => number > 0 && number === column.number);
     if (!before || before.type === column.typeName) return [];
-    const atSink = columns.find(({ name }) => name === before.name);
+    // Somebody may have renamed it already.
+    const named = (wanted: string) => columns.find(({ name }) => name === wanted);
+    const atSink = named(before.name) ?? named(column.name);
     return atSink?.typeName === before.type ? [{ kind: "retype", column }] : [];
   });
 }

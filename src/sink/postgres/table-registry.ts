@@ -118,20 +118,14 @@ export class TableRegistry {
   }
 
   /**
-   * Before tables are copied: another that was called so before, and has another name by now, is not the one to copy into.
-   * `isRenamed`: whether a table that has not been renamed at the sink yet is to be copied into all the same.
+   * Before a table is copied: another that was called so before, and has another name by now, is not the one to copy into.
+   * `followsName`: one that has its old name at the sink still is renamed, and copied into.
    */
-  async makeRoom(
-    client: Client,
-    tables: readonly TableShape[],
-    isRenamed: (relation: Relation) => boolean,
-  ): Promise<void> {
-    for (const { relation } of tables) {
-      const shape = this.shapes.of(relation);
-      const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
-      if (isBehind && isRenamed(relation)) await this.#renamer.follow(client, shape, relation);
-      else await this.#renamer.makeRoom(client, relation);
-    }
+  async makeRoom(client: Client, relation: Relation, followsName: boolean): Promise<void> {
+    const shape = this.shapes.of(relation);
+    const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
+    if (isBehind && followsName) await this.#renamer.follow(client, shape, relation);
+    else await this.#renamer.makeRoom(client, relation);
   }
 
   /** Why each of the tables cannot take its relation's rows, as the sink is now; null: it can, or is not there. */
@@ -139,8 +133,12 @@ export class TableRegistry {
     client: Client,
     tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
   ): Promise<readonly (MigrationRefused | null)[]> {
-    const known = tables.map((table) => ({ ...table, known: this.shapes.of(table.relation) }));
-    return await checkMigrations(client, this.config.migration_strategy, this.naming, known);
+    const asked = tables.map((table) => ({
+      ...table,
+      known: this.shapes.of(table.relation),
+      isNameTaken: this.#renamer.occupantOf(table.relation) !== null,
+    }));
+    return await checkMigrations(client, this.config.migration_strategy, this.naming, asked);
   }
 
   #copyAgain(relation: Relation): MillraceError {

@@ -38,10 +38,17 @@ export class TableRenamer {
 
   /** Another table of ours that has the relation's name still goes aside, and gets its own when its turn comes. */
   async makeRoom(client: Client, relation: Relation): Promise<void> {
-    const occupant = this.shapes.named(relation);
-    if (!occupant || occupant.tableId === relation.id || !this.isPresent(occupant.tableId)) return;
+    const occupant = this.occupantOf(relation);
+    if (!occupant) return;
     const aside = { schema: occupant.schema, name: `millrace_renamed_${occupant.tableId}` };
     await this.#rename(client, occupant, aside);
+  }
+
+  /** The table of ours that has the relation's name still, and is another one of the source's; null when there is none. */
+  occupantOf(relation: Relation): ShapeRecord | null {
+    const occupant = this.shapes.named(relation);
+    const isOther = occupant !== null && occupant.tableId !== relation.id && this.isPresent(occupant.tableId);
+    return isOther ? occupant : null;
   }
 
   async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
