@@ -3,6 +3,8 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { RunMetrics } from "../../src/runtime/messages.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { sampleRequest } from "../support/sample-connector.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 // Real databases and threads, on machines that do other things too.
 setDefaultTimeout(60_000);
@@ -67,4 +69,25 @@ test("a connector that is gone takes its series with it", async () => {
   runtime.board.measured("gone", "run", metrics({ rowsDurable: 3 }));
   runtime.board.forget("gone");
   expect(await runtime.metrics.text()).not.toContain('connector="gone"');
+});
+
+test("tables that are set aside are counted, and listed in the status, until none is", async () => {
+  await runtime.connectors.createOrReplace("aside", { ...sampleRequest(), disabled: true }, null);
+  const { run_id: run } = await runtime.connectors.get("aside");
+  const table = {
+    schema: "s",
+    name: "t",
+    since_lsn: "0/1",
+    reason: "It does not fit.",
+    commands: ["select 1;"],
+  };
+  await waitFor(
+    "the connector's entry",
+    async () => (await runtime.connectors.get("aside")).status.state.disabled,
+  );
+  runtime.board.setAside("aside", run, [table]);
+  expect((await runtime.connectors.get("aside")).status.tables_set_aside).toEqual([table]);
+  expect(await runtime.metrics.text()).toContain('millrace_tables_set_aside{connector="aside"} 1');
+  runtime.board.setAside("aside", run, []);
+  expect((await runtime.connectors.get("aside")).status).not.toHaveProperty("tables_set_aside");
 });

@@ -34,6 +34,7 @@ interface SetUp {
   readonly connection?: Partial<PostgresConnectionRequest>;
   /** Run at the sink before anything else. */
   readonly before?: string;
+  readonly migration?: { readonly allowed: [] };
   /** Larger transactions come in pieces. */
   readonly bufferedRows?: number;
   /** The run does not get as far as the stream. */
@@ -57,7 +58,12 @@ async function setUp(tables: string, options: SetUp = {}) {
           replication_type: { logical_replication: {} },
         },
       },
-      sink: { postgres: { connection: { ...server.connection(id), ...options.connection } } },
+      sink: {
+        postgres: {
+          connection: { ...server.connection(id), ...options.connection },
+          ...(options.migration ? { migration_strategy: options.migration } : {}),
+        },
+      },
       limits: { cdc: { max_buffer_rows: options.bufferedRows ?? 0 } },
     }),
   );
@@ -223,5 +229,26 @@ test.concurrent("a table that somebody has locked, without a bound: the status t
   }
   await on.goesOn();
   await waitFor("a status without the lock", () => on.run.status?.status.warning === undefined);
+  expect(on.run.failures).toEqual([]);
+});
+
+test.concurrent("a change that migration_strategy does not allow keeps its table alone, and the status lists it", async () => {
+  await using on = await setUp(plain, { migration: { allowed: [] } });
+  await on.source("alter table t add column w int");
+  await on.source("insert into t values (1, 'secret', 1); insert into other values (1)");
+  await waitFor("the table to be set aside", () => on.run.setAside.length > 0, { timeoutMs: 30_000 });
+  const [table] = on.run.setAside;
+  expect(table).toMatchObject({
+    schema: "public",
+    name: "t",
+    since_lsn: expect.stringMatching(/^[0-9A-F]+\/[0-9A-F]+$/),
+  });
+  expect(table?.commands).toEqual(['alter table "public"."t" add column "w" integer;']);
+  await waitFor("the other table", async () => (await on.sink("select from other")).length === 1);
+  const shown = () => on.run.status?.status.warning?.reason ?? "";
+  await waitFor("a status that tells of it", () => shown().includes("Table public.t is set aside"));
+  await on.sink(table?.commands.join(" ") ?? "");
+  await on.goesOn();
+  await waitFor("no table to be set aside", () => on.run.setAside.length === 0);
   expect(on.run.failures).toEqual([]);
 });

@@ -4,7 +4,7 @@
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { resolveConnector } from "../../src/connector/resolve-connector.ts";
-import type { Status } from "../../src/connector/status.ts";
+import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
@@ -20,6 +20,8 @@ export interface LiveFailure {
 export class LiveRun implements AsyncDisposable {
   readonly failures: LiveFailure[] = [];
   status: Status | null = null;
+  /** As the connector's status lists them. */
+  setAside: readonly SetAsideTable[] = [];
   readonly #config: ConnectorConfig;
   readonly #records = new Map<string, string>();
   #initialized = false;
@@ -108,7 +110,9 @@ export class LiveRun implements AsyncDisposable {
         this.#initialized = true;
       },
       metrics: () => {},
-      setAside: () => {},
+      setAside: (tables) => {
+        this.setAside = tables;
+      },
       claimTask: async () => false,
       taskProgress: () => {},
       taskEnded: () => {},

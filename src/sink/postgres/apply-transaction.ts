@@ -14,7 +14,9 @@ import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { longestPrefix } from "./longest-prefix.ts";
+import type { PreparedTable } from "./prepared-table.ts";
 import { isRowRefused, withRow } from "./refused-row.ts";
+import { describeRefusedRows } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
@@ -237,13 +239,22 @@ export class ApplyTransaction {
       warn: (reason) => this.events.warning("rows", reason),
     };
     return new BatchApplier(session, batch, {
-      prepare: (relation, at) => this.tables.registry.prepared(client, relation, this.form, at),
+      prepare: (relation, at) => this.#prepared(client, relation, at),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
       isLeftOut: (relation) =>
         this.#leftOut.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
         this.tables.ledger.isReplaced(relation),
     });
+  }
+
+  /** A failure says of which table it is. */
+  async #prepared(client: Client, relation: Relation, at: Lsn): Promise<PreparedTable> {
+    try {
+      return await this.tables.registry.prepared(client, relation, this.form, at);
+    } catch (error) {
+      throw error instanceof MillraceError ? error : describeRefusedRows(error, relation, []);
+    }
   }
 
   async #dropStaging(client: Client): Promise<void> {
