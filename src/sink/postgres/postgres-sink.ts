@@ -128,6 +128,10 @@ export class PostgresSink implements Sink {
 
   async copyTable(request: CopyRequest): Promise<void> {
     const { signal } = this.context;
+    // First copies come by themselves, once `prepare` has seen to the names.
+    if (request.mode !== "initial") {
+      await this.#guard((apply) => this.#tables.takeName(apply, request.table.relation));
+    }
     const client = await this.#copySessions.take();
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
@@ -135,7 +139,7 @@ export class PostgresSink implements Sink {
       const { relation } = request.table;
       const mode = this.#tables.ledger.isVoid(relation) ? "replace" : request.mode;
       const known = {
-        shape: this.#tables.shapes.of(relation),
+        shape: this.#tables.shapeToCopyInto(relation),
         nullColumn: this.#tables.setAside.nullColumnOf(relation),
       };
       const record = await watchedCopy(

@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { PreparedTables, SetAsideTable, SinkContext } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
@@ -12,7 +12,7 @@ import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
-import { ShapeLedger } from "./shape-ledger.ts";
+import { ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
 import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -84,6 +84,28 @@ export class SinkTables implements AppliedTables {
       isOrdered: inOrder !== null,
       behind: this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id)),
     };
+  }
+
+  /** What the table of the relation's name has followed; null: it is another, or nothing is known of it. */
+  shapeToCopyInto(relation: Relation): ShapeRecord | null {
+    const shape = this.shapes.of(relation);
+    return shape && qualifiedName(shape) === qualifiedName(relation) ? shape : null;
+  }
+
+  /** Durable on return: the copy that follows is a transaction of another session. See `TableRegistry.takeName`. */
+  async takeName(client: Client, relation: Relation): Promise<void> {
+    await client.query("begin");
+    try {
+      await this.registry.takeName(client, relation);
+      await client.query("commit");
+      this.undo.committed();
+    } catch (error) {
+      await client.query("rollback").catch(() => {});
+      this.undo.rolledBack("begin");
+      throw error;
+    } finally {
+      this.registry.forgetShapes();
+    }
   }
 
   /** Whether a table that is set aside could be copied by now, or needs another change. */

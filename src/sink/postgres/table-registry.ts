@@ -128,6 +128,21 @@ export class TableRegistry {
     else await this.#renamer.makeRoom(client, relation);
   }
 
+  /**
+   * Before a table that the stream has not told of yet is copied for a task: under its name there may be another's rows, and its
+   * own under another name. In the open transaction. Throws `table_changed` when it cannot get its name.
+   */
+  async takeName(client: Client, relation: Relation): Promise<void> {
+    const shape = this.shapes.of(relation);
+    const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
+    if (!isBehind) return await this.#renamer.makeRoom(client, relation);
+    if (!this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation))) return;
+    throw new MillraceError(
+      "table_changed",
+      `Table ${qualifiedName(relation)} was ${qualifiedName(shape)} before, and the sink has yet to follow: its copy is tried again.`,
+    );
+  }
+
   /** Why each of the tables cannot take its relation's rows, as the sink is now; null: it can, or is not there. */
   async checkMigrations(
     client: Client,

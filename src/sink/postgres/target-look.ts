@@ -63,7 +63,9 @@ export class TargetLook {
       else this.#targetOf.set(relation.id, targets[i].oid);
       const isBinary =
         this.#takesBytes(relation, targets[i] ?? null) && made[i]!.every((c) => fitting.has(c));
-      this.#copyForms.set(qualifiedName(relation), isBinary ? "binary" : "text");
+      // Under its name of now there may be another table, with columns of other types.
+      const isCopiedElsewhere = this.#isBehind(relation);
+      this.#copyForms.set(qualifiedName(relation), isBinary && !isCopiedElsewhere ? "binary" : "text");
       if (!isBinary) form = "text";
     }
     return form;
@@ -72,6 +74,12 @@ export class TargetLook {
   /** Which triggers and rules the sink's sessions set off; null: none. */
   get firing(): string | null {
     return this.#firing;
+  }
+
+  /** The table has another name at the sink still. */
+  #isBehind(relation: Relation): boolean {
+    const shape = this.shapes.of(relation);
+    return shape !== null && qualifiedName(shape) !== qualifiedName(relation);
   }
 
   /** Whether the table's target was there at the last look. */
