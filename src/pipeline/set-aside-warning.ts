@@ -15,9 +15,11 @@ export function describeSetAside(tables: readonly SetAsideTable[]): string | nul
 }
 
 function describe(table: SetAsideTable): string {
+  const name = qualifiedName(table);
+  if (table.commands.length === 0) return `Table ${name} was set aside. ${table.reason}`;
   const sql = table.commands.map((command) => `${command};`).join(" ");
   return (
-    `Table ${qualifiedName(table)} is set aside, and the others go on: ${table.reason} Run at the sink: ${sql} ` +
+    `Table ${name} is set aside, and the others go on: ${table.reason} Run at the sink: ${sql} ` +
     "The table is copied again then."
   );
 }

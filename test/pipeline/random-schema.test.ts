@@ -160,6 +160,7 @@ class Play {
     const made = new Set<string>();
     const left = () => this.pair.setAside.flatMap(({ commands }) => commands).filter((sql) => !made.has(sql));
     while (this.pair.setAside.length > 0) {
+      await this.#untilToldAlike();
       for (const sql of left()) {
         this.#script.push(`-- at the sink: ${sql}`);
         made.add(sql);
@@ -168,6 +169,18 @@ class Play {
       const isNews = () => this.pair.setAside.length === 0 || left().length > 0;
       await waitFor("tables that were mended to be taken back", isNews, { timeoutMs: 20_000 });
     }
+  }
+
+  /** What is told follows what other tables do at the sink, as fast as it is looked at. */
+  async #untilToldAlike(): Promise<void> {
+    let [told, times] = ["", 0];
+    const isAtRest = () => {
+      const now = this.pair.setAside.map(({ commands }) => commands.join("; ")).join("; ");
+      times = now === told ? times + 1 : 0;
+      told = now;
+      return times >= 5;
+    };
+    await waitFor("what is told to come to rest", isAtRest, { intervalMs: 100 });
   }
 
   /** Every table is equal, or a warning names it, or it is set aside. */

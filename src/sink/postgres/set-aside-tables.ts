@@ -34,6 +34,8 @@ export class SetAsideTables {
   readonly #records = new Map<number, SetAsideRecord>();
   /** Tables that still had to wait when they were looked at last. */
   readonly #waiting = new Map<number, Relation>();
+  /** Ids of those that can go on: a copy of each is on its way. */
+  #ready = new Set<number>();
   /** Ids of the tables that the source has. */
   #present = new Set<number>();
 
@@ -87,6 +89,7 @@ export class SetAsideTables {
     }
     this.#records.set(id, record);
     this.#waiting.set(id, relation);
+    this.#ready.delete(id);
     this.#present.add(id);
     this.#tell();
   }
@@ -104,6 +107,7 @@ export class SetAsideTables {
   ): Promise<readonly TableShape[]> {
     this.#present = new Set(tables.map(({ relation }) => relation.id));
     this.#waiting.clear();
+    this.#ready = new Set(missing.map(({ relation }) => relation.id));
     const refusals = await check(missing.map(({ relation }) => this.#asked(relation)));
     for (const [i, { relation }] of missing.entries()) {
       const refusal = refusals[i];
@@ -139,9 +143,14 @@ export class SetAsideTables {
 
   /** Of a table that the source no longer has, nothing is to be mended. */
   #tell(): void {
-    this.report([...this.#records.values()].filter(({ tableId }) => this.#present.has(tableId)));
+    const present = [...this.#records.values()].filter(({ tableId }) => this.#present.has(tableId));
+    this.report(
+      present.map((record) => (this.#ready.has(record.tableId) ? { ...record, ...goesOn } : record)),
+    );
   }
 }
+
+const goesOn = { reason: "It can go on: it is being copied again.", commands: [] };
 
 const writeSql =
   "insert into millrace.set_aside (connector_id, table_id, table_schema, table_name, since, reason, commands, null_column) " +
