@@ -67,16 +67,16 @@ test.each(["binary", "text"] as const)("each row has them, as %s", async (form) 
   await pair.stop();
 });
 
-test("beside a row hash and hashed columns", async () => {
+test("beside a row hash, by a publication that somebody else has made", async () => {
   await using pair = await PipelineRig.create(server, "sys_hash", {
     source: {
       system_columns: { op: { encoding: "String", snapshot_as_read: false }, lsn: {} },
       keyless_table_strategy: { dedup_by_row_hash: {} },
-      replication_type: { logical_replication: logicalReplication() },
+      replication_type: { logical_replication: logicalReplication("every") },
     },
   });
   await pair.source(`create table k (a int, b text); alter table k replica identity full; insert into k values (1, 'x'), (2, 'z');
-    create table none (); create table own (id int primary key, _sm_op text)`);
+    create publication every for all tables; create table none (); create table own (id int primary key, _sm_op text)`);
   pair.start();
   expect(await pair.ended()).toMatchObject({ code: "column_conflict" });
   await pair.source("alter table own rename _sm_op to op");

@@ -120,7 +120,9 @@ function requireWhole(publication: string, table: TableShape, members: ReadonlyM
     throw mismatch(`Publication ${publication} filters the rows of ${name}: row filters are not supported.`);
   }
   const columns = member?.columns;
-  const unpublished = table.relation.columns.filter((column) => columns && !columns.includes(column.name));
+  // Columns that the source adds by itself are in no publication.
+  const stored = table.relation.columns.filter(({ number }) => number > 0);
+  const unpublished = stored.filter((column) => columns && !columns.includes(column.name));
   if (unpublished.length === 0) return;
   throw mismatch(
     `Publication ${publication} leaves out columns of ${name}: exclude them in the connector's catalog as well ` +
