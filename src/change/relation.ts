@@ -61,6 +61,11 @@ export interface Relation {
   /** Indexes of the columns that identify a row: the primary key, else the replica identity's index; or none. */
   readonly key: readonly number[];
   /**
+   * The source's own number for the primary key: another key of the same columns has another. Absent: there is none. Under
+   * identity full it is the key that the table has by now, since the stream does not tell.
+   */
+  readonly keyId?: number;
+  /**
    * What the source makes of the rows on their way (which columns are hashed, and how), as an opaque text; absent: nothing.
    * Rows that were made in another way are not the same rows.
    */

@@ -35,10 +35,10 @@ create table if not exists millrace.table_shape (
   table_name text not null,
   since pg_lsn not null,
   columns json not null,
-  key_numbers int4[],
+  key_numbers float8[],
   primary key (connector_id, table_id)
 );
-alter table millrace.table_shape add column if not exists key_numbers int4[];
+alter table millrace.table_shape add column if not exists key_numbers float8[];
 create table if not exists millrace.set_aside (
   connector_id text not null,
   table_id int8 not null,

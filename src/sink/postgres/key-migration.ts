@@ -11,9 +11,13 @@ export type AddKey = {
   readonly isPrimary: boolean;
 };
 
-/** Numbers of the columns that identify a row at the source, in rising order: what a sink remembers of a table's key. */
-export function keyNumbers({ columns, key }: Relation): readonly number[] {
-  return key.map((i) => columns[i]!.number).sort((a, b) => a - b);
+/**
+ * What a sink remembers of a table's key: numbers of the columns that identify a row at the source, and behind them the
+ * source's number for a primary key, below zero. Empty: nothing identifies a row.
+ */
+export function keyNumbers({ columns, key, keyId }: Relation): readonly number[] {
+  const numbers = key.map((i) => columns[i]!.number).sort((a, b) => a - b);
+  return numbers.length > 0 && keyId !== undefined ? [...numbers, -keyId] : numbers;
 }
 
 /**

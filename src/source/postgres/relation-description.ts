@@ -11,6 +11,7 @@ import { TypeCatalog } from "./type-catalog.ts";
 interface TableRow {
   readonly id: number;
   readonly primary_key: readonly string[] | null;
+  readonly key_id: number | null;
   /** Columns of the primary key, or of the replica identity, that the table computes. */
   readonly computed_key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
@@ -58,7 +59,8 @@ type TypeFacts = Pick<
 export const addedValueSql = "array_to_string(a.attmissingval, '')";
 
 const tablesQuery = `
-select c.oid as id, key.names as primary_key, computed.names as computed_key, columns.list as columns
+select c.oid as id, key.names as primary_key,
+  (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id, computed.names as computed_key, columns.list as columns
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
@@ -129,6 +131,7 @@ function withCatalog(
     ...relation,
     ...(isGuess || !evidence.isComplete ? { isGuess: true as const } : {}),
     ...(table === undefined ? { isGone: true as const } : {}),
+    ...(table?.key_id ? { keyId: table.key_id } : {}),
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),
     // Under identity full the announcement does not tell the key.

@@ -153,6 +153,7 @@ export function isSameRelation(a: Relation, b: Relation): boolean {
   return (
     isSameShape(a, b) &&
     a.key.join() === b.key.join() &&
+    a.keyId === b.keyId &&
     a.withheld.join() === b.withheld.join() &&
     a.columns.every((column, i) => column.number === b.columns[i]!.number)
   );

@@ -38,6 +38,7 @@ interface TableRow {
   dropped: number[];
   identity_columns: string[] | null;
   primary_key: string[] | null;
+  key_id: number | null;
   /** A deferrable key identifies no row within a transaction, and is no replica identity. */
   is_key_immediate: boolean;
 }
@@ -67,6 +68,7 @@ select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, 
   c.relkind = 'p' as is_partitioned,
   greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
   columns.list as columns, columns.generated, columns.dropped, identity.names as identity_columns,
+  (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id,
   primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
   sizes.has_other_identities as has_other_leaf_identities
 from pg_class c
@@ -205,6 +207,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
     })),
     key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
+    ...(row.key_id === null ? {} : { keyId: row.key_id }),
     withheld: withheld(row, columns),
   };
   const rendered = renderedRelation(relation, selection, relation.key.length === 0);
