@@ -133,7 +133,7 @@ export class SinkTables implements AppliedTables {
     await client.query("begin");
     for (const [i, { relation }] of tables.entries()) {
       try {
-        await this.registry.makeRoom(client, relation, this.setAside.has(relation.id));
+        await this.registry.makeRoom(client, relation, this.context.makesCopies);
       } catch (error) {
         if (!(error instanceof MigrationRefused) || !this.context.makesCopies) throw error;
         await client.query("rollback");

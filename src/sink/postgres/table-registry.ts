@@ -124,7 +124,8 @@ export class TableRegistry {
   async makeRoom(client: Client, relation: Relation, followsName: boolean): Promise<void> {
     const shape = this.shapes.of(relation);
     const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
-    if (isBehind && followsName) await this.#renamer.follow(client, shape, relation);
+    const isFollowing = isBehind && followsName && !this.naming.isShared(shape);
+    if (isFollowing) await this.#renamer.follow(client, shape, relation);
     else await this.#renamer.makeRoom(client, relation);
   }
 

@@ -39,9 +39,14 @@ export class TableRenamer {
   /** Another table of ours that has the relation's name still goes aside, and gets its own when its turn comes. */
   async makeRoom(client: Client, relation: Relation): Promise<void> {
     const occupant = this.occupantOf(relation);
-    if (!occupant) return;
-    const aside = { schema: occupant.schema, name: `millrace_renamed_${occupant.tableId}` };
-    await this.#rename(client, occupant, aside);
+    if (occupant) await this.#rename(client, occupant, await this.#freeName(client, occupant));
+  }
+
+  async #freeName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
+    for (let i = 0; ; i++) {
+      const name = `millrace_renamed_${tableId}${i === 0 ? "" : `_${i}`}`;
+      if (!(await exists(client, this.naming.target({ schema, name })))) return { schema, name };
+    }
   }
 
   /** The table of ours that has the relation's name still, and is another one of the source's; null when there is none. */
