@@ -77,7 +77,6 @@ class Play {
   constructor(
     private readonly pair: PipelineRig,
     private readonly session: Client,
-    private readonly strategy: Strategy,
   ) {}
 
   async run(steps: readonly Step[]): Promise<void> {
@@ -124,17 +123,11 @@ class Play {
         this.#isRunning = false;
         return;
       default: {
-        const acts = step.acts.filter(({ kind }) => kind !== "exchange" || this.#mayRename);
-        const sql = acts.flatMap((each) => this.#schema.act(each) ?? []);
+        const sql = step.acts.flatMap((each) => this.#schema.act(each) ?? []);
         if (step.isOne && sql.length > 0) await this.#execute(sql.join("; "));
         else for (const each of sql) await this.#execute(each);
       }
     }
-  }
-
-  /** Names that somebody has exchanged by hand cannot be told from those that are to be exchanged. */
-  get #mayRename(): boolean {
-    return this.strategy.allowed.includes("Add") && this.strategy.allowed.includes("Drop");
   }
 
   async #execute(sql: string): Promise<void> {
@@ -229,7 +222,7 @@ const lane = () =>
           isSupervised: true,
         });
         await using session = await pair.sourceSession();
-        await new Play(pair, session, migration_strategy).run(steps);
+        await new Play(pair, session).run(steps);
       },
     ),
     {

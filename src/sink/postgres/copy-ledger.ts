@@ -35,8 +35,8 @@ export class CopyLedger {
   }
 
   /** Under this name there are rows of a copy since which changes were missed: the source may have deleted some of them. */
-  isVoid(relation: Relation): boolean {
-    return this.#byName.get(qualifiedName(relation))?.point === zeroLsn;
+  isVoid(name: Name): boolean {
+    return this.#byName.get(qualifiedName(name))?.point === zeroLsn;
   }
 
   /**

@@ -8,7 +8,7 @@ import { findDependents } from "./column-dependents.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import type { ShapeRecord } from "./shape-ledger.ts";
-import { changesOfShared, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
+import { changesOfShared, fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
@@ -19,6 +19,8 @@ export interface CheckedTable {
   readonly known: ShapeRecord | null;
   /** Another table of ours has the relation's name at the sink still, and is to go aside for it. */
   readonly isNameTaken: boolean;
+  /** All the rows that are there go with its next copy. */
+  readonly isReplaced: boolean;
   /** One of its columns that has to take null. */
   readonly nullColumn: string | null;
 }
@@ -51,7 +53,7 @@ async function checkMigration(
   client: Client,
   strategy: PostgresSinkConfig["migration_strategy"],
   naming: TargetNaming,
-  { relation, known, nullColumn }: CheckedTable,
+  { relation, known, nullColumn, isReplaced }: CheckedTable,
   table: TargetTable,
 ): Promise<MigrationRefused | null> {
   const { target } = table;
@@ -60,8 +62,10 @@ async function checkMigration(
   const all = planMigration(table, known, relation, strategy);
   const changes = naming.isShared(relation) ? changesOfShared(all) : all;
   const refused = refusedChanges(strategy, changes);
-  if (refused.length > 0) return migrationRefused(target, await migrationSql(client, target, refused, false));
-  const dependents = await findDependents(client, table, changes);
+  const fits = isReplaced && !naming.isShared(relation) && fitsByName(table, relation, strategy);
+  if (refused.length > 0 && !fits)
+    return migrationRefused(target, await migrationSql(client, target, refused, false));
+  const dependents = fits ? null : await findDependents(client, table, changes);
   if (dependents) return dependents;
   if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;
   const isRefusing = table.columns.some(({ name, notNull }) => name === nullColumn && notNull);

@@ -36,8 +36,8 @@ export class SetAsideTables {
   readonly #waiting = new Map<number, Relation>();
   /** Ids of those that can go on: a copy of each is on its way. */
   #ready = new Set<number>();
-  /** Ids of the tables that the source has. */
-  #present = new Set<number>();
+  /** The tables that the source has, as they are called there by now. */
+  #present = new Map<number, Relation>();
 
   constructor(
     private readonly connectorId: string,
@@ -90,7 +90,7 @@ export class SetAsideTables {
     this.#records.set(id, record);
     this.#waiting.set(id, relation);
     this.#ready.delete(id);
-    this.#present.add(id);
+    if (!this.#present.has(id)) this.#present.set(id, relation);
     this.#tell();
   }
 
@@ -105,7 +105,7 @@ export class SetAsideTables {
     check: MigrationCheck,
     since: Lsn,
   ): Promise<readonly TableShape[]> {
-    this.#present = new Set(tables.map(({ relation }) => relation.id));
+    this.#present = new Map(tables.map(({ relation }) => [relation.id, relation]));
     this.#waiting.clear();
     this.#ready = new Set(missing.map(({ relation }) => relation.id));
     const refusals = await check(missing.map(({ relation }) => this.#asked(relation)));
@@ -143,10 +143,13 @@ export class SetAsideTables {
 
   /** Of a table that the source no longer has, nothing is to be mended. */
   #tell(): void {
-    const present = [...this.#records.values()].filter(({ tableId }) => this.#present.has(tableId));
-    this.report(
-      present.map((record) => (this.#ready.has(record.tableId) ? { ...record, ...goesOn } : record)),
-    );
+    const told = [...this.#records.values()].flatMap((record) => {
+      const now = this.#present.get(record.tableId);
+      if (!now) return [];
+      const what = this.#ready.has(record.tableId) ? goesOn : {};
+      return [{ ...record, schema: now.schema, name: now.name, ...what }];
+    });
+    this.report(told);
   }
 }
 

@@ -14,6 +14,7 @@ import {
   changesOfOthers,
   changesOfShared,
   type FollowedShape,
+  fitsByName,
   planMigration,
   refusedChanges,
 } from "./table-migration.ts";
@@ -46,6 +47,9 @@ export async function fitTable(
   const all = planMigration(table, known, relation, strategy);
   const changes = isShared ? changesOfShared(all) : all;
   const refused = [...refusedChanges(strategy, changes), ...(isShared ? changesOfOthers(changes) : [])];
+  if (refused.length > 0 && areReplaced && fitsByName(table, relation, strategy)) {
+    return { isChanged: false, isKeyChanged: false, key: null };
+  }
   if (refused.length > 0) {
     const sql = await migrationSql(client, table.target, refused, false);
     throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, sql);

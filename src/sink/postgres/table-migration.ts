@@ -102,12 +102,33 @@ export function hasLostColumn(
   });
 }
 
-/** Changes that the strategy does not allow: to be made by hand. A column that must not be dropped merely stays. */
+/**
+ * Whether rows can be put into the table as it is, all of them anew: it has the columns by name and type. Somebody who has changed
+ * it by hand may have dropped and made, or exchanged, columns that numbers at the source tell apart.
+ */
+export function fitsByName(table: TargetTable, relation: Relation, strategy: MigrationStrategy): boolean {
+  const types = new Map(table.columns.map(({ name, typeName }) => [name, typeName]));
+  const isThere = relation.columns.every(({ name, typeName }) => types.get(name) === typeName);
+  return isThere && planMigration(table, null, relation, strategy).length === 0;
+}
+
+/**
+ * Changes that the strategy does not allow: to be made by hand, with those that free a name for one of them. A column that must
+ * not be dropped merely stays.
+ */
 export function refusedChanges(
   strategy: MigrationStrategy,
   changes: readonly TableChange[],
 ): readonly TableChange[] {
-  return changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word)));
+  const refused = new Set(
+    changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word))),
+  );
+  const wanted = new Set(
+    [...refused].flatMap((change) => (change.kind === "add" ? [change.column.name] : [])),
+  );
+  return changes.filter(
+    (change) => refused.has(change) || (change.kind === "drop" && wanted.has(change.name)),
+  );
 }
 
 /** Of a table that holds rows of others nothing goes, and the key stays: rows that it refuses then say what mends it. */

@@ -152,6 +152,7 @@ export class TableRegistry {
     const asked = tables.map((table) => ({
       ...table,
       known: this.shapes.of(table.relation),
+      isReplaced: this.ledger.isVoid(this.shapes.of(table.relation) ?? table.relation),
       isNameTaken: this.#renamer.occupantOf(table.relation) !== null,
     }));
     return await checkMigrations(client, this.config.migration_strategy, this.naming, asked);
