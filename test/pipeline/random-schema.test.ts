@@ -54,11 +54,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 type Strategy = PostgresSinkConfig["migration_strategy"];
 const allChanges: Strategy["allowed"] = ["Add", "Drop", "Datatype", "Nullability", "Order"];
-/** Mostly everything is allowed; else tables are set aside until the SQL that is told has been run. */
+const isPartly = process.env.MILLRACE_FUZZ_PARTLY !== undefined;
+/** Everything is allowed, unless MILLRACE_FUZZ_PARTLY is set: then tables are set aside until the SQL that is told has been run. */
 const strategy: fc.Arbitrary<Strategy> = fc.oneof(
-  { weight: 3, arbitrary: fc.constant({ allowed: allChanges, disable_all: false }) },
+  { weight: 1, arbitrary: fc.constant({ allowed: allChanges, disable_all: false }) },
   {
-    weight: 1,
+    weight: isPartly ? 3 : 0,
     arbitrary: fc.record({
       allowed: fc.subarray(allChanges),
       disable_all: fc.constant(false),

@@ -123,12 +123,15 @@ export function refusedChanges(
   const refused = new Set(
     changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word))),
   );
-  const wanted = new Set(
-    [...refused].flatMap((change) => (change.kind === "add" ? [change.column.name] : [])),
-  );
+  const wanted = new Set([...refused].flatMap(nameTaken));
   return changes.filter(
     (change) => refused.has(change) || (change.kind === "drop" && wanted.has(change.name)),
   );
+}
+
+function nameTaken(change: TableChange): readonly string[] {
+  if (change.kind === "add") return [change.column.name];
+  return change.kind === "rename" ? [change.to] : [];
 }
 
 /** Of a table that holds rows of others nothing goes, and the key stays: rows that it refuses then say what mends it. */
