@@ -106,7 +106,7 @@ export interface SinkEvents {
   failed(error: MillraceError): void;
   /** All the tables that are set aside now. */
   setAside(tables: readonly SetAsideTable[]): void;
-  /** A table that is set aside can go on, or needs something else: `prepare` is to be called, between two batches. */
+  /** A table that is set aside can go on, or needs something else, or a table may be behind its source's: `prepare` is to be called, between two batches. */
   mended(): void;
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void;

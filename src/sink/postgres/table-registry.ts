@@ -27,6 +27,7 @@ export class TableRegistry {
   readonly #look: TargetLook;
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
+  #isLookDue = false;
   readonly #renamer: TableRenamer;
   /** Numbers of columns that turned out to take null at the source, by table. */
   readonly #nullable = new Map<number, Set<number>>();
@@ -114,6 +115,8 @@ export class TableRegistry {
     const copy = this.ledger.stateOf(relation);
     const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared });
     this.#prepared.set(relation, prepared);
+    const last = this.#look.shapeOf(relation.id)?.relation;
+    if (last && !isFollowed(this.shapes.of(relation), last)) this.#isLookDue = true;
     return prepared;
   }
 
@@ -164,6 +167,16 @@ export class TableRegistry {
       "table_changed",
       `Table ${qualifiedName(relation)} was altered or renamed, and the sink cannot follow: it is copied again.`,
     );
+  }
+
+  /**
+   * Whether a table has followed a shape since the last look that was not the one of the look. It may be an older one: the look
+   * found nothing behind when the shape's rows were still on their way, and nothing else tells of what came after it.
+   */
+  takeLookDue(): boolean {
+    const isDue = this.#isLookDue;
+    this.#isLookDue = false;
+    return isDue;
   }
 
   /** The table that `prepared` has refused as altered meanwhile; null when it has not. */
