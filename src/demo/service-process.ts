@@ -49,8 +49,13 @@ export class ServiceProcess implements AsyncDisposable {
   /** Starts it on a free port and waits until it is ready. */
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
     const service = new ServiceProcess(await freePort(), options);
-    await service.launch();
-    return service;
+    try {
+      await service.launch();
+      return service;
+    } catch (error) {
+      await service.kill();
+      throw error;
+    }
   }
 
   get url(): string {
