@@ -26,8 +26,6 @@ export interface ApplierTables {
 export class BatchApplier {
   /** By index of the relation in the batch. */
   readonly #tables: PreparedTable[] = [];
-  /** By the same index: a change was met that is not in the table's copy. */
-  readonly #isPastCopy: boolean[] = [];
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
@@ -88,15 +86,11 @@ export class BatchApplier {
 
   /** The change is in the table's copy already, or its table is left out: nothing is to be done about it. */
   #isPassedOver(at: number, i: number): boolean {
-    // Commits come in their order: what follows a change that the copy lacks, the copy lacks too.
-    if (this.#isPastCopy[at]) return false;
     const relation = this.batch.relations[at]!;
     const table = this.#tables[at];
     if (!table && this.tables.isLeftOut(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
-    const isCopied = copy.kind === "exact" && this.#commitLsn(i) < copy.point;
-    this.#isPastCopy[at] = !isCopied && table !== undefined;
-    return isCopied;
+    return copy.kind === "exact" && this.#commitLsn(i) < copy.point;
   }
 
   #commitLsn(i: number): Lsn {
