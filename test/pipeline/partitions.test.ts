@@ -214,3 +214,36 @@ test("partitions_as_root is switched, and switched back", async () => {
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("a column that is added to the root with a default: its old rows have the value, or people are told", async () => {
+  await using pair = await PipelineRig.create(server, "added", {
+    source: { partitions_as_root: true },
+    isSupervised: true,
+  });
+  await pair.source(`${tables}; ${rows}`);
+  pair.start();
+  await pair.untilRealtime();
+  const all = "select to_jsonb(p)::text as row from p order by id";
+  await pair.source("alter table p add column z int default 7");
+  await pair.expectSame(all);
+  await pair.stop();
+  // A column's privileges are written to the root's entry alone.
+  await pair.source("alter table p add column a text default 'it''s'");
+  await pair.source(`grant select (a) on p to public; alter table p add column b int default 8; create table q partition of p for values from (1500) to (1600);
+    insert into p (id, a, b) values (1500, 'new', null)`);
+  pair.start();
+  await pair.expectSame(all.replace("p)", "p) - 'a'"));
+  expect(pair.silentChanges).toContain("Table public.p: column a was added with a default");
+  expect(await pair.snapshot("p", true)).toBeNull();
+  await pair.expectSame(all);
+  await waitFor("the warning to be over", () => pair.silentChanges === "");
+  await pair.stop();
+  // A partition brings a value of its own that the root's rows have not got.
+  await pair.source("create table r (like p); alter table r add column c int default 9");
+  await pair.source("alter table p add column c int");
+  await pair.source(`alter table p attach partition r for values from (1600) to (1700);
+    insert into p (id) values (1600)`);
+  pair.start();
+  await pair.expectSame(all);
+  await pair.stop();
+});

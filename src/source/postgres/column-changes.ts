@@ -12,6 +12,8 @@ export interface ColumnFacts {
   readonly version: string;
   /** It was added with one default for all rows that were there, which the catalog remembers. */
   readonly hasAddedValue: boolean;
+  /** The partitions do not agree on it: the sink is not told which. */
+  readonly isValueUnclear?: true;
 }
 
 /** What is remembered of a table to notice the change. */
@@ -88,7 +90,9 @@ export function silentChange(
     const old = known.get(column.number);
     if (!old) {
       if (column.hasAddedValue)
-        return followsShapes ? [] : [`column ${column.name} was added with a default`];
+        return followsShapes && !column.isValueUnclear
+          ? []
+          : [`column ${column.name} was added with a default`];
       return isRewritten ? [`column ${column.name} was added with a value of its own in each row`] : [];
     }
     if (old.version === column.version) return [];

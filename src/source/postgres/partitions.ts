@@ -42,6 +42,8 @@ interface PartitionRow extends Partition {
  *
  * A table that was made as a partition inherited its columns as they were made: one of them, or all, still are what the table
  * was made with, as `ctid` always is. ATTACH PARTITION writes each of them anew.
+ *
+ * The files are those of the statement's snapshot, as the links are.
  */
 const partitionsQuery = `
 with recursive tree as (
@@ -56,7 +58,7 @@ with recursive tree as (
 )
 select tree.root, tree.parent, c.oid as id, n.nspname as schema, c.relname as name, tree.link, tree.is_born as "isBorn",
   case when c.relkind = 'f' then 'foreign' when c.relkind = 'r' and c.relpersistence <> 'p' then 'unlogged' end as "notLogged",
-  case c.relkind when 'p' then '' when 'f' then 'elsewhere' else coalesce(pg_relation_filenode(c.oid)::text, '') end as files,
+  case c.relkind when 'p' then '' when 'f' then 'elsewhere' else coalesce(nullif(c.relfilenode, 0)::text, '') end as files,
   c.relreplident = 'f' as "sendsWholeRows", identity.names as identity
 from tree
 join pg_class c on c.oid = tree.id

@@ -4,6 +4,7 @@
 import type { Client } from "pg";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Column, Relation } from "../../change/relation.ts";
+import { addedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnHistory } from "./column-history.ts";
 import { type NumberedColumn, numberColumns } from "./column-numbers.ts";
 import { TypeCatalog } from "./type-catalog.ts";
@@ -55,9 +56,6 @@ type TypeFacts = Pick<
   "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase" | "typeDefinitions"
 >;
 
-/** The text of `attmissingval`, an array of one element. */
-export const addedValueSql = "array_to_string(a.attmissingval, '')";
-
 const tablesQuery = `
 select c.oid as id, key.names as primary_key,
   (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id, computed.names as computed_key, columns.list as columns
@@ -65,7 +63,8 @@ from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
     'isDropped', a.attisdropped, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
-  from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
+  from pg_attribute a ${leafValuesJoin}
+  where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
   select json_agg(a.attname) as names

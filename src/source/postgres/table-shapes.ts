@@ -5,8 +5,8 @@
 import type { Client } from "pg";
 import { qualifiedName, type Relation, rowHashColumn, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { addedValueSql, hasAddedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnFacts } from "./column-changes.ts";
-import { addedValueSql } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -62,6 +62,9 @@ export const isBookkeeping = "(n.nspname = 'millrace' and c.relname in ('checkpo
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
  * the sink's own table computes them. `$1` says whether roots are wanted, `$2` which tables: null for all.
+ *
+ * The files by `relfilenode`, which the statement's snapshot shows, as it does the columns: pg_relation_filenode() would tell
+ * of a rewrite that is committed meanwhile, and the next look would see its columns change with no file.
  */
 const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
@@ -81,7 +84,7 @@ cross join lateral (
     or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
 ) sizes
 cross join lateral (
-  select string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid) as files
+  select string_agg(nullif(leaf.relfilenode, 0)::text, ' ' order by leaf.oid) as files
   from pg_class leaf
   where leaf.oid = c.oid
     or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
@@ -90,12 +93,13 @@ cross join lateral (
   select coalesce(json_agg(json_build_object(
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
     'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
-    'number', a.attnum, 'version', a.xmin::text, 'has_added_value', a.atthasmissing,
+    'number', a.attnum, 'version', a.xmin::text, 'has_added_value', ${hasAddedValueSql},
     'added_value', ${addedValueSql}) order by a.attnum) filter (where t.oid is not null and a.attgenerated = ''), '[]') as list,
     coalesce(json_agg(a.attnum) filter (where t.oid is not null and a.attgenerated <> ''), '[]') as generated,
     coalesce(json_agg(a.attnum) filter (where t.oid is null), '[]') as dropped
   from pg_attribute a
   left join pg_type t on t.oid = a.atttypid and not a.attisdropped left join pg_type e on e.oid = t.typelem
+  ${leafValuesJoin}
   where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
@@ -139,6 +143,7 @@ export async function readTableShapes(
   return selected.map((row) => shapeOf(row, selection, types));
 }
 
+/** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
 const storageQuery = `
 select string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid) as files
 from pg_class c join pg_class leaf on leaf.oid = c.oid
@@ -163,7 +168,7 @@ left join lateral (
   from pg_index where indrelid = c.oid and (indisprimary or indisreplident)
 ) i on true
 left join lateral (
-  select concat_ws(' ', pg_relation_filenode(c.oid), string_agg(inherits.xmin::text, ',')) as made_by
+  select concat_ws(' ', c.relfilenode, string_agg(inherits.xmin::text, ',')) as made_by
   from pg_inherits inherits where inhrelid = c.oid
 ) links on c.relispartition
 left join lateral (
@@ -230,6 +235,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       name: column.name,
       version: column.version,
       hasAddedValue: column.has_added_value,
+      ...(column.has_added_value && column.added_value === null ? { isValueUnclear: true as const } : {}),
     })),
     dropped: row.dropped,
   };
