@@ -25,7 +25,7 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 /**
  * A row that is not there is reported as a warning. Throws RowsMissing for one that moves while a merged copy is caught up with,
  * and that the copy does not have where it moves to: what is under its old key may be another row of the copy's by now, whose
- * values would stand for those that were not sent.
+ * values would stand for those that were not sent; and for one that nothing tells from others.
  */
 export async function applySingle(
   session: MergeSession,
@@ -33,7 +33,9 @@ export async function applySingle(
   batch: ChangeBatch,
   i: number,
 ): Promise<void> {
-  const isOldWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
+  const hasOld = batch.oldEnd[i]! > batch.oldStart[i]!;
+  const isOldWhole = hasOld && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
+  if (table.key.length === 0 && !isOldWhole) throw rowUnknown(table);
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
   const body = copyBody(session.form);
   if (table.isWide) body.add(old);
@@ -63,6 +65,13 @@ export async function applySingle(
     table,
     `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} n ` +
       `where ${table.isWide ? `n.ctid <> ${firstRow}` : `n.g = ${stageGroup.update}`} and ${found(table, isOldWhole)}`,
+  );
+}
+
+function rowUnknown({ target }: PreparedTable): RowsMissing {
+  return new RowsMissing(
+    `Table ${qualifiedName(target)}: a row was changed under a key that is not known any more, and the source did not send ` +
+      "the whole of the old row: the table is copied again.",
   );
 }
 
