@@ -6,7 +6,6 @@ import type { Client } from "pg";
 import { processIdOf } from "../../connection/postgres-client.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { CopyRequest } from "../sink.ts";
-import type { TableCopyRecord } from "./bookkeeping.ts";
 import type { CopyOutcome } from "./table-copy.ts";
 
 const lookEveryMs = 500;
@@ -27,14 +26,14 @@ export async function watchedCopy(
   session: WatchedSession,
   request: CopyRequest,
   copy: (counted: CopyRequest) => Promise<CopyOutcome>,
-): Promise<TableCopyRecord> {
+): Promise<CopyOutcome> {
   const watch = watchCopy(observer, session.client, request);
   try {
-    const { rows, record } = await whileWatched({ ...session, isOurTurn: watch.isWaitingForRows }, () =>
+    const outcome = await whileWatched({ ...session, isOurTurn: watch.isWaitingForRows }, () =>
       copy({ ...request, chunks: watch.counted }),
     );
-    await watch.finish(rows);
-    return record;
+    await watch.finish(outcome.rows);
+    return outcome;
   } finally {
     watch.stop();
   }

@@ -8,7 +8,8 @@ import { findDependents } from "./column-dependents.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import type { ShapeRecord } from "./shape-ledger.ts";
-import { changesOfShared, fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
+import { changesOfShared } from "./shared-migration.ts";
+import { fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
@@ -60,7 +61,7 @@ async function checkMigration(
   const wanted = naming.target(relation);
   if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);
   const all = planMigration(table, known, relation, strategy);
-  const changes = naming.isShared(relation) ? changesOfShared(all) : all;
+  const changes = naming.isShared(relation) ? changesOfShared(table, all) : all;
   const refused = refusedChanges(strategy, changes);
   const fits = isReplaced && !naming.isShared(relation) && fitsByName(table, relation, strategy);
   if (refused.length > 0 && !fits)

@@ -142,14 +142,14 @@ export class PostgresSink implements Sink {
         shape: this.#tables.shapeToCopyInto(relation),
         nullColumn: this.#tables.setAside.nullColumnOf(relation),
       };
-      const record = await watchedCopy(
+      const { record, shape } = await watchedCopy(
         this.#connected,
         this.#session(client),
         { ...request, mode },
         (counted) => copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
       );
       this.#tables.ledger.add(record);
-      this.#tables.shapes.add(relation, request.lsn);
+      this.#tables.shapes.add(shape);
       this.#tables.setAside.copied(relation);
       this.#showLockWait(null);
       this.#tables.registry.forgetShapes();

@@ -6,7 +6,8 @@ import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { keyNumbers } from "./key-migration.ts";
-import { type FollowedColumn, type FollowedShape, followedColumns } from "./table-migration.ts";
+import { type FollowedColumn, type FollowedShape, followedColumns, keptColumns } from "./table-migration.ts";
+import type { TargetTable } from "./target-table.ts";
 import type { UndoLog } from "./undo-log.ts";
 
 export interface ShapeRecord extends FollowedShape {
@@ -57,10 +58,9 @@ export class ShapeLedger {
     return this.#records.values().find((record) => record.schema === schema && record.name === name) ?? null;
   }
 
-  /** The table follows the relation by now. Durable with the transaction that is open. */
-  async record(client: Client, relation: Relation, since: Lsn): Promise<void> {
-    const record = shapeRecord(relation, since);
-    await this.#write(client, record);
+  /** The table, as it is by now, follows the relation. Durable with the transaction that is open. */
+  async record(client: Client, relation: Relation, since: Lsn, table: TargetTable): Promise<void> {
+    await this.#write(client, shapeRecord(relation, since, this.of(relation), table));
   }
 
   /** The table has another name by now. Durable with the transaction that is open. */
@@ -69,8 +69,8 @@ export class ShapeLedger {
   }
 
   /** What another session has recorded and committed. */
-  add(relation: Relation, since: Lsn): void {
-    this.#records.set(relation.id, shapeRecord(relation, since));
+  add(record: ShapeRecord): void {
+    this.#records.set(record.tableId, record);
   }
 
   forget(): void {
@@ -89,14 +89,18 @@ export class ShapeLedger {
   }
 }
 
-/** In the open transaction, for a session that has no ledger. */
+/** In the open transaction, for a session that has no ledger. `before`: what the table followed; `table`: null for a new one. */
 export async function recordShape(
   client: Client,
   connectorId: string,
   relation: Relation,
   since: Lsn,
-): Promise<void> {
-  await writeShape(client, connectorId, shapeRecord(relation, since));
+  before: ShapeRecord | null,
+  table: TargetTable | null,
+): Promise<ShapeRecord> {
+  const record = shapeRecord(relation, since, before, table);
+  await writeShape(client, connectorId, record);
+  return record;
 }
 
 /** Whether the table follows the relation: it has its name, its columns, and its key. */
@@ -105,7 +109,8 @@ export function isFollowed(record: ShapeRecord | null, relation: Relation): bool
     record !== null &&
     record.schema === relation.schema &&
     record.name === relation.name &&
-    JSON.stringify(record.columns) === JSON.stringify(followedColumns(relation)) &&
+    JSON.stringify(record.columns.filter(({ isKept }) => !isKept)) ===
+      JSON.stringify(followedColumns(relation)) &&
     hasSameKey(record, relation)
   );
 }
@@ -115,9 +120,17 @@ export function hasSameKey({ key }: FollowedShape, relation: Relation): boolean 
   return key === null || key.join() === keyNumbers(relation).join();
 }
 
-function shapeRecord(relation: Relation, since: Lsn): ShapeRecord {
+function shapeRecord(
+  relation: Relation,
+  since: Lsn,
+  before: ShapeRecord | null,
+  table: TargetTable | null,
+): ShapeRecord {
   const { id: tableId, schema, name } = relation;
-  return { tableId, schema, name, since, columns: followedColumns(relation), key: keyNumbers(relation) };
+  const names = new Set(table?.columns.map((column) => column.name));
+  const kept = keptColumns(before?.columns ?? [], relation, names);
+  const columns = [...followedColumns(relation), ...kept];
+  return { tableId, schema, name, since, columns, key: keyNumbers(relation) };
 }
 
 async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {

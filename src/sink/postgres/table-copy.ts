@@ -23,6 +23,8 @@ const staging = "pg_temp.millrace_copy";
 export interface CopyOutcome {
   readonly rows: number;
   readonly record: TableCopyRecord;
+  /** What the table follows by now. */
+  readonly shape: ShapeRecord;
 }
 
 /** What the sink knows of a table that is to be copied into. */
@@ -74,10 +76,11 @@ export async function copyIntoTarget(
   if (key) await addKey(client, target, key);
   const record = copyRecord(table, request.lsn, isMerged);
   await recordCopy(client, connector.connectorId, record);
-  await recordShape(client, connector.connectorId, table.relation, request.lsn);
-  await endSetAside(client, connector.connectorId, table.relation);
+  const { connectorId } = connector;
+  const shape = await recordShape(client, connectorId, table.relation, request.lsn, known.shape, existing);
+  await endSetAside(client, connectorId, table.relation);
   await client.query("commit");
-  return { rows, record };
+  return { rows, record, shape };
 }
 
 /** `existing`: the table that was there; null when it was made. */

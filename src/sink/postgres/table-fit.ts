@@ -10,14 +10,8 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
-import {
-  changesOfOthers,
-  changesOfShared,
-  type FollowedShape,
-  fitsByName,
-  planMigration,
-  refusedChanges,
-} from "./table-migration.ts";
+import { changesOfOthers, changesOfShared } from "./shared-migration.ts";
+import { type FollowedShape, fitsByName, planMigration, refusedChanges } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetTable } from "./target-table.ts";
 
@@ -45,7 +39,7 @@ export async function fitTable(
 ): Promise<Fitted> {
   requireWritable(table, relation);
   const all = planMigration(table, known, relation, strategy);
-  const changes = isShared ? changesOfShared(all) : all;
+  const changes = isShared ? changesOfShared(table, all) : all;
   const refused = [...refusedChanges(strategy, changes), ...(isShared ? changesOfOthers(changes) : [])];
   if (refused.length > 0 && areReplaced && fitsByName(table, relation, strategy)) {
     return { isChanged: false, isKeyChanged: false, key: null };

@@ -13,6 +13,8 @@ export interface FollowedColumn {
   readonly name: string;
   /** The source's type, as `Column.typeName`. */
   readonly type: string;
+  /** The relation no longer has it, and the sink's table does: the name there stands for values of this column. */
+  readonly isKept?: true;
 }
 
 /** What a table at the sink has followed. */
@@ -31,10 +33,22 @@ export type ColumnChange =
   | { readonly kind: "add"; readonly column: Column }
   | { readonly kind: "allow null"; readonly name: string };
 
-type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
+export type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
 
 export function followedColumns(relation: Relation): readonly FollowedColumn[] {
   return relation.columns.map(({ number, name, typeName }) => ({ number, name, type: typeName }));
+}
+
+/** Of the columns that a table has followed before, those that stay beside the relation's. `names`: its columns by now. */
+export function keptColumns(
+  before: readonly FollowedColumn[],
+  relation: Relation,
+  names: ReadonlySet<string>,
+): readonly FollowedColumn[] {
+  return before
+    .filter(({ number, name }) => number > 0 && names.has(name))
+    .filter(({ name }) => !relation.columns.some((column) => column.name === name))
+    .map((column) => ({ ...column, isKept: true }));
 }
 
 /**
@@ -69,12 +83,19 @@ function planColumns(
   strategy: MigrationStrategy,
 ): readonly ColumnChange[] {
   const names = new Set(table.columns.map(({ name }) => name));
-  const drops = [
-    ...(isAllowed(strategy, "Drop") ? planDrops(names, known, relation) : []),
-    ...planHashDrop(names, known, relation),
+  const followed = known.filter(({ isKept }) => !isKept);
+  const drops: Drop[] = [];
+  let next: readonly Drop[] = [
+    ...(isAllowed(strategy, "Drop") ? planDrops(names, followed, relation) : []),
+    ...planHashDrop(names, followed, relation),
   ];
-  for (const { name } of drops) names.delete(name);
-  const renames = planRenames(names, known, relation);
+  let renames: readonly Rename[] = [];
+  do {
+    drops.push(...next);
+    for (const { name } of next) names.delete(name);
+    renames = planRenames(names, followed, relation);
+    next = planReuse(names, known, renames, relation);
+  } while (next.length > 0);
   for (const { from, to } of renames) {
     names.delete(from);
     names.add(to);
@@ -97,7 +118,7 @@ export function hasLostColumn(
 ): boolean {
   const names = new Set(table.columns.map(({ name }) => name));
   return relation.columns.some(({ number, name }) => {
-    const before = known.find((column) => number > 0 && column.number === number);
+    const before = known.find((column) => number > 0 && column.number === number && !column.isKept);
     return before !== undefined && !names.has(before.name) && !names.has(name);
   });
 }
@@ -114,7 +135,7 @@ export function fitsByName(table: TargetTable, relation: Relation, strategy: Mig
 
 /**
  * Changes that the strategy does not allow: to be made by hand, with those that free a name for one of them. A column that must
- * not be dropped merely stays.
+ * not be dropped merely stays, for as long as no other gets its name.
  */
 export function refusedChanges(
   strategy: MigrationStrategy,
@@ -132,16 +153,6 @@ export function refusedChanges(
 function nameTaken(change: TableChange): readonly string[] {
   if (change.kind === "add") return [change.column.name];
   return change.kind === "rename" ? [change.to] : [];
-}
-
-/** Of a table that holds rows of others nothing goes, and the key stays: rows that it refuses then say what mends it. */
-export function changesOfShared(changes: readonly TableChange[]): readonly TableChange[] {
-  return changes.filter(({ kind }) => kind !== "drop" && kind !== "drop key" && kind !== "add key");
-}
-
-/** Changes that must not be made to a table which holds rows of others: to be made by hand, when all of them have changed. */
-export function changesOfOthers(changes: readonly TableChange[]): readonly TableChange[] {
-  return changes.filter(({ kind }) => kind === "rename" || kind === "retype");
 }
 
 function strategyWords({ kind }: TableChange): readonly MigrationStrategy["allowed"][number][] {
@@ -195,6 +206,30 @@ function planHashDrop(
   const isOurs = known.some(({ number, name }) => number < 0 && name === rowHashColumn);
   const isGone = !relation.columns.some(({ name }) => name === rowHashColumn);
   return isOurs && isGone && names.has(rowHashColumn) ? [{ kind: "drop", name: rowHashColumn }] : [];
+}
+
+/**
+ * Columns whose names other columns of the source have got, and which are not renamed themselves: their values are not those of
+ * the others. They go also where the strategy has kept them so far, or are refused.
+ */
+function planReuse(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  renames: readonly Rename[],
+  relation: Relation,
+): readonly Drop[] {
+  const freed = new Set(renames.map(({ from }) => from));
+  const isReused = ({ number, name }: FollowedColumn) => {
+    const user = relation.columns.find((column) => column.name === name);
+    if (!user || user.number <= 0 || user.number === number) return false;
+    const before = known.find((column) => column.number === user.number && !column.isKept);
+    // One that is no longer called as before: somebody has renamed it already.
+    return !before || names.has(before.name);
+  };
+  return known
+    .filter((column) => column.number > 0 && names.has(column.name) && !freed.has(column.name))
+    .filter(isReused)
+    .map(({ name }) => ({ kind: "drop", name }));
 }
 
 /** Names may have been exchanged: where each waits for another to be free, one goes aside first. */

@@ -7,12 +7,14 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { announcedShape } from "./announced-shape.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { AddKey } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { hasSameKey, isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { hasRemadeColumn } from "./shared-migration.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
@@ -230,11 +232,24 @@ export class TableRegistry {
     // Its values are nowhere at the sink: a copy brings them.
     if (hasLostColumn(table, record?.columns ?? [], relation) && this.ledger.holds(relation))
       throw this.#copyAgain(relation);
+    this.#requireOwnValues(table, record, relation);
     const isChanged = await this.#change(client, table, record, relation);
     const nullable = this.#nullable.get(relation.id);
     if (nullable) await dropNotNull(client, table, relation, nullable);
-    if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at);
-    return isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
+    const fitted = isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
+    if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at, fitted);
+    return fitted;
+  }
+
+  /** A column of a table that others share is not dropped to be made again: a copy brings what its rows have there by now. */
+  #requireOwnValues(table: TargetTable, shape: ShapeRecord | null, relation: Relation): void {
+    if (!this.naming.isShared(relation)) return;
+    if (!hasRemadeColumn(table, shape, relation, this.config.migration_strategy)) return;
+    if (this.ledger.holds(relation)) throw this.#copyAgain(relation);
+    this.warn(
+      `A column of ${qualifiedName(relation)} was dropped and made again, and the table at the sink is shared: rows from before ` +
+        "hold what they held. Create a Snapshot task for this table.",
+    );
   }
 
   /** A guess counts as that only where nothing else can be meant: the table has that shape still. */
@@ -283,20 +298,6 @@ export class TableRegistry {
       primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
     return isSame ? { ...added, key: primaryKey } : added;
   }
-}
-
-/** What can be told of a table that the stream announced and the run did not know. */
-function announcedShape(relation: Relation): TableShape {
-  const key = relation.key.map((i) => relation.columns[i]!.name);
-  return {
-    relation,
-    primaryKey: key,
-    notNull: key,
-    isPartitioned: false,
-    estimatedRows: 0,
-    estimatedBytes: 0,
-    storage: "",
-  };
 }
 
 /** Without a copy that they could be compared with: of a table that the source has dropped, and that was copied before. */
