@@ -1,5 +1,5 @@
-// What of the source's tables is published, with marks that change when a membership is ended and begun anew: what was
-// changed in between was not carried, and nothing in the stream tells so.
+// What of the source's tables is published, with marks that change when a membership may have been broken off and begun anew:
+// what was changed in between was not carried, and nothing in the stream tells so.
 // https://www.postgresql.org/docs/current/catalog-pg-publication-rel.html
 
 import type { Client } from "pg";
@@ -14,9 +14,14 @@ export interface PublicationState {
 
 export interface Published {
   readonly publications: readonly PublicationState[];
-  /** By the OID of a table, or of a partition of it: the OIDs of what makes it a member. */
+  /** By the OID of a table, or of a partition of it. */
   readonly marks: ReadonlyMap<number, string>;
 }
+
+/** Those below are the server's own. */
+const firstUserOid = 16_384;
+/** Stands before a table's OID for large values, 0 for none, and its file. */
+const storageSign = " in ";
 
 const publicationsQuery = `
 select pubname as name, oid::int8::float8 as oid, pubviaroot as "viaRoot", concat_ws(' ', case when pubinsert then 'insert' end,
@@ -24,8 +29,12 @@ select pubname as name, oid::int8::float8 as oid, pubviaroot as "viaRoot", conca
   case when pubtruncate then 'truncate' end) as operations
 from pg_publication where pubname = any ($1::text[]) order by pubname`;
 
+/**
+ * The OIDs of what makes tables members, and what wrote the publication's own row: it is written whenever an option is set,
+ * also for a while only, and not when members come or go.
+ */
 const tableMembers = `
-select r.oid::text as mark, member.relid
+select r.oid || '/' || p.xmin as mark, member.relid, member.relid = r.prrelid as is_listed
 from pg_publication p
 join pg_publication_rel r on r.prpubid = p.oid
 cross join lateral (
@@ -33,20 +42,28 @@ cross join lateral (
 ) member
 where p.pubname = any ($1::text[])
 union all
-select 'all ' || p.oid, c.oid
+select 'all ' || p.oid || '/' || p.xmin, c.oid, false
 from pg_publication p cross join pg_class c
-where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'`;
+where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+  and c.oid >= ${firstUserOid}`;
 
 const schemaMembers = `
 union all
-select 'schema ' || n.oid, c.oid
+select 'schema ' || n.oid || '/' || p.xmin, c.oid, false
 from pg_publication p
 join pg_publication_namespace n on n.pnpubid = p.oid
 join pg_class c on c.relnamespace = n.pnnspid and c.relkind in ('r', 'p') and c.relpersistence = 'p'
 where p.pubname = any ($1::text[])`;
 
+/**
+ * A table that no publication lists by itself can be made unlogged, and logged again. Either gives it other files, and another
+ * table for its large values if it has one, which TRUNCATE and VACUUM FULL leave.
+ */
 const marksQuery = (members: string) => `
-select relid::int8::float8 as id, string_agg(mark, ' ' order by mark) as mark from (${members}) m group by relid order by relid`;
+select m.relid::int8::float8 as id, string_agg(m.mark, ' ' order by m.mark)
+  || case when bool_or(m.is_listed) then '' else '${storageSign}' || c.reltoastrelid || ' ' || c.relfilenode end as mark
+from (${members}) m join pg_class c on c.oid = m.relid
+group by m.relid, c.reltoastrelid, c.relfilenode order by m.relid`;
 
 /** Publications of whole schemas came with 15. */
 const schemasSince = 150_000;
@@ -69,7 +86,26 @@ export function printPublished({ publications, marks }: Published): string {
   return Bun.hash(JSON.stringify([publications, [...marks]])).toString(16);
 }
 
-/** Whether a table's membership has gone on since `noted`, its mark when its changes were seen to come. */
-export function isContinued(noted: string | undefined, mark: string | undefined): boolean {
-  return noted === undefined || noted === mark;
+/** How a table's membership has been broken off since it was noted, or may have been. */
+export type Interruption = "altered" | "removed" | "rewritten";
+
+/** `noted`: its mark when its changes were seen to come. Null: it has gone on. */
+export function interruptionSince(noted: string | undefined, mark: string | undefined): Interruption | null {
+  if (noted === undefined || noted === mark) return null;
+  if (mark === undefined) return "removed";
+  const [before = "", storageBefore] = noted.split(storageSign);
+  const [now = "", storageNow] = mark.split(storageSign);
+  if (before !== now) return membersOf(before) === membersOf(now) ? "altered" : "removed";
+  return isSameStorage(storageBefore, storageNow) ? null : "rewritten";
+}
+
+function membersOf(mark: string): string {
+  return mark.replaceAll(/\/\d+/g, "");
+}
+
+/** One of both is the same: with the file, nothing was rewritten; with the other, not by ALTER TABLE. */
+function isSameStorage(before = "", now = ""): boolean {
+  const [largeBefore, fileBefore] = before.split(" ");
+  const [large, file] = now.split(" ");
+  return fileBefore === file || (large !== "0" && largeBefore === large);
 }

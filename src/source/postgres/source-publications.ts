@@ -15,7 +15,13 @@ import {
   reconcilePublications,
   withOwnCoverage,
 } from "./publication.ts";
-import { isContinued, type Published, printPublished, readPublished } from "./publication-marks.ts";
+import {
+  type Interruption,
+  interruptionSince,
+  type Published,
+  printPublished,
+  readPublished,
+} from "./publication-marks.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 /** The note of what the service's own publications were when it altered them last. */
@@ -26,7 +32,8 @@ export class SourcePublications {
   readonly names: readonly string[];
   /** The user's own; null: the service makes its own. */
   readonly #named: string | null;
-  #print = "";
+  /** As they were seen last. */
+  #published: Published = { publications: [], marks: new Map() };
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -51,33 +58,39 @@ export class SourcePublications {
    */
   async look(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
     const published = await readPublished(client, this.names);
-    this.#print = printPublished(published);
+    this.#published = published;
     const noted = this.context.notes.get(ownNote);
     if (this.#named === null && noted !== undefined) requireUntouched(noted, published);
     const tables =
       this.#named === null
         ? await withOwnCoverage(client, this.slot, shapes)
         : await this.#lookAtNamed(client, this.#named, shapes);
-    const interrupted = tables.filter((table) => this.#isInterrupted(table, published));
-    this.#tellInterrupted(interrupted);
-    return tables.map((table) => (interrupted.includes(table) ? asUnpublished(table) : table));
+    const byInterruption = Map.groupBy(tables, (table) => this.#interruption(table));
+    this.#tellInterrupted(byInterruption);
+    return tables.map((table) => (this.#interruption(table) === null ? table : asUnpublished(table)));
   }
 
-  /** Publishes `tables` as `look` told them, once sinks know which of their copies have missed something. */
+  /**
+   * Publishes `tables` as `look` told them, once sinks know which of their copies have missed something.
+   *
+   * Throws `table_changed` when somebody altered the service's own since: to be looked at again.
+   */
   async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
-    if (this.#named === null) {
-      await reconcilePublications(client, this.slot, tables, this.config.partitions_as_root);
-    }
-    const published = await readPublished(client, this.names);
-    this.#print = printPublished(published);
     const { notes } = this.context;
-    if (this.#named === null) notes.set(ownNote, JSON.stringify(published.publications));
-    for (const table of tables) notes.set(markNote(table), published.marks.get(table.relation.id) ?? null);
+    if (this.#named === null) {
+      requireSeen(this.#published, await readPublished(client, this.names), tables);
+      await reconcilePublications(client, this.slot, tables, this.config.partitions_as_root);
+      this.#published = await readPublished(client, this.names);
+      notes.set(ownNote, JSON.stringify(this.#published.publications));
+    }
+    // Of the user's own, what `look` saw: what has become of it since is for the next look to find.
+    const { marks } = this.#published;
+    for (const table of tables) notes.set(markNote(table), marks.get(table.relation.id) ?? null);
   }
 
   /** Whether the publications are other than they were seen last. */
   async areChanged(client: Client): Promise<boolean> {
-    return printPublished(await readPublished(client, this.names)) !== this.#print;
+    return printPublished(await readPublished(client, this.names)) !== printPublished(this.#published);
   }
 
   /** Drops the service's own, for a beginning that cannot succeed. */
@@ -102,24 +115,56 @@ export class SourcePublications {
     return await publishedTables(client, name, shapes, viaRoot, isNamed, warn);
   }
 
-  #isInterrupted(table: SourceTable, { marks }: Published): boolean {
-    return !isContinued(this.context.notes.get(markNote(table)), marks.get(table.relation.id));
+  #interruption(table: SourceTable): Interruption | null {
+    const mark = this.#published.marks.get(table.relation.id);
+    return interruptionSince(this.context.notes.get(markNote(table)), mark);
   }
 
-  #tellInterrupted(tables: readonly SourceTable[]): void {
-    const names = tables.map(({ relation }) => qualifiedName(relation));
-    const reason =
-      tables.length === 0
-        ? null
-        : `Somebody took ${listedNames(names)} out of publication ${this.names.join(", ")}, for a while at least: ` +
-          "copied again, as the changes in between are missing.";
-    this.context.events.warning("interruption", reason);
+  #tellInterrupted(tables: ReadonlyMap<Interruption | null, readonly SourceTable[]>): void {
+    const reasons = [...tables].flatMap(([interruption, those]) =>
+      interruption === null ? [] : describeInterruption(interruption, this.names.join(", "), those),
+    );
+    this.context.events.warning("interruption", reasons.length > 0 ? reasons.join(" ") : null);
+  }
+}
+
+function describeInterruption(
+  interruption: Interruption,
+  publications: string,
+  tables: readonly SourceTable[],
+): string {
+  const names = listedNames(tables.map(({ relation }) => qualifiedName(relation)));
+  switch (interruption) {
+    case "removed":
+      return (
+        `Somebody took ${names} out of publication ${publications}, for a while at least: ` +
+        "copied again, as the changes in between are missing."
+      );
+    case "altered":
+      return (
+        `Publication ${publications} was altered, or may have been: ${names} copied again, ` +
+        "as changes that it did not publish for a while are missing."
+      );
+    case "rewritten":
+      return (
+        `${names} got other files: copied again, as changes are missing if it was made unlogged for a while. ` +
+        `Postgres lets nobody do so with a table that publication ${publications} lists by its name.`
+      );
+    default:
+      return interruption satisfies never;
   }
 }
 
 function asUnpublished(table: SourceTable): SourceTable {
   const { excluded = [], isListed = false } = table.coverage ?? {};
   return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
+}
+
+/** What is put right unseen would not be copied again. */
+function requireSeen(seen: Published, now: Published, tables: readonly TableShape[]): void {
+  const isSame = ({ relation: { id } }: TableShape) => seen.marks.get(id) === now.marks.get(id);
+  if (Bun.deepEquals(seen.publications, now.publications) && tables.every(isSame)) return;
+  throw new MillraceError("table_changed", "A publication was altered while it was looked at.");
 }
 
 function requireUntouched(noted: string, { publications }: Published): void {

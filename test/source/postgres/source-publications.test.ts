@@ -43,6 +43,10 @@ const tampering = (rig: PipelineRig) =>
   rig.source(`alter publication ${rig.slot} drop table t; insert into t values (2); delete from t where id = 1;
     insert into u values (2)`);
 
+const narrowedFor = (publication: string, sql: string) =>
+  `alter publication ${publication} set (publish = 'insert'); ${sql};
+    alter publication ${publication} set (publish = 'insert, update, delete, truncate')`;
+
 describe("the connector's own publication", () => {
   test("from which somebody takes a table while it streams: the table is put back and copied again", async () => {
     await using rig = await streaming();
@@ -93,6 +97,22 @@ describe("the connector's own publication", () => {
       expect(error.code).toBe(code as MillraceError["code"]);
       expect(error.message).toContain("ReIntialize");
     }
+  });
+
+  test("that is narrowed and widened again while the connector is stopped: its tables are copied again", async () => {
+    await using rig = await streaming();
+    await rig.stop();
+    await rig.source(narrowedFor(rig.slot, "update t set id = 5"));
+    rig.start();
+    await rig.expectEqual();
+    expect(warnings(rig).at(-1)).toContain(`${rig.slot}$append was altered, or may have been: public.t`);
+    // Nothing of that is news in the next run.
+    const before = warnings(rig).length;
+    await rig.stop();
+    rig.start();
+    await rig.untilRealtime();
+    await rig.stop();
+    expect(warnings(rig)).toHaveLength(before);
   });
 
   test("is left alone by another connector on the same database, and by its end", async () => {
@@ -164,6 +184,44 @@ describe("a publication that the user owns", () => {
     rig.start();
     await rig.expectEqual();
     await rig.stop();
+  });
+
+  test("that is narrowed and widened again, while the connector is stopped or runs: copied again", async () => {
+    await using rig = await streaming(named, "create publication shop for table t, u");
+    await rig.stop();
+    await rig.source(narrowedFor("shop", "update t set id = 5"));
+    rig.start();
+    await rig.expectEqual();
+    await rig.source(narrowedFor("shop", "update u set id = 6"));
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("for all tables lets a table be unlogged for a while: it is copied again; what VACUUM FULL rewrites is not", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      `create table large (id int primary key, v text); insert into large values (1, 'a');
+        create table vacuumed (id int primary key, v text); create publication shop for all tables`,
+    );
+    const unloggedFor = (table: string, sql: string) =>
+      `alter table ${table} set unlogged; ${sql}; alter table ${table} set logged`;
+    await rig.stop();
+    await rig.source(unloggedFor("t", "update t set id = 5; insert into t values (6)"));
+    await rig.source("vacuum full vacuumed");
+    rig.start();
+    await rig.expectEqual();
+    await rig.source(unloggedFor("large", "update large set v = 'b'"));
+    await rig.expectEqual();
+    await rig.source("alter table u set unlogged; insert into u values (7)");
+    await waitFor("the look", async () => warnings(rig).length > 0);
+    await rig.stop();
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source("alter table u set logged");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).join()).toMatch(/public\.t got other files.*public\.large got/s);
+    expect(warnings(rig).join()).not.toContain("vacuumed");
   });
 
   test("for whole schemas or for all tables is as good", async () => {
