@@ -174,7 +174,8 @@ describe("a table with a list of columns that changes", () => {
     "create table t (id int primary key, v text, secret text); insert into t values (1, 'a', 's'), (2, 'b', 's')";
 
   test("a column that is added has its values also in rows that were written before it was listed", async () => {
-    await using rig = await create(excluding);
+    // A row that comes before the look makes the sink ask for the copy: the run begins again.
+    await using rig = await create({ ...excluding, isSupervised: true });
     await rig.source(withRows);
     rig.start();
     await rig.untilRealtime();
