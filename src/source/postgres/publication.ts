@@ -124,6 +124,10 @@ async function readMembers(client: Client, publication: string): Promise<readonl
   return rows.map((row) => ({ ...row, id: Number(row.id) }));
 }
 
+const optionsQuery = `
+select pubinsert and pubtruncate and pubupdate = $2::bool and pubdelete = $2::bool and pubviaroot = $3::bool as fits
+from pg_publication where pubname = $1`;
+
 async function reconcile(
   client: Client,
   name: string,
@@ -133,8 +137,13 @@ async function reconcile(
 ): Promise<void> {
   const wanted = new Map(tables.map((table) => [memberSql(table.relation, listOf(table)), table]));
   const options = `publish = ${escapeLiteral(publish)}, publish_via_partition_root = ${viaRoot}`;
-  const { rowCount } = await client.query("select from pg_publication where pubname = $1", [name]);
-  if (!rowCount) {
+  const { rows } = await client.query<{ fits: boolean }>(optionsQuery, [
+    name,
+    publish.includes("update"),
+    viaRoot,
+  ]);
+  const [publication] = rows;
+  if (!publication) {
     const list = wanted.size > 0 ? `for table ${[...wanted.keys()].join(", ")}` : "";
     await client.query(`create publication ${escapeIdentifier(name)} ${list} with (${options})`);
     return;
@@ -147,7 +156,9 @@ async function reconcile(
   const alter = `alter publication ${escapeIdentifier(name)}`;
   // Before the options: a list does not go with every option.
   if (surplus.length > 0) await client.query(`${alter} drop table ${surplus.join(", ")}`);
-  await client.query(`${alter} set (${options})`);
+  // Only where needed: it writes the publication's row, which tells that somebody altered it. A process that dies before that
+  // is noted would copy all tables again.
+  if (!publication.fits) await client.query(`${alter} set (${options})`);
   if (lacking.length > 0) await client.query(`${alter} add table ${lacking.join(", ")}`);
 }
 
