@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -383,6 +384,39 @@ describe("columns that cannot be told apart any more", () => {
     pair.start();
     await pair.expectEqual();
     expect(await columnsAtSink(pair)).toEqual(["id integer", "z integer"]);
+    await pair.stop();
+  });
+
+  test("names that columns had while nobody looked, also where somebody else's publication tells which are sent", async () => {
+    const tables =
+      "create table t (id int primary key, a int); create table u (id int primary key, a int, b int)";
+    const rows = "insert into t values (1, 1); insert into u values (1, 1, 10)";
+    await using pair = await streaming(`${tables}; ${rows}; create publication mine for all tables`, {
+      source: { replication_type: { logical_replication: logicalReplication("mine") } },
+    });
+    await pair.stop();
+    await pair.source(`alter table t rename a to n; insert into t values (2, 5);
+      alter table t drop column n; alter table t add column n int`);
+    await pair.source(`alter table u drop column b; alter table u rename a to b; insert into u values (2, 20);
+      alter table u rename b to c`);
+    pair.start();
+    await pair.expectEqual();
+    expect(await columnsAtSink(pair, "u")).toEqual(["c integer", "id integer"]);
+    await pair.stop();
+  });
+
+  test("one that was computed and no longer is: what it holds is nowhere at the sink", async () => {
+    await using pair = await PipelineRig.create(server, `shape_${++count}`, { isSupervised: true });
+    await pair.source("create table t (id int primary key, a int, g int generated always as (a * 2) stored)");
+    await pair.source("insert into t values (1, 1)");
+    pair.start();
+    await pair.untilRealtime();
+    await pair.stop();
+    await pair.source("alter table t alter column g drop expression; insert into t values (2, 2, 2)");
+    pair.start();
+    await waitFor("the warning", () => /public\.t: column g did not travel before/.test(pair.silentChanges));
+    await pair.snapshot("t", true);
+    await pair.expectEqual();
     await pair.stop();
   });
 

@@ -20,6 +20,8 @@ export interface ColumnFacts {
 export interface RememberedTable {
   readonly columns: readonly RememberedColumn[];
   readonly storage: string;
+  /** The highest number of a column, also of one that does not travel. */
+  readonly highest?: number;
 }
 
 export interface RememberedColumn extends ColumnFacts {
@@ -27,6 +29,8 @@ export interface RememberedColumn extends ColumnFacts {
   readonly formerNames: readonly string[];
   /** Where the log ended when it was seen first: what is committed behind that knows it. Null: it was not seen alive. */
   readonly seenAt: string | null;
+  /** Where the log ended when it was seen first in this version. */
+  readonly steadyAt?: string;
   /** It was dropped, or is left out since. */
   readonly isDropped?: true;
   /** Where the log ended when it was first seen to be dropped: what is committed behind that does not have it. */
@@ -38,6 +42,7 @@ export interface SeenTable {
   readonly facts: readonly ColumnFacts[];
   /** Numbers of columns that were dropped. */
   readonly dropped: readonly number[];
+  readonly relation: Pick<Relation, "withheld">;
   readonly storage: string;
 }
 
@@ -51,6 +56,7 @@ export function remember(before: RememberedTable | null, seen: SeenTable, at: Ls
   const absent = before?.columns.filter(({ number }) => !present.has(number) && !dropped.has(number)) ?? [];
   return {
     storage: seen.storage,
+    highest: Math.max(0, ...present, ...dropped, ...seen.relation.withheld),
     columns: [
       ...seen.facts.map((column) => rememberedColumn(column, known.get(column.number), at)),
       ...absent.map((column) => ({ ...column, isDropped: true as const })),
@@ -62,7 +68,8 @@ export function remember(before: RememberedTable | null, seen: SeenTable, at: Ls
 function rememberedColumn(column: ColumnFacts, old: RememberedColumn | undefined, at: Lsn): RememberedColumn {
   const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
   const formerNames = names?.slice(-rememberedNames) ?? [];
-  return { ...column, formerNames, seenAt: old?.seenAt ?? formatLsn(at) };
+  const steadyAt = (old?.version === column.version ? old.steadyAt : undefined) ?? formatLsn(at);
+  return { ...column, formerNames, seenAt: old?.seenAt ?? formatLsn(at), steadyAt };
 }
 
 function droppedColumn(number: number, old: RememberedColumn | undefined, at: Lsn): RememberedColumn {
@@ -88,6 +95,8 @@ export function silentChange(
   const reasons = after.columns.flatMap((column) => {
     if (column.isDropped) return [];
     const old = known.get(column.number);
+    if (!old && column.number <= (before.highest ?? 0))
+      return [`column ${column.name} did not travel before`];
     if (!old) {
       if (column.hasAddedValue)
         return followsShapes && !column.isValueUnclear

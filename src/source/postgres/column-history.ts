@@ -14,6 +14,8 @@ export interface ColumnHistory {
   isGone(number: number): boolean;
   /** Nobody has seen the column up to the place: if it was there, nothing is known of its name. */
   isNew(number: number): boolean;
+  /** The column, of this version now, had the name then that it has now. */
+  isSteady(number: number, version: string): boolean;
 }
 
 /** `met`: the shape that the stream brought last before `at`, the commit record of the transaction in question. */
@@ -35,6 +37,10 @@ export function columnHistory(
     numbers: [...new Set([...known.keys(), ...metNames.keys()])].sort((a, b) => a - b),
     // No number comes back that the stream has gone beyond.
     isGone: (number) => (number <= last && !carried.has(number)) || isBefore(known.get(number)?.goneAt),
+    isSteady: (number, version) => {
+      const column = known.get(number);
+      return column?.version === version && isBefore(column.steadyAt);
+    },
     isNew: (number) => !carried.has(number) && !isBefore(known.get(number)?.seenAt),
   };
 }

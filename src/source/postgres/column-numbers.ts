@@ -8,14 +8,23 @@ export interface NamedColumn {
   readonly typeOid: number;
 }
 
+export interface SentColumn extends NamedColumn {
+  /** As `NumberedColumn.length`. */
+  readonly length: number | null;
+}
+
 /** A column of the catalog, in the order of its number. */
 export interface NumberedColumn extends NamedColumn {
   readonly number: number;
   readonly isDropped: boolean;
   /** What it was called before, as far as that is known. */
   readonly formerNames: readonly string[];
-  /** Nobody looked at it before the change was made: it may have had any name. */
+  /** Nobody looked at it before the change was made: it may not have been there. */
   readonly isNew: boolean;
+  /** It had the name that it has, and no other. */
+  readonly isSteady: boolean;
+  /** Bytes of its values, as `pg_type.typlen` tells them; null: not known. */
+  readonly length: number | null;
   /** It may have been left out of what was sent. */
   readonly mayBeWithheld: boolean;
 }
@@ -35,7 +44,7 @@ const impossible = Number.NEGATIVE_INFINITY;
  * case where it was seen before the change.
  */
 export function numberColumns(
-  sent: readonly NamedColumn[],
+  sent: readonly SentColumn[],
   catalog: readonly NumberedColumn[],
 ): ColumnNumbers {
   const fits = candidates(sent, catalog);
@@ -51,16 +60,18 @@ export function numberColumns(
   return { numbers, isGuess: ways(0, 0) > 1 };
 }
 
-/** Whether a column that was sent may be one of the catalog: by name, or any one of its type where not all names are known. */
-function candidates(sent: readonly NamedColumn[], catalog: readonly NumberedColumn[]) {
+/** Whether a column that was sent may be one of the catalog: by name, or by what else is known where not all its names are. */
+function candidates(sent: readonly SentColumn[], catalog: readonly NumberedColumn[]) {
   const named = new Map<string, Set<number>>();
   const note = (name: string, c: number) => named.set(name, (named.get(name) ?? new Set()).add(c));
   catalog.forEach(({ name, isDropped, formerNames }, c) => {
     if (!isDropped) note(name, c);
     for (const former of formerNames) note(former, c);
   });
-  const mayBe = ({ typeOid }: NamedColumn, known: NumberedColumn) =>
-    known.isNew && (known.isDropped || known.typeOid === typeOid);
+  const mayBe = ({ typeOid, length }: SentColumn, known: NumberedColumn) => {
+    if (known.isDropped) return length === null || known.length === null || length === known.length;
+    return known.isNew ? known.typeOid === typeOid : !known.isSteady;
+  };
   return (s: number, c: number) => (named.get(sent[s]!.name)?.has(c) ?? true) || mayBe(sent[s]!, catalog[c]!);
 }
 

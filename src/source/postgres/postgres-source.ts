@@ -144,6 +144,7 @@ export class PostgresSource implements Source {
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
+    this.#silentChanges.copying();
     const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
   }

@@ -25,6 +25,8 @@ interface CatalogColumn {
   readonly isDropped: boolean;
   readonly isGenerated: boolean;
   readonly addedValue: string | null;
+  readonly version: string;
+  readonly length: number | null;
 }
 
 /** A shape of a table, and the place in the stream from which on the table had it, or a later one. */
@@ -56,15 +58,32 @@ type TypeFacts = Pick<
   "typeName" | "binaryLayout" | "arrayDelimiter" | "domainBase" | "typeDefinitions"
 >;
 
+interface SentType {
+  readonly name: string;
+  readonly delimiter: string | null;
+  readonly length: number | null;
+}
+
+/** What the catalog says of the types that were announced. */
+interface SentTypes {
+  describe(column: Column): TypeFacts;
+  lengthOf(column: Column): number | null;
+}
+
 const tablesQuery = `
 select c.oid as id, key.names as primary_key,
   (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id, computed.names as computed_key, columns.list as columns
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
+<<<<<<< HEAD
     'isDropped', a.attisdropped, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
   from pg_attribute a ${leafValuesJoin}
   where a.attrelid = c.oid and a.attnum > 0
+=======
+    'isDropped', a.attisdropped, 'version', a.xmin::text, 'length', a.attlen, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
+  from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
+>>>>>>> 8ae9844 (Take no column for another that had its name for a while; warn of one that was computed before)
 ) columns
 left join lateral (
   select json_agg(a.attname) as names
@@ -79,7 +98,7 @@ left join lateral (
 where c.oid = any($1::oid[])`;
 
 const typeNamesQuery = `
-select format_type(c.type_oid, c.typmod) as name, nullif(e.typdelim, ',') as delimiter
+select format_type(c.type_oid, c.typmod) as name, nullif(e.typdelim, ',') as delimiter, t.typlen as length
 from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
 left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
 order by c.place`;
@@ -92,12 +111,12 @@ export async function describeRelations(
 ): Promise<readonly Relation[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [announced.map(({ relation }) => relation.id)]);
   const tables = new Map(rows.map((row) => [row.id, row]));
-  const describeType = await readTypes(
+  const types = await readTypes(
     client,
     announced.flatMap(({ relation }) => relation.columns),
   );
   return announced.map((each) => {
-    const described = withCatalog(each, tables.get(each.relation.id), evidence, describeType);
+    const described = withCatalog(each, tables.get(each.relation.id), evidence, types);
     evidence.meet({ relation: described, at: each.at });
     return described;
   });
@@ -107,16 +126,17 @@ function withCatalog(
   { relation, at }: Announced,
   table: TableRow | undefined,
   evidence: ShapeEvidence,
-  describeType: (column: Column) => TypeFacts,
+  types: SentTypes,
 ): Relation {
   const history = evidence.history(relation.id, at);
   // Of a table that is gone only its history tells.
   const catalog = table?.columns ?? history.numbers.map(columnThatWas);
   const mayWithhold = (name: string | null) => evidence.mayWithhold(relation, name);
-  const { numbers, isGuess } = numberColumns(relation.columns, withHistory(catalog, history, mayWithhold));
+  const sent = relation.columns.map((column) => ({ ...column, length: types.lengthOf(column) }));
+  const { numbers, isGuess } = numberColumns(sent, withHistory(catalog, history, mayWithhold));
   const columns = relation.columns.map((column, i) => ({
     ...column,
-    ...describeType(column),
+    ...types.describe(column),
     number: numbers[i] ?? 0,
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
@@ -143,7 +163,16 @@ function withCatalog(
 }
 
 function columnThatWas(number: number): CatalogColumn {
-  return { number, name: "", typeOid: 0, isDropped: true, isGenerated: false, addedValue: null };
+  return {
+    number,
+    name: "",
+    typeOid: 0,
+    isDropped: true,
+    isGenerated: false,
+    addedValue: null,
+    version: "",
+    length: null,
+  };
 }
 
 function withHistory(
@@ -156,13 +185,15 @@ function withHistory(
     const formerNames = history.formerNames(column.number);
     // Looks pass over columns that are computed. They are so from the beginning: none can have been another one's.
     const isNew = !column.isGenerated && history.isNew(column.number);
-    const names = [column.name, ...formerNames, ...(isNew ? [null] : [])];
-    return { ...column, formerNames, isNew, mayBeWithheld: column.isGenerated || names.some(mayWithhold) };
+    const isSteady = history.isSteady(column.number, column.version);
+    const names = isSteady ? [column.name] : [column.name, ...formerNames, null];
+    const mayBeWithheld = column.isGenerated || names.some(mayWithhold);
+    return { ...column, formerNames, isNew, isSteady, mayBeWithheld };
   });
 }
 
-async function readTypes(client: Client, columns: readonly Column[]) {
-  const { rows } = await client.query<{ name: string; delimiter: string | null }>(typeNamesQuery, [
+async function readTypes(client: Client, columns: readonly Column[]): Promise<SentTypes> {
+  const { rows } = await client.query<SentType>(typeNamesQuery, [
     columns.map(({ typeOid }) => typeOid),
     columns.map(({ typmod }) => typmod),
   ]);
@@ -171,12 +202,16 @@ async function readTypes(client: Client, columns: readonly Column[]) {
     columns.map(({ typeOid }) => typeOid),
   );
   const types = new Map(columns.map((column, i) => [`${column.typeOid} ${column.typmod}`, rows[i]]));
-  return ({ typeOid, typmod }: Column): TypeFacts => {
-    const type = types.get(`${typeOid} ${typmod}`);
-    return {
-      typeName: type?.name ?? "text",
-      ...catalog.of(typeOid),
-      ...(type?.delimiter ? { arrayDelimiter: type.delimiter } : {}),
-    };
+  const find = ({ typeOid, typmod }: Column) => types.get(`${typeOid} ${typmod}`);
+  return {
+    lengthOf: (column) => find(column)?.length ?? null,
+    describe: (column) => {
+      const { name = "text", delimiter = null } = find(column) ?? {};
+      return {
+        typeName: name,
+        ...catalog.of(column.typeOid),
+        ...(delimiter === null ? {} : { arrayDelimiter: delimiter }),
+      };
+    },
   };
 }

@@ -4,7 +4,7 @@
 // https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-REPLICATION
 
 import type { Client } from "pg";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
@@ -66,6 +66,7 @@ export class ShapeFences {
 
   async #fence(client: Client, tables: readonly TableShape[]): Promise<Outcome> {
     const name = crypto.randomUUID();
+    const names = new Map(tables.map(({ relation }) => [relation.id, qualifiedName(relation)]));
     try {
       await client.query(`begin; set local lock_timeout = ${lockTimeoutMs}`);
       await client.query(
@@ -75,6 +76,11 @@ export class ShapeFences {
         client,
         tables.map(({ relation }) => relation.id),
       );
+      // Somebody has exchanged names: another table is locked than the one that was read.
+      if (!shapes.every(({ relation }) => names.get(relation.id) === qualifiedName(relation))) {
+        await client.query("rollback");
+        return "table hindered";
+      }
       // Before the message can come back.
       this.#shapes.set(
         name,

@@ -12,6 +12,8 @@ import type { SourceTable } from "./table-shapes.ts";
 export class SilentChanges {
   #told: string | null = null;
   #isUnsettled = false;
+  /** Tables whose changes were passed over since the last point for copies. */
+  readonly #passedOver = new Set<number>();
   /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
   #tables: ReadonlyMap<number, Relation> = new Map();
   /** The shapes that the stream has brought, by table: the last that were described, and what fences brought beyond. */
@@ -39,8 +41,14 @@ export class SilentChanges {
     this.notes.set(warningKey(tableId), reason);
   }
 
+  /** A point for copies is about to be taken: what is passed over from here on they may not have. */
+  copying(): void {
+    this.#passedOver.clear();
+  }
+
   /** The table was copied since it was looked at: its rows are right again. */
   mended(tableId: number): void {
+    if (this.#passedOver.has(tableId)) return;
     this.notes.set(warningKey(tableId), null);
     this.#tell();
   }
@@ -53,6 +61,7 @@ export class SilentChanges {
     if (!this.#tables.has(id)) return;
     const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
     this.notes.set(warningKey(id), change);
+    this.#passedOver.add(id);
     this.#isUnsettled = true;
     this.#tell();
   }

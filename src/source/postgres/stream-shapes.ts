@@ -16,14 +16,14 @@ import { awaitVisible } from "./transaction-visibility.ts";
 export interface StreamShapesOptions {
   readonly selection: TableSelection;
   readonly partitionsAsRoot: boolean;
-  /** The publication is the user's own: which columns it leaves out, now and before, is the user's choice. */
+  /** The publication is the user's own. */
   readonly arePublicationsNamed: boolean;
   readonly silentChanges: SilentChanges;
   readonly signal: AbortSignal;
 }
 
 export class StreamShapes {
-  #tables: ReadonlyMap<number, Relation> = new Map();
+  #tables: ReadonlyMap<number, TableShape> = new Map();
   #isStale = false;
   readonly #fences: ShapeFences;
 
@@ -45,17 +45,17 @@ export class StreamShapes {
   }
 
   looked(tables: readonly TableShape[]): void {
-    this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
+    this.#tables = new Map(tables.map((table) => [table.relation.id, table]));
   }
 
   /** Completes what the stream announced. */
   async describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
-    const { selection, silentChanges, arePublicationsNamed, signal } = this.options;
+    const { selection, silentChanges, signal } = this.options;
     const xids = announced.map(({ xid }) => xid);
     const described = await describeRelations(client, announced, {
       isComplete: await awaitVisible(client, xids, signal),
       history: (id, at) => silentChanges.history(id, at),
-      mayWithhold: (relation, name) => arePublicationsNamed || selection.mayExclude(relation, name),
+      mayWithhold: (relation, name) => this.#isListedByUser(relation) || selection.mayExclude(relation, name),
       meet: (met) => silentChanges.meet(met),
     });
     const rendered = described.map((relation) =>
@@ -79,8 +79,13 @@ export class StreamShapes {
     return relations;
   }
 
+  /** Which of its columns are published, now and before, is the user's choice. */
+  #isListedByUser(relation: Relation): boolean {
+    return this.options.arePublicationsNamed && this.#tables.get(relation.id)?.coverage?.isListed !== false;
+  }
+
   #isAsSeen(relation: Relation): boolean {
-    const seen = this.#tables.get(relation.id);
+    const seen = this.#tables.get(relation.id)?.relation;
     return seen !== undefined && !relation.isGuess && isSameRelation(seen, relation);
   }
 }

@@ -11,6 +11,8 @@ const live = (number: number, name: string, typeOid = text, formerNames: string[
   isDropped: false,
   formerNames,
   isNew: false,
+  isSteady: formerNames.length === 0,
+  length: null,
   mayBeWithheld: false,
 });
 const dropped = (number: number, formerNames: string[] = []): NumberedColumn => ({
@@ -20,9 +22,11 @@ const dropped = (number: number, formerNames: string[] = []): NumberedColumn => 
   isDropped: true,
   formerNames,
   isNew: formerNames.length === 0,
+  isSteady: false,
+  length: null,
   mayBeWithheld: false,
 });
-const sent = (...names: string[]) => names.map((name) => ({ name, typeOid: text }));
+const sent = (...names: string[]) => names.map((name) => ({ name, typeOid: text, length: null }));
 
 const certain = (...numbers: number[]) => ({ numbers, isGuess: false });
 
@@ -82,25 +86,26 @@ test("what is not told as a guess is right, whatever the table's history", () =>
   let shapes = 0;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 12 }), fc.nat(12), (steps, lookedAt) => {
-      const columns: { number: number; name: string; isDropped: boolean; formerNames: string[] }[] = [];
+      const columns: { number: number; name: string; isDropped: boolean }[] = [];
       const history: { number: number; name: string }[][] = [];
-      let seen = 0;
       let gone: readonly number[] = [];
+      const seen = new Map<number, string>();
+      const touched = new Set<number>();
       steps.forEach(([kind, at, name], i) => {
         const alive = columns.filter(({ isDropped }) => !isDropped);
         const column = alive[at % Math.max(1, alive.length)];
         const isTaken = alive.some((other) => other.name === `c${name}`);
         if (kind === "add" && !isTaken) {
-          columns.push({ number: columns.length + 1, name: `c${name}`, isDropped: false, formerNames: [] });
+          columns.push({ number: columns.length + 1, name: `c${name}`, isDropped: false });
         } else if (kind === "drop" && column) {
-          column.formerNames.push(column.name);
           column.isDropped = true;
         } else if (kind === "rename" && column && !isTaken) {
-          column.formerNames.push(column.name);
           column.name = `c${name}`;
+          touched.add(column.number);
         }
         if (i === lookedAt) {
-          seen = columns.length;
+          touched.clear();
+          for (const { number, name, isDropped } of columns) if (!isDropped) seen.set(number, name);
           gone = columns.filter(({ isDropped }) => isDropped).map(({ number }) => number);
         }
         if (i < lookedAt) return;
@@ -108,19 +113,21 @@ test("what is not told as a guess is right, whatever the table's history", () =>
           columns.filter(({ isDropped }) => !isDropped).map(({ number, name }) => ({ number, name })),
         );
       });
-      // Of a column that came behind the look only the name is known that it has in the end.
+      // Of names only those are known that columns had at the look and have in the end.
       const catalog = columns
         .filter(({ number }) => !gone.includes(number))
         .map((column) => ({
           ...column,
           typeOid: column.isDropped ? 0 : text,
-          isNew: column.number > seen,
-          formerNames: column.number > seen ? [] : column.formerNames,
+          isNew: !seen.has(column.number),
+          isSteady: seen.has(column.number) && !touched.has(column.number),
+          length: null,
+          formerNames: seen.has(column.number) ? [seen.get(column.number)!] : [],
           mayBeWithheld: false,
         }));
       for (const shape of history) {
         const found = numberColumns(
-          shape.map(({ name }) => ({ name, typeOid: text })),
+          shape.map(({ name }) => ({ name, typeOid: text, length: null })),
           catalog,
         );
         shapes++;
