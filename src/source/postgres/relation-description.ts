@@ -76,14 +76,10 @@ select c.oid as id, key.names as primary_key,
 from pg_class c
 cross join lateral (
   select coalesce(json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'typeOid', a.atttypid::int8,
-<<<<<<< HEAD
-    'isDropped', a.attisdropped, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
+    'isDropped', a.attisdropped, 'version', a.xmin::text, 'length', a.attlen, 'isGenerated', a.attgenerated <> '',
+    'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
   from pg_attribute a ${leafValuesJoin}
   where a.attrelid = c.oid and a.attnum > 0
-=======
-    'isDropped', a.attisdropped, 'version', a.xmin::text, 'length', a.attlen, 'isGenerated', a.attgenerated <> '', 'addedValue', ${addedValueSql}) order by a.attnum), '[]') as list
-  from pg_attribute a where a.attrelid = c.oid and a.attnum > 0
->>>>>>> 8ae9844 (Take no column for another that had its name for a while; warn of one that was computed before)
 ) columns
 left join lateral (
   select json_agg(a.attname) as names
@@ -185,8 +181,9 @@ function withHistory(
     const formerNames = history.formerNames(column.number);
     // Looks pass over columns that are computed. They are so from the beginning: none can have been another one's.
     const isNew = !column.isGenerated && history.isNew(column.number);
-    const isSteady = history.isSteady(column.number, column.version);
-    const names = isSteady ? [column.name] : [column.name, ...formerNames, null];
+    const isSteady = column.isGenerated || history.isSteady(column.number, column.version);
+    // One that has been carried and was left out for a while has missed changes: that it was sent is not to be explained away.
+    const names = isSteady ? [column.name] : [column.name, ...formerNames, ...(isNew ? [null] : [])];
     const mayBeWithheld = column.isGenerated || names.some(mayWithhold);
     return { ...column, formerNames, isNew, isSteady, mayBeWithheld };
   });
