@@ -15,13 +15,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
 
-async function streaming(sql: string, options: RigOptions = {}, at = server): Promise<PipelineRig> {
-  const pair = await PipelineRig.create(at, `exact${++count}`, options);
-  await pair.source(sql);
-  pair.start();
-  await pair.untilRealtime();
-  return pair;
-}
+const streaming = (source: string, options: RigOptions = {}, at = server) =>
+  PipelineRig.streaming(at, `exact${++count}`, { source }, options);
 
 const items =
   "create table t (id int primary key, v text unique, n int); insert into t select g, 'v' || g, 0 from generate_series(1, 30) g";

@@ -19,13 +19,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 let count = 0;
 const rig = (options: RigOptions = {}) => PipelineRig.create(server, `h${++count}`, options);
 
-async function streaming(sql: string, options: RigOptions = {}): Promise<PipelineRig> {
-  const pair = await rig(options);
-  await pair.source(sql);
-  pair.start();
-  await pair.untilRealtime();
-  return pair;
-}
+const streaming = (source: string, options: RigOptions = {}) =>
+  PipelineRig.streaming(server, `h${++count}`, { source }, options);
 
 describe("copies", () => {
   test("rows that are deleted while a task merges their table stay deleted", async () => {

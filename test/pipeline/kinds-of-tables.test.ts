@@ -19,14 +19,8 @@ interface Setup extends RigOptions {
   readonly atSink?: string;
 }
 
-async function streaming(sql: string, { atSink, ...options }: Setup = {}): Promise<PipelineRig> {
-  const pair = await PipelineRig.create(server, `k${++count}`, options);
-  await pair.source(sql);
-  if (atSink !== undefined) await pair.sink(atSink);
-  pair.start();
-  await pair.untilRealtime();
-  return pair;
-}
+const streaming = (source: string, { atSink, ...options }: Setup = {}) =>
+  PipelineRig.streaming(server, `k${++count}`, { source, sink: atSink }, options);
 
 test("heirs are tables of their own, also where they are heirs at the sink", async () => {
   const tables =

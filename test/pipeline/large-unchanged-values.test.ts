@@ -16,13 +16,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
 
-async function streaming(sql: string, options: RigOptions = {}): Promise<PipelineRig> {
-  const pair = await PipelineRig.create(server, `toast${++count}`, options);
-  await pair.source(sql);
-  pair.start();
-  await pair.untilRealtime();
-  return pair;
-}
+const streaming = (source: string, options: RigOptions = {}) =>
+  PipelineRig.streaming(server, `toast${++count}`, { source }, options);
 
 /** Three columns, stored apart, compressed, and both; `noise` does not get smaller by compression. */
 const noise = (seed: string, n = 200) =>

@@ -18,10 +18,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 let count = 0;
 
 async function streaming(sql: string, options: RigOptions = {}): Promise<PipelineRig> {
-  const pair = await PipelineRig.create(server, `shape_${++count}`, { isSupervised: true, ...options });
-  await pair.source(sql);
-  pair.start();
-  await pair.untilRealtime();
+  const supervised = { isSupervised: true, ...options };
+  const pair = await PipelineRig.streaming(server, `shape_${++count}`, { source: sql }, supervised);
   await pair.expectEqual();
   return pair;
 }

@@ -26,10 +26,8 @@ const begin =
   "create table t (id int primary key, a int not null); insert into t values (1, 1); create table u (id int primary key)";
 
 async function streaming(setup = begin, options: RigOptions = {}): Promise<PipelineRig> {
-  const pair = await PipelineRig.create(server, `aside${++count}`, { sink: nothing, ...options });
-  await pair.source(setup);
-  pair.start();
-  await pair.untilRealtime();
+  const allowing = { sink: nothing, ...options };
+  const pair = await PipelineRig.streaming(server, `aside${++count}`, { source: setup }, allowing);
   await pair.expectEqual();
   return pair;
 }

@@ -18,14 +18,8 @@ let count = 0;
 const rig = (options: RigOptions = {}) => PipelineRig.create(server, `st${++count}`, options);
 
 /** Both databases as given, and a stream between them. */
-async function between(source: string, sink: string, options: RigOptions = {}): Promise<PipelineRig> {
-  const pair = await rig(options);
-  await pair.source(source);
-  await pair.sink(sink);
-  pair.start();
-  await pair.untilRealtime();
-  return pair;
-}
+const between = (source: string, sink: string, options: RigOptions = {}) =>
+  PipelineRig.streaming(server, `st${++count}`, { source, sink }, options);
 
 describe("a sink table that is there already", () => {
   test("other column order, extra columns, wider types", async () => {

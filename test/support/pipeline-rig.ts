@@ -83,6 +83,21 @@ export class PipelineRig implements AsyncDisposable {
     return rig;
   }
 
+  /** As `create`, with these tables at the source and at the sink, and a run that streams. */
+  static async streaming(
+    server: PostgresServer,
+    name: string,
+    sql: { readonly source: string; readonly sink?: string | undefined },
+    options: RigOptions = {},
+  ): Promise<PipelineRig> {
+    const rig = await PipelineRig.create(server, name, options);
+    await rig.source(sql.source);
+    if (sql.sink !== undefined) await rig.sink(sql.sink);
+    rig.start();
+    await rig.untilRealtime();
+    return rig;
+  }
+
   get #sinkServer(): PostgresServer {
     return this.options.sinkServer ?? this.server;
   }
