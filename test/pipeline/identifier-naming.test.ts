@@ -149,3 +149,32 @@ test("tables whose names collide are merged, or the run stops", async () => {
   await expectSame(pair, own, own);
   await pair.stop();
 });
+
+test("a merged table that was altered again before its copy is not copied in circles", async () => {
+  await using pair = await rig(fivetran());
+  await pair.source(`create table "Orders" (id int primary key); create table orders (id int primary key, d int);
+    insert into "Orders" values (1); insert into orders values (11, 1), (12, 2), (13, 3)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.stop();
+  await pair.source(`delete from orders where id = 12; alter table orders drop column d; alter table orders add d int;
+    insert into orders values (17, 7); delete from orders where id = 13`);
+  await pair.source(
+    "alter table orders drop column d; alter table orders add d text; insert into orders values (18, '08')",
+  );
+  pair.start();
+  expect(String(await pair.ended())).toContain("it is copied again");
+  pair.start();
+  expect(String(await pair.ended())).toContain('alter column "d" type text');
+  await pair.sink("alter table orders alter d type text");
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into orders values (19, '09'); insert into \"Orders\" values (3)");
+  await waitFor("the insert", async () => (await pair.sink("select from orders where id = 3")).length === 1);
+  // Of the deletes under the older shapes only a warning tells.
+  const own = "select id, d from orders where id > 13 or id = 11 order by id";
+  await expectSame(pair, own, own);
+  expect(await pair.sink<object>("select from orders where id in (12, 13)")).toHaveLength(2);
+  expect(pair.warnings.join()).toContain("Rows of public.orders that were deleted");
+  await pair.stop();
+});

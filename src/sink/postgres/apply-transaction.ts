@@ -245,6 +245,7 @@ export class ApplyTransaction {
         this.#leftOut.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
         this.tables.ledger.isReplaced(relation),
+      isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });
   }
 

@@ -21,6 +21,8 @@ export interface ApplierTables {
   copyOf(relation: Relation): CopyState;
   /** Whether the changes of the relation's table are left out. */
   isLeftOut(relation: Relation): boolean;
+  /** Whether the copy, made later, is all that can be had of the relation's changes: its target cannot follow them. */
+  isSuperseded(relation: Relation, at: Lsn): boolean;
 }
 
 export class BatchApplier {
@@ -90,7 +92,20 @@ export class BatchApplier {
     const table = this.#tables[at];
     if (!table && this.tables.isLeftOut(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
-    return copy.kind === "exact" && this.#commitLsn(i) < copy.point;
+    if (copy.kind === "none" || this.#commitLsn(i) >= copy.point) return false;
+    return copy.kind === "exact" || (!table && this.#isSuperseded(relation, i));
+  }
+
+  /** The copy was put over what is there. It has each row that stands, and does not tell which are gone. */
+  #isSuperseded(relation: Relation, i: number): boolean {
+    if (!this.tables.isSuperseded(relation, this.#commitLsn(i))) return false;
+    if (this.batch.oldEnd[i]! > this.batch.oldStart[i]!) {
+      this.session.warn(
+        `Rows of ${qualifiedName(relation)} that were deleted, or got another key, before the table was altered may be left at the ` +
+          "sink, where its table has rows of others too: compare them, and delete there those that no table of the source has.",
+      );
+    }
+    return true;
   }
 
   #commitLsn(i: number): Lsn {

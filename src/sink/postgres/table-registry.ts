@@ -13,7 +13,8 @@ import type { AddKey } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import { hasSameKey, isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { hasRemadeColumn } from "./shared-migration.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
@@ -120,6 +121,16 @@ export class TableRegistry {
     const last = this.#look.shapeOf(relation.id)?.relation;
     if (last && !isFollowed(this.shapes.of(relation), last)) this.#isLookDue = true;
     return prepared;
+  }
+
+  /**
+   * Whether the table has followed a later shape by a copy, and holds rows of others: it cannot be copied anew in place of these
+   * changes. `at`: their commit record.
+   */
+  isSuperseded(relation: Relation, at: Lsn): boolean {
+    const shape = this.shapes.of(relation);
+    if (!shape || at >= shape.since || !this.naming.isShared(relation)) return false;
+    return !this.#isAsFollowed(shape, relation);
   }
 
   /**
@@ -252,24 +263,15 @@ export class TableRegistry {
     );
   }
 
-  /** A guess counts as that only where nothing else can be meant: the table has that shape still. */
   #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
-    const now = this.#look.shapeOf(relation.id)?.relation;
-    return isFollowed(shape, relation) && !(relation.isGuess && now && !isFollowed(shape, now));
+    return isAsFollowed(shape, relation, this.#look.shapeOf(relation.id)?.relation ?? null);
   }
 
   /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */
   #requireOrder(shape: ShapeRecord, relation: Relation, at: Lsn): void {
-    const isHeld = this.ledger.holds(relation);
-    // Under identity full the stream does not tell when the key changed.
-    const isKeyUnclear = relation.replicaIdentity === "full" && !hasSameKey(shape, relation);
-    if (isHeld && (at < shape.since || relation.isGuess || isKeyUnclear)) throw this.#copyAgain(relation);
+    if (this.ledger.holds(relation) && !isKnownToFollow(shape, relation, at)) throw this.#copyAgain(relation);
     if (at < shape.since) throw changesFromBefore(relation);
-    if (!relation.isGuess) return;
-    this.warn(
-      `Table ${qualifiedName(relation)} was altered several times while the stream was behind: its columns were guessed. ` +
-        "Create a Snapshot task for this table to be sure.",
-    );
+    if (relation.isGuess) this.warn(columnsGuessed(relation));
   }
 
   async #change(
@@ -298,14 +300,6 @@ export class TableRegistry {
       primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
     return isSame ? { ...added, key: primaryKey } : added;
   }
-}
-
-/** Without a copy that they could be compared with: of a table that the source has dropped, and that was copied before. */
-function changesFromBefore(relation: Relation): MillraceError {
-  return new MillraceError(
-    "sink_rejected_rows",
-    `Changes of ${qualifiedName(relation)} from before it was altered come again, and no copy of it is held.`,
-  );
 }
 
 function tableMissing(target: TargetName): MillraceError {
