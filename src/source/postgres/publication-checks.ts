@@ -1,11 +1,12 @@
-// What a publication that the source names means for a connector: whether it carries all that the connector wants, and the SQL
-// that makes it. Pure.
+// What a publication means for a connector: whether one that the source names carries all that the connector wants, with the SQL
+// that makes it; and what the service's own asks of the application. Pure.
 
 import { escapeIdentifier } from "pg";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { Finding } from "../../connection/validation-log.ts";
+import { firstWithColumnLists } from "./column-list.ts";
 import { createPublicationSql } from "./privileges.ts";
-import type { PublicationFacts, TableFacts } from "./source-facts.ts";
+import type { PublicationFacts, ServerFacts, TableFacts } from "./source-facts.ts";
 import { listedTables, tableCommands } from "./table-wording.ts";
 
 const passed: Finding = { type: "passed" };
@@ -16,15 +17,35 @@ export interface NamedPublication {
   readonly facts: PublicationFacts | null;
 }
 
+/** One that the service makes. Where a table is published with a list of columns, the application cannot alter them as before. */
+export function checkOwnPublication(
+  server: ServerFacts,
+  tables: readonly TableFacts[],
+  { isCarried }: Pick<WantedTables, "isCarried">,
+): Finding {
+  const listed = tables.filter(
+    (table) => table.replicaIdentity !== "f" && table.columns.some((column) => !isCarried(table, column)),
+  );
+  if (server.version < firstWithColumnLists || listed.length === 0)
+    return { type: "passed", message: "The service makes a publication of the selected tables." };
+  return {
+    type: "warned",
+    message:
+      `With a list of columns, so that those that are excluded never leave the server: ${listedTables(listed)}. While they are ` +
+      "published, Postgres refuses DROP COLUMN and a new type of the others. Take the table out first, with the connector's id in " +
+      "place of <id>; it is put back and copied again.",
+    commands: tableCommands(listed, (table) => [
+      `ALTER PUBLICATION ${escapeIdentifier("millrace_<id>")} DROP TABLE ${sqlName(table)};`,
+    ]),
+  };
+}
+
 export function checkPublication(
-  publication: NamedPublication | null,
+  { name, facts }: NamedPublication,
   tables: readonly TableFacts[],
   wanted: WantedTables,
 ): Finding {
   const { asRoot } = wanted;
-  if (!publication)
-    return { type: "passed", message: "The service makes a publication of the selected tables." };
-  const { name, facts } = publication;
   const identifier = escapeIdentifier(name);
   if (!facts) {
     return {

@@ -6,6 +6,8 @@ import type { Client } from "pg";
 /** The server and the role, as of now. */
 export interface ServerFacts {
   readonly user: string;
+  /** As `server_version_num`: 170005 is 17.5. */
+  readonly version: number;
   readonly walLevel: string;
   readonly mayReplicate: boolean;
   readonly mayCreatePublication: boolean;
@@ -69,6 +71,7 @@ const replicationRoles = ["rds_replication", "rds_superuser", "cloudsqlsuperuser
 
 const serverQuery = `
   select current_user as "user",
+         current_setting('server_version_num')::int as version,
          current_setting('wal_level') as "walLevel",
          (r.rolreplication or r.rolsuper or exists (
            select from pg_roles m

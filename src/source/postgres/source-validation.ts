@@ -9,7 +9,12 @@ import { selectColumn, selectTable } from "../../connector/catalog.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
 import { namedTables } from "./named-tables.ts";
-import { checkPublication, type NamedPublication, type WantedTables } from "./publication-checks.ts";
+import {
+  checkOwnPublication,
+  checkPublication,
+  type NamedPublication,
+  type WantedTables,
+} from "./publication-checks.ts";
 import { checkSelection } from "./selection-checks.ts";
 import {
   checkLongTransactions,
@@ -94,8 +99,10 @@ const checks = [
   },
   {
     test: config("Publication", "The publication covers every selected table."),
-    find: ({ publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
-      checkPublication(publication, tables, wantedOf(source)),
+    find: ({ server, publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
+      publication
+        ? checkPublication(publication, tables, wantedOf(source))
+        : checkOwnPublication(server, tables, wantedOf(source)),
   },
   {
     test: config("Replica identity", "Updates and deletes name the row that they change."),

@@ -4,6 +4,7 @@ import type { ServerFacts } from "../../../src/source/postgres/source-facts.ts";
 
 const quiet: ServerFacts = {
   user: "u",
+  version: 170_000,
   walLevel: "logical",
   mayReplicate: true,
   mayCreatePublication: true,

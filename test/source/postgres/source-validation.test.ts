@@ -312,6 +312,9 @@ describe("a catalog that does not fit the tables", () => {
       "The catalog excludes or hashes columns that the source does not have: public.t.emial.",
     );
     expect(outline(misspelt).at(-1)).toBe("success");
+    const listed = findTest(misspelt, "Config Publication");
+    expect(listed.message).toContain("public.t. While they are published, Postgres refuses DROP COLUMN");
+    expect(listed.commands).toEqual(['ALTER PUBLICATION "millrace_<id>" DROP TABLE "public"."t";']);
   });
 
   test("a column of the row hash's name, in a table that needs one", async () => {
