@@ -90,7 +90,11 @@ export class LiveRun implements AsyncDisposable {
       startRun: (request, events) => new ConnectorRun(request, events),
       events: this.#events(),
       attached: () => {},
-      failing: (error, health) => this.failures.push({ error, health, atMs: performance.now() }),
+      failing: (error, health) => {
+        this.failures.push({ error, health, atMs: performance.now() });
+        // As the service shows it until the next attempt speaks.
+        this.status = { state: this.status?.state ?? { start: {} }, status: health };
+      },
       nowMs: Date.now,
       random: Math.random,
       sleep: async (ms, signal) => {
