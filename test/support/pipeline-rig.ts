@@ -64,6 +64,8 @@ export class PipelineRig implements AsyncDisposable {
   #stop = new AbortController();
   #abort = new AbortController();
   #running: Promise<unknown> | null = null;
+  /** What of `phases` earlier runs have told. */
+  #phasesBefore = 0;
   #tasks = new TaskQueue();
   #taskCount = 0;
   /** The source's notes, as the state keeps them. */
@@ -142,6 +144,7 @@ export class PipelineRig implements AsyncDisposable {
     const abort = new AbortController();
     this.#stop = stop;
     this.#abort = abort;
+    this.#phasesBefore = this.phases.length;
     const run = this.options.isSupervised ? this.#supervised : this.#run;
     this.#running = run.call(this, forms, stop.signal, abort.signal).then(
       () => null,
@@ -234,7 +237,9 @@ export class PipelineRig implements AsyncDisposable {
     const failed = this.#running?.then((error) => {
       throw error;
     });
-    const streaming = waitFor("the stream", () => this.phases.at(-1)?.phase.name === "realtime");
+    const isStreaming = () =>
+      this.phases.length > this.#phasesBefore && this.phases.at(-1)?.phase.name === "realtime";
+    const streaming = waitFor("the stream", isStreaming);
     await Promise.race([streaming, failed]);
   }
 
