@@ -65,8 +65,10 @@ async function expectGone(id: string): Promise<void> {
   const begunAt = performance.now();
   await api.deleteConnector(id);
   await waitFor("the connector is gone", async () => !(await api.exists(id)));
-  expect(await leftAtSource()).toEqual([]);
-  expect(performance.now() - begunAt).toBeLessThan(10_000);
+  // A walsender is listed for a moment longer than its slot.
+  await waitFor("nothing is left", async () => (await leftAtSource()).length === 0);
+  // The transaction that a slot waits for goes on, and wal_sender_timeout is a minute.
+  expect(performance.now() - begunAt).toBeLessThan(20_000);
 }
 
 test("in the middle of a large transaction", async () => {
@@ -107,6 +109,8 @@ test("without a word to a publication that the user owns", async () => {
   await waitFor("the stream", isRealtime("named"));
   await api.deleteConnector("named");
   await waitFor("the connector is gone", async () => !(await api.exists("named")));
-  expect(await leftAtSource()).toEqual([{ name: "own" }]);
+  await waitFor("only the publication is left", async () =>
+    Bun.deepEquals(await leftAtSource(), [{ name: "own" }]),
+  );
   await server.query("drop publication own", "shop");
 });

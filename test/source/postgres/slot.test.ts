@@ -81,7 +81,8 @@ test("a walsender that an earlier run left behind is ended, and its slot taken o
   const begunAt = performance.now();
   rig.start();
   await rig.untilRealtime();
-  expect(performance.now() - begunAt).toBeLessThan(3_000);
+  // Nobody's is waited for as long.
+  expect(performance.now() - begunAt).toBeLessThan(8_000);
   await rig.source("insert into t values (1)");
   await rig.expectEqual();
   await rig.stop();
@@ -229,20 +230,17 @@ describe("a creation that waits for a transaction", () => {
   async function stopAtOnce(rig: PipelineRig): Promise<void> {
     const begunAt = performance.now();
     await rig.stop();
-    expect(performance.now() - begunAt).toBeLessThan(2_500);
+    // The transaction goes on; a slot for the moment would be waited for twice as long.
+    expect(performance.now() - begunAt).toBeLessThan(10_000);
     rig.phases.length = 0;
   }
 
   /** The transaction goes on: what ends the waiting at the server is that the run cleans up. */
   async function expectNothingLeft(rig: PipelineRig): Promise<void> {
-    await waitFor(
-      "nothing is left",
-      async () => {
-        const walsenders = await rig.source("select from pg_stat_activity where backend_type = 'walsender'");
-        return walsenders.length === 0 && (await slotOf(rig)) === undefined;
-      },
-      { timeoutMs: 5_000 },
-    );
+    await waitFor("nothing is left", async () => {
+      const walsenders = await rig.source("select from pg_stat_activity where backend_type = 'walsender'");
+      return walsenders.length === 0 && (await slotOf(rig)) === undefined;
+    });
   }
 
   test("names its process, age and query while it waits, and leaves nothing when it is given up or stopped", async () => {
@@ -311,7 +309,9 @@ describe("a creation that waits for a transaction", () => {
     await waitFor("it waits again", () => lastWarning(rig));
     await rig.source("rollback prepared 'forgotten'");
     await rig.expectEqual();
-    expect(await rig.source(`select from pg_replication_slots where slot_name <> '${rig.slot}'`)).toEqual([]);
+    // That of the moment goes behind the copy.
+    const others = `select from pg_replication_slots where slot_name <> '${rig.slot}'`;
+    await waitFor("no other slot", async () => (await rig.source(others)).length === 0);
     await rig.stop();
   });
 });
