@@ -230,7 +230,7 @@ test("a bastion that says nothing any more is noticed within seconds, and the re
   proxy.stall();
   const begun = performance.now();
   expect(String(await sleeping)).toMatch(/SSH connection was lost|terminated/);
-  expect(performance.now() - begun).toBeLessThan(15_000);
+  expect(performance.now() - begun).toBeLessThan(40_000);
 });
 
 test("what the other side does not read is not taken without bound, under TLS either", async () => {

@@ -1,6 +1,6 @@
 // Connections break, stall and are refused, and the server crashes: the runs go on by themselves, and nothing is lost.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { setDefaultTimeout, test } from "bun:test";
 import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
@@ -13,8 +13,9 @@ import { waitFor } from "../support/wait-for.ts";
 setDefaultTimeout(60_000);
 
 async function setUp(): Promise<DemoStage> {
+  const command = [await compiledBinary()];
   const signal = AbortSignal.timeout(60_000);
-  return await DemoStage.setUp({ scale: 0.1, signal, announce: () => {}, command: [await compiledBinary()] });
+  return await DemoStage.setUp({ scale: 0.1, signal, announce: () => {}, command });
 }
 
 /** Some milliseconds between the two, at random. */
@@ -65,6 +66,6 @@ test("a crash of the server and its recovery", async () => {
     await stage.server.launch();
   }
   await expectEqualSinks(stage);
-  const all = await Promise.all(connectorIds.map((id) => stage.api.connector(id)));
-  for (const { status } of all) expect(status.state.realtime).toBeDefined();
+  // They may have been equal before the last crash.
+  await untilStreaming(stage);
 }, 180_000);

@@ -11,11 +11,12 @@ import { waitFor } from "../support/wait-for.ts";
 setDefaultTimeout(60_000);
 
 test("SIGTERM under load ends it within 10 s, and the next start resumes", async () => {
+  const command = [await compiledBinary()];
   await using stage = await DemoStage.setUp({
     scale: 0.05,
     signal: AbortSignal.timeout(60_000),
     announce: () => {},
-    command: [await compiledBinary()],
+    command,
   });
   await stage.createConnectors();
   {
@@ -26,9 +27,7 @@ test("SIGTERM under load ends it within 10 s, and the next start resumes", async
     expect(exit).toEqual({ code: 0, signal: null });
     expect(performance.now() - started).toBeLessThan(10_000);
     const query = "select pid from pg_stat_activity where application_name like 'millrace%'";
-    await waitFor("its connections are closed", async () => (await stage.server.query(query)).length === 0, {
-      timeoutMs: 2_000,
-    });
+    await waitFor("its connections are closed", async () => (await stage.server.query(query)).length === 0);
     const slots = await stage.server.query<{ active: boolean }>("select active from pg_replication_slots");
     expect(slots).toEqual([{ active: false }, { active: false }]);
     await stage.service.launch();

@@ -91,7 +91,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     isOver = true;
     await loading;
     const wanted = await count("source");
-    await waitFor("nothing is lost", async () => (await count("sink")) === wanted, { timeoutMs: 10_000 });
+    await waitFor("nothing is lost", async () => (await count("sink")) === wanted);
 
     const shown = await api.call<{ connector: ConnectorConfig }>("GET", `/api/v1/connectors/${id}`);
     expect(shown.connector.source.postgres?.connection.tunnel?.ssh?.auth).toEqual({

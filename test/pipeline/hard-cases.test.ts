@@ -416,6 +416,7 @@ test("the source stops fast although the last it logged was not for us", async (
   );
   const begunAt = performance.now();
   await own.stop("fast");
-  expect(performance.now() - begunAt).toBeLessThan(5_000);
+  // Its wal_sender_timeout is a minute.
+  expect(performance.now() - begunAt).toBeLessThan(20_000);
   await own.launch();
 });

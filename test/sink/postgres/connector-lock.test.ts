@@ -58,7 +58,8 @@ test("a session that its service left behind, which the network has forgotten, i
     contextOf(AbortSignal.timeout(30_000)),
   );
   expect(await next.open()).toBeNull();
-  expect(performance.now() - begunAt).toBeLessThan(5_000);
+  // A session that is not ended would be waited for longer.
+  expect(performance.now() - begunAt).toBeLessThan(12_000);
   await waitFor("one session", async () => (await sessions(sessionName("apply", owner))) === 1);
 });
 

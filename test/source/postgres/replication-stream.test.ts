@@ -185,7 +185,7 @@ describe("a start that gets no answer", () => {
     await using at = await place();
     proxy.stallAt("START_REPLICATION");
     const connection = { ...at.connection, port: proxy.port };
-    const options = { ...clientOptions(connection, "replication", false), connectionTimeoutMillis: 100 };
+    const options = { ...clientOptions(connection, "replication", false), connectionTimeoutMillis: 2_000 };
     const request = {
       slot: at.slot,
       publications: [at.slot],
