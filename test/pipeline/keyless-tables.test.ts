@@ -25,7 +25,7 @@ async function untilDistinct(rig: PipelineRig, columns: string, table = "t"): Pr
   const source = `select distinct ${text} from ${table} order by 1`;
   const sink = `select ${text} from ${table} order by 1`;
   const same = async () => Bun.deepEquals(await rig.source(source), await rig.sink(sink));
-  await waitFor("the same rows", same, { timeoutMs: 15_000 }).catch(() => {});
+  await waitFor("the same rows", same).catch(() => {});
   expect(await rig.sink(sink)).toEqual(await rig.source(source));
   const hashes = await rig.sink<{ hash: string }>(`select _sm_row_hash as hash from ${table}`);
   expect(hashes.every(({ hash }) => /^[0-9a-f]{64}$/.test(hash))).toBe(true);

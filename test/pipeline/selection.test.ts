@@ -39,7 +39,7 @@ function without(excluded: Readonly<Record<string, readonly string[] | null>>): 
 async function untilSame(rig: PipelineRig, columns: string, table = "t"): Promise<void> {
   const sql = `select ${columns} from ${table} order by ${columns}`;
   const same = async () => Bun.deepEquals(await rig.source(sql), await rig.sink(sql));
-  await waitFor("the same rows", same, { timeoutMs: 15_000 }).catch(() => {});
+  await waitFor("the same rows", same).catch(() => {});
   expect(await rig.sink(sql)).toEqual(await rig.source(sql));
 }
 

@@ -94,8 +94,8 @@ test("a time-ended boundary is durable before the request that it cut short is s
   store.gate = new Promise((resolve) => {
     open = resolve;
   });
+  const { asked } = store;
   for (const batch of batches([transaction(1, [insert(1)])])) await sink.write(batch);
-  const asked = store.asked;
   await waitFor("the boundary to be recorded", () => store.asked > asked);
   expect(to.requests.length).toBe(0);
   open();
