@@ -105,6 +105,42 @@ describe("a sink table that is there already", () => {
     await pair.stop();
   });
 
+  test("keys in the order of indexes of any kind", async () => {
+    const types =
+      "create type mood as enum ('b', 'a'); create domain mood_domain as mood; create type pair as (n int, doc json)";
+    // Key columns, index, values of row g.
+    const keys = [
+      ["a text not null", "a text_pattern_ops", "'x' || g"],
+      ['a text collate "C" not null', 'a collate "C"', "'x' || g"],
+      ["a pair not null", "a record_image_ops", "row(g % 7, json_build_object('g', g))::pair"],
+      ["a int not null", "a desc nulls first", "g"],
+      [
+        "a mood_domain not null, b numeric not null",
+        "b, a",
+        "(array['a', 'b'])[1 + g % 2]::mood_domain, g / 2 / 3.0",
+      ],
+      ["a int[] not null", "a", "array[g % 5, g]"],
+      ["a varchar(9) not null", "a varchar_pattern_ops", "'x' || g"],
+    ];
+    const each = (sql: (i: number, key: string[]) => string) => keys.map((key, i) => sql(i, key)).join("; ");
+    const made = each(
+      (i, [columns, index]) =>
+        `create table k${i} (${columns}, v int); create unique index i${i} on k${i} (${index}); ` +
+        `alter table k${i} replica identity using index i${i}`,
+    );
+    const rows = each(
+      (i, [, , value]) => `insert into k${i} select ${value}, g from generate_series(1, 60) g`,
+    );
+    await using pair = await between(`${types}; ${made}; ${rows}`, `${types}; ${made}`);
+    await pair.source(each((i) => `update k${i} set v = v + 100 where v % 3 = 0`));
+    await pair.expectEqual();
+    await pair.source(
+      `begin; ${each((i) => `delete from k${i} where v % 5 = 0; update k${i} set v = -v`)}; commit`,
+    );
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
   test("triggers are off, and those that fire all the same are told of", async () => {
     await using pair = await between(
       "create table t (id int primary key, v text); insert into t values (1, 'a')",

@@ -6,7 +6,7 @@ import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { hasRoomForGroup } from "./row-width.ts";
 import type { TargetName } from "./target-name.ts";
-import { type KeyColumn, keyIndexOf, type TargetTable, takesBinary } from "./target-table.ts";
+import { type KeyColumn, keyIndexOf, type TargetTable, takesBinary, type UniqueKey } from "./target-table.ts";
 
 export interface PreparedTable {
   readonly relation: Relation;
@@ -20,6 +20,8 @@ export interface PreparedTable {
   readonly key: readonly number[];
   /** A row is found by its key without reading the whole table. */
   readonly isKeyIndexed: boolean;
+  /** Of staged rows `s`, as ORDER BY: as the index that finds rows by the key has them. Empty where there is none. */
+  readonly keyOrder: string;
   /** Indexes of columns beside the key that an UPDATE cannot set. */
   readonly fixed: readonly number[];
   /** Columns that somebody has added at the sink, and that hold what we do not know. */
@@ -85,6 +87,7 @@ export function prepareTable(
     columnNames: columns.map((column) => column.name),
     key: relation.key,
     isKeyIndexed: index !== undefined,
+    keyOrder: keyOrder(index, relation),
     fixed: relation.columns.flatMap(({ name }, i) =>
       stored.get(name)?.isFixed && !relation.key.includes(i) ? [i] : [],
     ),
@@ -95,4 +98,11 @@ export function prepareTable(
     isWide: !hasRoomForGroup(widths),
     ...place,
   };
+}
+
+function keyOrder(index: UniqueKey | undefined, { columns }: Relation): string {
+  const order = (index?.columns ?? []).flatMap(({ column, before }) =>
+    before === null ? [] : [`s.c${columns.findIndex(({ name }) => name === column)} using ${before}`],
+  );
+  return order.length === 0 ? "" : ` order by ${order.join(", ")}`;
 }

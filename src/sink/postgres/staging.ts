@@ -36,12 +36,14 @@ export function inGroups(groups: readonly number[]): string {
   return `s.g in (${groups.join(", ")})`;
 }
 
+/** The staged rows that `condition` picks, in the order of the index that finds theirs: neighbours lie on the same pages. */
+function inKeyOrder(table: PreparedTable, condition: string): string {
+  return `(select * from pg_temp.${table.staging} s where ${condition}${table.keyOrder}) s`;
+}
+
 /** Rows whose keys are staged are deleted. */
 export function deleteSql(table: PreparedTable, condition: string): string {
-  return (
-    `delete from ${table.ownRows} t using pg_temp.${table.staging} s ` +
-    `where ${condition} and ${keyMatch(table)}`
-  );
+  return `delete from ${table.ownRows} t using ${inKeyOrder(table, condition)} where ${keyMatch(table)}`;
 }
 
 /** The statement by which staged rows replace those of the same key, but for the key and the `unchanged` columns. Null: nothing to set. */
@@ -56,13 +58,13 @@ export function updateSql(
   );
   if (set.length === 0) return null;
   return (condition) =>
-    `update ${table.ownRows} t set ${set.join(", ")} from pg_temp.${table.staging} s ` +
-    `where ${condition} and ${[keyMatch(table), ...fixedMatch(table)].join(" and ")}`;
+    `update ${table.ownRows} t set ${set.join(", ")} from ${inKeyOrder(table, condition)} ` +
+    `where ${[keyMatch(table), ...fixedMatch(table)].join(" and ")}`;
 }
 
 /** Rows whose keys are staged, and that an UPDATE cannot make what is staged, are deleted. */
 export function deleteFixedSql(table: PreparedTable, condition: string): string {
-  return deleteSql(table, `${condition} and not (${fixedMatch(table).join(" and ")})`);
+  return `${deleteSql(table, condition)} and not (${fixedMatch(table).join(" and ")})`;
 }
 
 function fixedMatch(table: PreparedTable): readonly string[] {

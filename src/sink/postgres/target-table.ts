@@ -73,6 +73,8 @@ export interface KeyColumn {
   readonly column: string;
   /** As SQL: what an equality must use for the index to serve it. */
   readonly operator: string;
+  /** As SQL: the operator that the index is in the order of; null where there is none. */
+  readonly before: string | null;
   /** The type under a domain, as SQL; null for what is no domain. The operators of enums do not see through one. */
   readonly comparedAs: string | null;
 }
@@ -106,6 +108,10 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
       'columns', keys.columns)), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
         'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')',
+        'before', (select 'operator(' || quote_ident(ln.nspname) || '.' || lo.oprname || ')'
+          from pg_amop l join pg_operator lo on lo.oid = l.amopopr join pg_namespace ln on ln.oid = lo.oprnamespace
+          where l.amopfamily = oc.opcfamily and l.amopstrategy = 1
+            and l.amoplefttype = oc.opcintype and l.amoprighttype = oc.opcintype),
         'comparedAs', case when t.typtype = 'd' then (
           with recursive under as (
             select t.typbasetype as oid
