@@ -62,6 +62,7 @@ export class TableRenamer {
     if (await exists(client, from)) {
       if (this.strategy.disable_all) throw renameRefused(from, to);
       await createSchemas(client, new Set([to.schema]));
+      if (from.schema !== to.schema) await freeNames(client, from, to.schema);
       for (const sql of renameSql(from, to)) await client.query(sql);
     }
     await this.copies.rename(client, record, name);
@@ -74,6 +75,26 @@ async function exists(client: Client, table: TargetName): Promise<boolean> {
     sqlName(table),
   ]);
   return rows[0]?.exists === true;
+}
+
+const takenNamesQuery = `
+select own.relname as name, own.oid::int8::text as oid
+from pg_class own
+join pg_class other on other.relnamespace = to_regnamespace($2) and other.relname = own.relname
+where own.oid in (select indexrelid from pg_index where indrelid = $1::regclass)
+  or own.relkind = 'S' and own.oid in (select objid from pg_depend where classid = 'pg_class'::regclass
+    and refclassid = 'pg_class'::regclass and refobjid = $1::regclass and deptype in ('a', 'i'))`;
+
+/** What moves to the schema with the table gets another name where something there is called so: its indexes and sequences. */
+async function freeNames(client: Client, table: TargetName, schema: string): Promise<void> {
+  const { rows } = await client.query<{ name: string; oid: string }>(takenNamesQuery, [
+    sqlName(table),
+    escapeIdentifier(schema),
+  ]);
+  for (const { name, oid } of rows) {
+    const free = escapeIdentifier(`millrace_renamed_${oid}`);
+    await client.query(`alter table ${sqlName({ schema: table.schema, name })} rename to ${free}`);
+  }
 }
 
 function renameSql(from: TargetName, to: TargetName): readonly string[] {

@@ -25,6 +25,8 @@ interface Member {
   readonly name: string;
   /** Null: the table is published whole. */
   readonly columns: readonly string[] | null;
+  /** Somebody has given it a row filter, which the service's own never have. */
+  readonly isFiltered: boolean;
 }
 
 /** What the connector's own publications hold at the moment, by the tables' OIDs. */
@@ -51,7 +53,7 @@ export async function withOwnCoverage(
     const coverage = {
       excluded: table.coverage?.excluded ?? [],
       isListed: hasLists && columnListOf(table) !== null,
-      isUnpublished: member === undefined || !isWhole,
+      isUnpublished: member === undefined || member.isFiltered || !isWhole,
     };
     return { ...table, coverage };
   });
@@ -105,9 +107,9 @@ export async function dropOwnPublications(client: Client, base: string): Promise
   );
 }
 
-/** Column lists as the catalog has them are numbers; to_jsonb, because there is no such column before PostgreSQL 15. */
+/** Column lists as the catalog has them are numbers; to_jsonb, because there are no such columns before PostgreSQL 15. */
 const membersQuery = `
-select c.oid::int8::text as id, n.nspname as schema, c.relname as name,
+select c.oid::int8::text as id, n.nspname as schema, c.relname as name, to_jsonb(r) ->> 'prqual' is not null as "isFiltered",
   case when jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array' then (
     select coalesce(json_agg(a.attname order by a.attnum), '[]')
     from jsonb_array_elements_text(to_jsonb(r) -> 'prattrs') as listed(attnum)
@@ -148,10 +150,10 @@ async function reconcile(
     await client.query(`create publication ${escapeIdentifier(name)} ${list} with (${options})`);
     return;
   }
-  const existing = new Map(
-    (await readMembers(client, name)).map((member) => [memberSql(member, member.columns), member]),
-  );
-  const surplus = [...existing].filter(([sql]) => !wanted.has(sql)).map(([, member]) => sqlName(member));
+  const members = await readMembers(client, name);
+  const fits = (member: Member) => !member.isFiltered && wanted.has(memberSql(member, member.columns));
+  const existing = new Set(members.filter(fits).map((member) => memberSql(member, member.columns)));
+  const surplus = members.filter((member) => !fits(member)).map((member) => `only ${sqlName(member)}`);
   const lacking = [...wanted.keys()].filter((sql) => !existing.has(sql));
   const alter = `alter publication ${escapeIdentifier(name)}`;
   // Before the options: a list does not go with every option.
@@ -166,12 +168,11 @@ function listOf(table: SourceTable): readonly string[] | null {
   return table.coverage?.isListed ? table.facts.map(({ name }) => name) : null;
 }
 
-/** A table as CREATE PUBLICATION takes it. */
+/** A table as CREATE PUBLICATION takes it. Without its heirs: each is a table of its own, and may be published by the other. */
 function memberSql(
   table: { readonly schema: string; readonly name: string },
   columns: readonly string[] | null,
 ): string {
-  return columns === null
-    ? sqlName(table)
-    : `${sqlName(table)} (${columns.map(escapeIdentifier).join(", ")})`;
+  const only = `only ${sqlName(table)}`;
+  return columns === null ? only : `${only} (${columns.map(escapeIdentifier).join(", ")})`;
 }

@@ -59,7 +59,8 @@ type TypeFacts = Pick<
 >;
 
 interface SentType {
-  readonly name: string;
+  /** Null: the type is gone. */
+  readonly name: string | null;
   readonly delimiter: string | null;
   readonly length: number | null;
 }
@@ -94,7 +95,7 @@ left join lateral (
 where c.oid = any($1::oid[])`;
 
 const typeNamesQuery = `
-select format_type(c.type_oid, c.typmod) as name, nullif(e.typdelim, ',') as delimiter, t.typlen as length
+select case when t.oid is not null then format_type(c.type_oid, c.typmod) end as name, nullif(e.typdelim, ',') as delimiter, t.typlen as length
 from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
 left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
 order by c.place`;
@@ -203,9 +204,10 @@ async function readTypes(client: Client, columns: readonly Column[]): Promise<Se
   return {
     lengthOf: (column) => find(column)?.length ?? null,
     describe: (column) => {
-      const { name = "text", delimiter = null } = find(column) ?? {};
+      const { name, delimiter = null } = find(column) ?? {};
       return {
-        typeName: name,
+        // As which the values of a type that was dropped since can be held until the column goes, or is given another.
+        typeName: name ?? "text",
         ...catalog.of(column.typeOid),
         ...(delimiter === null ? {} : { arrayDelimiter: delimiter }),
       };

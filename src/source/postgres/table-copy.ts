@@ -43,8 +43,9 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
-    await requireSameColumns(client, table);
     const from = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
+    await requireSameColumns(client, table);
+    await requireSameNames(client, table, from);
     const rendered = renderedQuery(table.relation, selection, from, point.lsn);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
@@ -91,7 +92,23 @@ async function requireSameColumns(client: Client, table: TableShape): Promise<vo
   );
   const known = new Map(columns.map(({ number, name }) => [number, name]));
   if (rows.every(({ number, name }) => known.get(number) === name || withheld.includes(number))) return;
-  throw new MillraceError(
+  throw alteredBefore(table);
+}
+
+/**
+ * COPY finds columns by the names that they have by now, whatever the snapshot is of: after it was taken, one may have got
+ * another's name. A result tells the numbers of its columns.
+ * https://www.postgresql.org/docs/current/protocol-message-formats.html (RowDescription)
+ */
+async function requireSameNames(client: Client, table: TableShape, from: string): Promise<void> {
+  const stored = table.relation.columns.filter(({ number }) => number > 0);
+  const list = stored.map(({ name }) => escapeIdentifier(name)).join(", ");
+  const { fields } = await client.query(`select ${list} from ${from} limit 0`);
+  if (!stored.every(({ number }, i) => fields[i]?.columnID === number)) throw alteredBefore(table);
+}
+
+function alteredBefore(table: TableShape): MillraceError {
+  return new MillraceError(
     "table_changed",
     `Table ${qualifiedName(table.relation)} was altered before its copy began: the copy begins again.`,
   );

@@ -1,0 +1,98 @@
+// What is altered beside a table while its changes travel: names of its columns behind the snapshot of its copy, its types, its
+// heirs, its publication, its schema.
+
+import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+
+const streaming = (source: string, options: RigOptions = {}) =>
+  PipelineRig.streaming(server, `beside_${++count}`, { source }, { isSupervised: true, ...options });
+
+test("columns that get each other's names between the snapshot and the copy keep their values", async () => {
+  await using pair = await PipelineRig.create(server, `beside_${++count}`, { isSupervised: true });
+  await pair.source(
+    `create table t (id int primary key, a int, b int); insert into t select g, g, -g from generate_series(1, 5) g;
+     create table u (id int primary key, a int); insert into u values (1, 1)`,
+  );
+  pair.beforeCopies = async () => {
+    pair.beforeCopies = async () => {};
+    await pair.source(
+      `alter table t rename a to x; alter table t rename b to a; alter table t rename x to b;
+       alter table u rename a to x; alter table u add a int default 77`,
+    );
+  };
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (6, 6, -6); insert into u values (2, 2, 2)");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("rows of a type that the source has dropped since", async () => {
+  await using pair = await streaming(
+    `create type mood as enum ('sad', 'ok'); create domain small as int;
+     create table t (id int primary key, m mood, s small, n int); insert into t values (1, 'sad', 1, 1);
+     create table u (id int primary key, m mood); insert into u values (1, 'sad')`,
+  );
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source("insert into t values (2, 'ok', 2, 2); insert into u values (2, 'ok')");
+  await pair.source("alter table u alter m type text; drop type mood cascade; drop domain small cascade");
+  await pair.source("insert into t values (3, 3); insert into u values (3, 'else')");
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("an heir's updates are carried also when its parent's no longer can be", async () => {
+  await using pair = await streaming(
+    `create table p (id int primary key, v int); create table heir (primary key (id)) inherits (p);
+     insert into p values (1, 1); insert into heir values (2, 2), (3, 3)`,
+  );
+  await pair.source("alter table p replica identity nothing");
+  const isMoved = async () =>
+    (await pair.source(`select from pg_publication_tables where pubname like '%$append' and tablename = 'p'`))
+      .length > 0;
+  await waitFor("the parent to be published otherwise", isMoved);
+  await pair.source("update heir set v = 9 where id = 2; delete from heir where id = 3");
+  await pair.expectSame("select * from only heir order by id");
+  await pair.stop();
+});
+
+test("a row filter that somebody gives the connector's own publication is taken away again", async () => {
+  await using pair = await streaming("create table t (id int primary key); insert into t values (1)");
+  await pair.source(
+    `alter publication ${pair.slot} drop table t; alter publication ${pair.slot} add table t where (id < 5)`,
+  );
+  const isWhole = async () =>
+    (await pair.source(`select from pg_publication_tables where tablename = 't' and rowfilter is null`))
+      .length > 0;
+  await waitFor("the table to be published whole", isWhole);
+  await pair.source("insert into t values (9)");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
+test("tables of one name in schemas that take each other's names", async () => {
+  const table = (name: string) =>
+    `create schema ${name}; create table ${name}.t (id int primary key, v text)`;
+  await using pair = await streaming(
+    `${table("s")}; ${table("r")}; insert into s.t values (1, 'was s'); insert into r.t values (1, 'was r')`,
+  );
+  await pair.source("insert into s.t values (2, 'was s too')");
+  await pair.source("alter schema s rename to q; alter schema r rename to s; alter schema q rename to r");
+  await pair.source("insert into r.t values (3, 'is r'); insert into s.t values (3, 'is s')");
+  await pair.expectEqual();
+  await pair.stop();
+});
