@@ -9,6 +9,7 @@ import { ReplicationClient } from "../../../src/source/postgres/replication-clie
 import { judgeSlot, type SlotState } from "../../../src/source/postgres/slot-state.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { slotRelease } from "../../support/slot-release.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -35,6 +36,7 @@ async function stopped(on = server): Promise<PipelineRig> {
   rig.start();
   await rig.untilRealtime();
   await rig.stop();
+  await slotRelease(on, rig.slot);
   return rig;
 }
 
