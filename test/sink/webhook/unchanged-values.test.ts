@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { WebhookSinkRequest } from "../../../src/connector/webhook-config.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { slotRelease } from "../../support/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
@@ -94,6 +95,7 @@ test.each<[string, WebhookSinkRequest["format"] & object, typeof native]>([
     expect(found.map(([key]) => key.slice(0, 20))).toEqual(expected.map(([key]) => key.slice(0, 20)));
     expect(Bun.deepEquals(found, expected)).toBe(true);
     await life.stop();
+    await slotRelease(server, `millrace_${database}`);
     await server.query(`select pg_drop_replication_slot('millrace_${database}')`, database);
   },
   60_000,
