@@ -56,12 +56,12 @@ export class LiveRun implements AsyncDisposable {
     await this.#loop.ended;
   }
 
-  async untilRealtime(timeoutMs = 30_000): Promise<void> {
+  async untilRealtime(timeoutMs = 60_000): Promise<void> {
     const isThere = () => this.status?.state.realtime !== undefined && this.status.status.retry === undefined;
     await waitFor(`the stream; the last failure: ${this.failures.at(-1)?.error}`, isThere, { timeoutMs });
   }
 
-  async untilFailed(timeoutMs = 30_000): Promise<LiveFailure> {
+  async untilFailed(timeoutMs = 60_000): Promise<LiveFailure> {
     await waitFor("the end of the run", () => this.isOver, { timeoutMs });
     const last = this.failures.at(-1);
     if (!last) throw new Error("the run ended without a failure");
