@@ -2,6 +2,7 @@
 
 import type { ChangeBatch } from "./change-batch.ts";
 import { ChangeKind } from "./change-batch.ts";
+import { storedBytes } from "./packed-hex.ts";
 import type { Relation } from "./relation.ts";
 
 /**
@@ -58,7 +59,7 @@ function copyColumns(
   let read = start + 2;
   let write = at + 2;
   for (const isKept of keep) {
-    const stop = read + 4 + Math.max(0, view.getInt32(read));
+    const stop = read + 4 + storedBytes(view.getInt32(read));
     if (isKept) write = copyBytes(from, read, stop, to, write);
     read = stop;
   }

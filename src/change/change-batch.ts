@@ -45,7 +45,8 @@ export const UNCHANGED_LENGTH = -2;
  * (the arrays may be longer).
  *
  * A **tuple** in `arena` is laid out as a row of COPY BINARY: int16 column count, then for each column int32
- * length and that many bytes; all big-endian. `NULL_LENGTH` and `UNCHANGED_LENGTH` have no bytes. Tuples of
+ * length and that many bytes; all big-endian. `NULL_LENGTH` and `UNCHANGED_LENGTH` have no bytes. In text form a large value may
+ * be packed, which its length tells: see packed-hex.ts. Tuples of
  * consecutive changes lie one behind the other, so a run of inserts into one relation is a contiguous slice that
  * COPY BINARY takes as it is.
  * https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS

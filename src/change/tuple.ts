@@ -1,11 +1,14 @@
 // Reads and rewrites single tuples of a batch's arena. For the rare rows: the many pass through as they are.
 
 import { type ChangeBatch, NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
+import { isPacked, storedBytes } from "./packed-hex.ts";
 
-/** Where each column of a tuple lies: its length as it stands there, and where its bytes begin. */
+/** Where each column of a tuple lies: how many bytes, or the negative length that stands there, and where they begin. */
 export interface TupleColumn {
   readonly length: number;
   readonly start: number;
+  /** The bytes are those of a packed value; see packed-hex.ts. */
+  readonly isPacked: boolean;
 }
 
 export function tupleColumns(arena: Uint8Array, at: number): readonly TupleColumn[] {
@@ -15,10 +18,18 @@ export function tupleColumns(arena: Uint8Array, at: number): readonly TupleColum
   let read = at + 2;
   for (let i = 0; i < count; i++) {
     const length = view.getInt32(read);
-    columns.push({ length, start: read + 4 });
-    read += 4 + Math.max(0, length);
+    const stored = storedBytes(length);
+    columns.push({ length: length < 0 ? length : stored, start: read + 4, isPacked: isPacked(length) });
+    read += 4 + stored;
   }
   return columns;
+}
+
+/** A tuple: bytes and where it lies in them. */
+export interface TupleRef {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
 }
 
 /** Indexes of the columns whose values the source did not send. */
@@ -26,47 +37,56 @@ export function unchangedColumns(arena: Uint8Array, at: number): readonly number
   return tupleColumns(arena, at).flatMap((column, i) => (column.length === UNCHANGED_LENGTH ? [i] : []));
 }
 
+/** A row that is longer is not copied for a value that the sink's row holds. */
+const longRowBytes = 1024 * 1024;
+
 /**
- * The new tuple of change `i`, in an array of its own, with what the source left out taken from the old tuple, where that
- * holds it: all of it under identity full, else the key's columns. What is longer than `longest` is left out.
+ * The new tuple of change `i` with what the source left out taken from the old tuple, where that holds it: all of it under
+ * identity full, else the key's columns. Where the sink's row keeps its own values, only the key is taken, and what else is no
+ * longer than `longest`, but not into a long row. The tuple as it lies, where nothing is taken.
  */
 export function newTuple(
   batch: ChangeBatch,
   i: number,
+  key: readonly number[],
   longest = Number.POSITIVE_INFINITY,
-): Uint8Array<ArrayBuffer> {
-  const start = batch.newStart[i]!;
-  const oldStart = batch.oldStart[i]!;
-  if (batch.oldEnd[i]! === oldStart) return batch.arena.slice(start, batch.newEnd[i]!);
-  return fillUnchanged(batch.arena, start, batch.arena, oldStart, longest);
+): TupleRef {
+  const { arena } = batch;
+  const [start, end] = [batch.newStart[i]!, batch.newEnd[i]!];
+  const [oldStart, oldEnd] = [batch.oldStart[i]!, batch.oldEnd[i]!];
+  const asItLies = { bytes: arena, start, end };
+  if (oldEnd === oldStart) return asItLies;
+  const isLong = end - start > longRowBytes;
+  const taken = (column: number, length: number) =>
+    longest === Number.POSITIVE_INFINITY || key.includes(column) || (!isLong && length <= longest);
+  const old = tupleColumns(arena, oldStart);
+  const isAnyTaken = unchangedColumns(arena, start).some((column) => {
+    const { length } = old[column]!;
+    return length >= 0 && taken(column, length);
+  });
+  if (!isAnyTaken) return asItLies;
+  const bytes = fillUnchanged(arena, start, arena, oldStart, taken);
+  return { bytes, start: 0, end: bytes.length };
 }
 
 /**
- * The tuple at `at` with each unchanged column taken from the tuple at `baseAt`, where that holds it, in an array of its own.
- * A null there is a value that it does not hold: what is stored out of line is never null.
+ * The tuple at `at` with each unchanged column that is to be `taken` from the tuple at `baseAt`, where that holds it, in an array
+ * of its own. A null there is a value that it does not hold: what is stored out of line is never null.
  */
 export function fillUnchanged(
   arena: Uint8Array,
   at: number,
   base: Uint8Array,
   baseAt: number,
-  longest = Number.POSITIVE_INFINITY,
+  taken: (column: number, length: number) => boolean = () => true,
 ): Uint8Array<ArrayBuffer> {
   const baseColumns = tupleColumns(base, baseAt);
   const parts = tupleColumns(arena, at).map((column, i) => {
     const fromBase = column.length === UNCHANGED_LENGTH ? baseColumns[i] : undefined;
-    return fromBase && fromBase.length >= 0 && fromBase.length <= longest
+    return fromBase && fromBase.length >= 0 && taken(i, fromBase.length)
       ? slice(base, fromBase)
       : slice(arena, column);
   });
-  return concatTuple(parts);
-}
-
-/** The tuple at `at` with null in the place of unchanged columns: for a place that cannot hold "unchanged". */
-export function unchangedAsNull(arena: Uint8Array, at: number): Uint8Array<ArrayBuffer> {
-  const parts = tupleColumns(arena, at).map((column) =>
-    column.length === UNCHANGED_LENGTH ? lengthBytes(NULL_LENGTH) : slice(arena, column),
-  );
   return concatTuple(parts);
 }
 

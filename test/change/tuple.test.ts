@@ -1,17 +1,23 @@
 import { expect, test } from "bun:test";
-import { fillUnchanged, unchangedAsNull, unchangedColumns } from "../../src/change/tuple.ts";
-import { type TextTuple, tupleBytes, unchanged } from "../support/batch-fixture.ts";
+import { fillUnchanged, keyAlone, newTuple, tupleColumns, unchangedColumns } from "../../src/change/tuple.ts";
+import {
+  batches,
+  relation,
+  type TextTuple,
+  transaction,
+  tupleBytes,
+  unchanged,
+} from "../support/batch-fixture.ts";
 
 const bytes = (tuple: TextTuple) => tupleBytes(tuple);
 /** As tuples lie in an arena: something stands before them. */
 const behind = (tuple: TextTuple) => Uint8Array.from([1, 2, 3, ...bytes(tuple)]);
 
-test("unchanged columns are found, filled from another tuple, and made null", () => {
+test("unchanged columns are found, and filled from another tuple", () => {
   const tuple = behind(["a", unchanged, null, unchanged]);
   const base = behind(["x", "big", "y", "long"]);
   expect(unchangedColumns(tuple, 3)).toEqual([1, 3]);
   expect([...fillUnchanged(tuple, 3, base, 3)]).toEqual([...bytes(["a", "big", null, "long"])]);
-  expect([...unchangedAsNull(tuple, 3)]).toEqual([...bytes(["a", null, null, null])]);
 });
 
 test("what the base does not know either stays unchanged", () => {
@@ -22,5 +28,50 @@ test("what the base does not know either stays unchanged", () => {
 
 test("an empty string is neither null nor unchanged", () => {
   expect(unchangedColumns(bytes(["", null]), 0)).toEqual([]);
-  expect([...unchangedAsNull(bytes([""]), 0)]).toEqual([...bytes([""])]);
+});
+
+const table = relation("t", [
+  ["id", 25, "text"],
+  ["note", 25, "text"],
+  ["body", 25, "text"],
+]);
+
+function taken(before: TextTuple, after: TextTuple, longest?: number) {
+  const [batch] = batches([transaction(1, [{ kind: "update", relation: table, before, after }])]);
+  const { bytes, start, end } = newTuple(batch!, 0, table.key, longest);
+  return { isCopy: bytes !== batch!.arena, tuple: [...bytes.subarray(start, end)] };
+}
+
+test("a new row is not copied where nothing is taken into it", () => {
+  const whole = ["a", "n", "b"];
+  expect(taken(["k", "o", "c"], whole)).toEqual({ isCopy: false, tuple: [...bytes(whole)] });
+  const part: TextTuple = ["a", unchanged, "b"];
+  expect(taken(["k", "o", "c"], part)).toEqual({ isCopy: true, tuple: [...bytes(["a", "o", "b"])] });
+  expect(taken(["k", "long", "c"], part, 3)).toEqual({ isCopy: false, tuple: [...bytes(part)] });
+  // A key is taken in any case: nothing else finds the row.
+  const keyless: TextTuple = [unchanged, unchanged, "b"];
+  expect(taken(["key", "long", "c"], keyless, 2)).toEqual({
+    isCopy: true,
+    tuple: [...bytes(["key", unchanged, "b"])],
+  });
+});
+
+test("a long new row keeps what the sink has, unless it has to be whole", () => {
+  const body = "b".repeat(1024 * 1024);
+  expect(taken(["a", "o", "c"], ["a", unchanged, body], 100).isCopy).toBe(false);
+  const whole = taken(["a", "o", "c"], ["a", unchanged, body]);
+  expect(whole).toEqual({ isCopy: true, tuple: [...bytes(["a", "o", body])] });
+});
+
+test("packed values are passed over and taken as they lie", () => {
+  const packed = bytes(["a", "0123", "c"]);
+  // Behind the count, the first column and the length of the second.
+  packed[2 + 5] = packed[2 + 5]! | 0x40;
+  expect(tupleColumns(packed, 0)).toEqual([
+    { length: 1, start: 6, isPacked: false },
+    { length: 4, start: 11, isPacked: true },
+    { length: 1, start: 19, isPacked: false },
+  ]);
+  expect([...fillUnchanged(bytes(["a", unchanged, "c"]), 0, packed, 0)]).toEqual([...packed]);
+  expect([...keyAlone(packed, 0, [2])]).toEqual([...bytes([null, null, "c"])]);
 });

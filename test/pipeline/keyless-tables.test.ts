@@ -83,6 +83,35 @@ test("identity full: updates and deletes find their rows, with large values and 
   await rig.stop();
 });
 
+test("large bytea has the same hashes from the copy and from the stream, and is carried as it is", async () => {
+  const columns = [{ name: "secret", action: "Include" as const, hash: {} }];
+  const tables = [{ name: "t", action: "Include" as const, history_enabled: false, columns }];
+  await using rig = await create({
+    catalog: {
+      name: "db",
+      default_action: "Include",
+      column_hashing: { algorithm: "Sha256", salt: "s" },
+      schemas: [{ name: "public", action: "Include", tables }],
+    },
+  });
+  const large = (text: string) => `decode(repeat(md5('${text}'), 40000), 'hex')`;
+  for (const table of ["t", "u"]) {
+    await rig.source(`create table ${table} (raw bytea, secret bytea, n int); alter table ${table} replica identity full;
+      insert into ${table} values (${large("a")}, ${large("b")}, 1)`);
+  }
+  rig.start();
+  await rig.untilRealtime();
+  for (const table of ["t", "u"]) {
+    await rig.source(`insert into ${table} values (${large("a")}, ${large("b")}, 1), (${large("c")}, ${large("d")}, 2);
+      update ${table} set raw = ${large("e")}, secret = ${large("f")} where n = 2`);
+  }
+  await untilDistinct(rig, "md5(raw), n", "t");
+  await untilDistinct(rig, "md5(raw), md5(secret), n", "u");
+  const expected = `select n, encode(sha256(convert_to('s' || secret::text, 'UTF8')), 'hex') as secret from t group by 1, 2 order by n`;
+  expect(await rig.sink("select n, secret from t order by n")).toEqual(await rig.source(expected));
+  await rig.stop();
+});
+
 test("the same hash from the copy and from the stream", async () => {
   await using rig = await create();
   await rig.source(`${rows}; alter table t replica identity full`);

@@ -2,6 +2,7 @@
 // meanwhile: `bun run test:size`.
 
 import { expect, test } from "bun:test";
+import type { JsonBody } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import { createLarge, largeChanges, largeTypes, largeValue } from "../support/large-row.ts";
 import { type SinkKind, SizeStage } from "../support/size-stage.ts";
@@ -11,19 +12,22 @@ const forms = [
   ["postgres", "text"],
   ["webhook", "text"],
 ] as const;
+/** A webhook whose rows hold the old row beside the new one. */
+const withOldRows = { format: { debezium: {} } };
 const cases = forms.flatMap(([kind, form]) => largeTypes.map((type) => [type, kind, form] as const));
 
 async function staged(
   kind: SinkKind,
   form: "binary" | "text",
   before: (stage: SizeStage) => Promise<void>,
+  webhook: JsonBody = {},
 ): Promise<SizeStage> {
   await using building = new AsyncDisposableStack();
   const stage = building.use(await SizeStage.start());
   if (form === "text") await stage.write("create table kinds (id int primary key, kind regtype)");
   await before(stage);
   await stage.expectSmall(`copy, ${kind}, ${form}`, async () => {
-    await stage.create("c", kind);
+    await stage.create("c", kind, undefined, stage.sinkConfig(kind, webhook));
     await stage.untilStreaming("c");
   });
   building.move();
@@ -36,10 +40,15 @@ async function expectEqual(stage: SizeStage, kind: SinkKind): Promise<void> {
   expect(await stage.atSink(sql)).toEqual(await stage.write(sql));
 }
 
-test.each(cases)(
-  "a value of %s to a %s sink as %s",
-  async (type, kind, form) => {
-    await using stage = await staged(kind, form, (stage) => createLarge(stage, "large", type));
+const streamed = [
+  ...cases.map((each) => [...each, {}] as const),
+  ...largeTypes.map((type) => [type, "webhook", "text", withOldRows] as const),
+];
+
+test.each(streamed)(
+  "a value of %s to a %s sink as %s %j",
+  async (type, kind, form, webhook) => {
+    await using stage = await staged(kind, form, (stage) => createLarge(stage, "large", type), webhook);
     for (const [name, sql] of largeChanges("large", type)) {
       await stage.expectSmall(`${name}: ${type}, ${kind}, ${form}`, async () => {
         await stage.write(sql);

@@ -74,9 +74,10 @@ export class SizeStage implements AsyncDisposable {
     return this.target.query<Row>(sql, database);
   }
 
-  sinkConfig(kind: SinkKind): JsonBody {
+  /** `webhook`: keys of a webhook beside its own. */
+  sinkConfig(kind: SinkKind, webhook: JsonBody = {}): JsonBody {
     return kind === "webhook"
-      ? this.receiver.sink
+      ? { webhook: { ...(this.receiver.sink.webhook as JsonBody), ...webhook } }
       : { postgres: { connection: this.target.connection(database) } };
   }
 

@@ -1,20 +1,21 @@
 // Collects tuples as the body of a COPY FROM STDIN: as bytes that lie ready for the binary form, or escaped for the text form.
 // https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
 
-import type { TupleForm } from "../../change/change-batch.ts";
+import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { storedBytes } from "../../change/packed-hex.ts";
+import type { TupleRef } from "../../change/tuple.ts";
 import { copyEscapes } from "./copy-escapes.ts";
 import { binaryHeader, binaryTrailer } from "./copy-in.ts";
 import { readInt32 } from "./key-index.ts";
 import { largeTextRow } from "./large-text-row.ts";
-import type { TupleRef } from "./net-changes.ts";
 
 export interface CopyBody {
   /** Tuples so far. */
   readonly rows: number;
-  /** A tuple as it lies. */
-  add(tuple: TupleRef): void;
-  /** A tuple behind a column of its own: an int4. */
-  addGrouped(group: number, tuple: TupleRef): void;
+  /** A tuple as it lies. Of one that is `isPartial`, what the source did not send becomes null. */
+  add(tuple: TupleRef, isPartial?: boolean): void;
+  /** The same behind a column of its own: an int4. */
+  addGrouped(group: number, tuple: TupleRef, isPartial?: boolean): void;
   /** Tuples that lie one behind the other. */
   addRun(run: TupleRef, rows: number): void;
   /** The body, to be read once. */
@@ -82,16 +83,20 @@ class Chunks {
   }
 }
 
+const nullLength = Buffer.alloc(4);
+nullLength.writeInt32BE(NULL_LENGTH);
+
 class BinaryBody implements CopyBody {
   rows = 0;
   readonly #chunks = new Chunks();
 
-  add(tuple: TupleRef): void {
+  add({ bytes, start, end }: TupleRef, isPartial = false): void {
     this.rows++;
-    this.#chunks.append(tuple.bytes, tuple.start, tuple.end);
+    if (isPartial) this.#chunks.append(bytes, start, start + 2);
+    this.#values(bytes, isPartial ? start + 2 : start, end, isPartial);
   }
 
-  addGrouped(group: number, { bytes, start, end }: TupleRef): void {
+  addGrouped(group: number, { bytes, start, end }: TupleRef, isPartial = false): void {
     this.rows++;
     const chunks = this.#chunks;
     chunks.reserve(10);
@@ -109,7 +114,22 @@ class BinaryBody implements CopyBody {
     chunk[at++] = (group >>> 8) & 0xff;
     chunk[at++] = group & 0xff;
     chunks.end = at;
-    chunks.append(bytes, start + 2, end);
+    this.#values(bytes, start + 2, end, isPartial);
+  }
+
+  #values(bytes: Uint8Array, start: number, end: number, isPartial: boolean): void {
+    const chunks = this.#chunks;
+    if (!isPartial) {
+      chunks.append(bytes, start, end);
+      return;
+    }
+    for (let at = start; at < end; ) {
+      const length = readInt32(bytes, at);
+      const next = at + 4 + storedBytes(length);
+      if (length === UNCHANGED_LENGTH) chunks.append(nullLength, 0, 4);
+      else chunks.append(bytes, at, next);
+      at = next;
+    }
   }
 
   addRun(run: TupleRef, rows: number): void {
@@ -145,7 +165,7 @@ class TextBody implements CopyBody {
     for (let at = start; at < end; ) {
       const columns = (bytes[at]! << 8) | bytes[at + 1]!;
       let next = at + 2;
-      for (let i = 0; i < columns; i++) next += 4 + Math.max(0, readInt32(bytes, next));
+      for (let i = 0; i < columns; i++) next += 4 + storedBytes(readInt32(bytes, next));
       this.#row({ bytes, start: at, end: next }, null);
       at = next;
     }

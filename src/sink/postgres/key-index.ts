@@ -1,6 +1,8 @@
 // Finds rows of a batch by the bytes of their keys: an open-addressing hash table over one byte array, because a
 // string or a Map entry for each row would cost more than the rest of the merge.
 
+import { storedBytes } from "../../change/packed-hex.ts";
+
 /** Where a tuple's key columns are: their indexes, rising. */
 export type KeyColumns = readonly number[];
 
@@ -45,7 +47,7 @@ export class KeyIndex {
     let read = at + 2;
     const last = this.columns.at(-1) ?? -1;
     for (let column = 0; column <= last; column++) {
-      const length = 4 + Math.max(0, readInt32(arena, read));
+      const length = 4 + storedBytes(readInt32(arena, read));
       if (this.columns.includes(column)) bytes += length;
       read += length;
     }
@@ -60,8 +62,8 @@ export class KeyIndex {
     let read = at + 2;
     let column = 0;
     for (const wanted of this.columns) {
-      for (; column < wanted; column++) read += 4 + Math.max(0, readInt32(arena, read));
-      const end = read + 4 + Math.max(0, readInt32(arena, read));
+      for (; column < wanted; column++) read += 4 + storedBytes(readInt32(arena, read));
+      const end = read + 4 + storedBytes(readInt32(arena, read));
       while (read < end) {
         const byte = arena[read++]!;
         keys[write++] = byte;

@@ -1,15 +1,19 @@
 // One long row as COPY's text form writes it, made in parts while it is sent: the row itself is the only copy in memory.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
+import { hexDigits, isPacked, storedBytes } from "../../change/packed-hex.ts";
+import { PassingBytes } from "../../change/passing-bytes.ts";
+import type { TupleRef } from "../../change/tuple.ts";
 import { copyEscapes } from "./copy-escapes.ts";
 import { readInt32 } from "./key-index.ts";
-import type { TupleRef } from "./net-changes.ts";
 
 const partBytes = 64 * 1024;
 const backslash = 0x5c;
 const nullValue = Buffer.from("\\N");
 const tab = Buffer.from("\t");
 const newline = Buffer.from("\n");
+/** Of bytea. */
+const escapedPrefix = Buffer.from("\\\\x");
 
 /** The row's bytes, with a column before it that holds `group`, where that is given. */
 export function* largeTextRow({ bytes, start }: TupleRef, group: number | null): Generator<Uint8Array> {
@@ -24,12 +28,25 @@ export function* largeTextRow({ bytes, start }: TupleRef, group: number | null):
       yield nullValue;
       continue;
     }
-    for (let at = read; at < read + length; at += partBytes) {
-      yield escaped(bytes.subarray(at, Math.min(at + partBytes, read + length)));
-    }
-    read += length;
+    const valueEnd = read + storedBytes(length);
+    yield* isPacked(length) ? packedValue(bytes, read, valueEnd) : plainValue(bytes, read, valueEnd);
+    read = valueEnd;
   }
   yield newline;
+}
+
+function* plainValue(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
+  for (let at = start; at < end; at += partBytes)
+    yield escaped(bytes.subarray(at, Math.min(at + partBytes, end)));
+}
+
+function* packedValue(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
+  const passing = new PassingBytes();
+  yield escapedPrefix;
+  for (const part of hexDigits(bytes, start, end)) {
+    yield part;
+    passing.note(part.length);
+  }
 }
 
 /** Most text has nothing to escape, and goes as it lies. */

@@ -2,15 +2,15 @@
 // deleted, and its last state. Only that is written. Pure, but for the arrays it fills.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
-import { fillUnchanged, newTuple, tupleColumns, unchangedColumns } from "../../change/tuple.ts";
+import { storedBytes } from "../../change/packed-hex.ts";
+import {
+  fillUnchanged,
+  newTuple,
+  type TupleRef,
+  tupleColumns,
+  unchangedColumns,
+} from "../../change/tuple.ts";
 import { KeyIndex, readInt32 } from "./key-index.ts";
-
-/** A tuple: bytes and where it lies in them. */
-export interface TupleRef {
-  readonly bytes: Uint8Array;
-  readonly start: number;
-  readonly end: number;
-}
 
 /** A value that is longer, and that an update left as it was, is not sent where the row can keep its own. */
 export const longValueBytes = 64 * 1024;
@@ -41,7 +41,7 @@ export class InsertRuns {
         const start = at;
         const columns = (run.bytes[at]! << 8) | run.bytes[at + 1]!;
         at += 2;
-        for (let i = 0; i < columns; i++) at += 4 + Math.max(0, readInt32(run.bytes, at));
+        for (let i = 0; i < columns; i++) at += 4 + storedBytes(readInt32(run.bytes, at));
         yield { bytes: run.bytes, start, end: at };
       }
     }
@@ -58,12 +58,12 @@ export class NetChanges {
   /** The row's last state, or the tuple that holds the key of a row that is gone. */
   #start = new Uint32Array(128);
   #end = new Uint32Array(128);
-  /** Entries whose last state was put together from several tuples, or holds unchanged values. */
-  readonly #own = new Map<number, Uint8Array>();
+  /** Entries whose last state was put together from several tuples, or may hold unchanged values. */
+  readonly #own = new Map<number, TupleRef>();
   readonly #incomplete = new Set<number>();
 
   constructor(
-    key: readonly number[],
+    private readonly key: readonly number[],
     private readonly arena: Uint8Array,
     /** Rows of the same key are the same in all: one that comes again, or is moved to, is there already. */
     private readonly equalRowsAreOne = false,
@@ -107,8 +107,7 @@ export class NetChanges {
 
   tupleOf(entry: number): TupleRef {
     const own = this.#own.get(entry);
-    if (own) return { bytes: own, start: 0, end: own.length };
-    return { bytes: this.arena, start: this.#start[entry]!, end: this.#end[entry]! };
+    return own ?? { bytes: this.arena, start: this.#start[entry]!, end: this.#end[entry]! };
   }
 
   /** Columns of an updated row that keep the value they have at the sink. */
@@ -137,7 +136,7 @@ export class NetChanges {
     const to =
       tuple === null
         ? this.#entry(this.arena, newStart, newEnd, existed)
-        : this.#entry(tuple, 0, tuple.length, existed);
+        : this.#entry(tuple.bytes, tuple.start, tuple.end, existed);
     const isNewEntry = this.#isUntouched(to);
     const moves = from !== to;
     const isTaken = this.#isPresent(to) && !this.equalRowsAreOne;
@@ -154,11 +153,12 @@ export class NetChanges {
   }
 
   /** The new tuple with what the source left out, from the old tuple or from the row's state in this batch. */
-  #complete(batch: ChangeBatch, i: number, from: number): Uint8Array {
-    const known = newTuple(batch, i, this.longestTaken);
+  #complete(batch: ChangeBatch, i: number, from: number): TupleRef {
+    const known = newTuple(batch, i, this.key, this.longestTaken);
     if (!this.#isPresent(from) || !hasUnchangedColumn(known)) return known;
     const base = this.tupleOf(from);
-    return fillUnchanged(known, 0, base.bytes, base.start);
+    const bytes = fillUnchanged(known.bytes, known.start, base.bytes, base.start);
+    return { bytes, start: 0, end: bytes.length };
   }
 
   /** The entry of a tuple's key; a new one begins as a row that `initial` says existed, or not. */
@@ -210,6 +210,6 @@ export class NetChanges {
   }
 }
 
-function hasUnchangedColumn(tuple: Uint8Array): boolean {
-  return tupleColumns(tuple, 0).some((column) => column.length === UNCHANGED_LENGTH);
+function hasUnchangedColumn({ bytes, start }: TupleRef): boolean {
+  return tupleColumns(bytes, start).some((column) => column.length === UNCHANGED_LENGTH);
 }

@@ -4,9 +4,9 @@
 import { escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { isSystemColumn, qualifiedName } from "../../change/relation.ts";
-import { newTuple, unchangedAsNull, unchangedColumns } from "../../change/tuple.ts";
+import { newTuple, type TupleRef, unchangedColumns } from "../../change/tuple.ts";
 import { copyBody } from "./copy-body.ts";
-import { longValueBytes, type TupleRef } from "./net-changes.ts";
+import { longValueBytes } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { stage } from "./staged-rows.ts";
@@ -45,12 +45,10 @@ export async function applySingle(
     await run(session, table, `delete from ${table.ownRows} t where ${found(table, isOldWhole)}`);
     return;
   }
-  const tuple = newTuple(batch, i, longValueBytes);
-  const keeps = unchangedColumns(tuple, 0);
-  const written = unchangedAsNull(tuple, 0);
-  const replacement: TupleRef = { bytes: written, start: 0, end: written.length };
-  if (table.isWide) body.add(replacement);
-  else body.addGrouped(stageGroup.update, replacement);
+  const replacement = newTuple(batch, i, table.key, longValueBytes);
+  const keeps = unchangedColumns(replacement.bytes, replacement.start);
+  if (table.isWide) body.add(replacement, true);
+  else body.addGrouped(stageGroup.update, replacement, true);
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
     if (await isMovedAlready(session, table, keeps)) return;

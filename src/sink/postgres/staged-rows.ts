@@ -1,9 +1,9 @@
 // Rows on their way through a table's staging table: collected by what is to become of them, copied there, and merged by
 // statements. Where the staging table has no room for the group's column, the groups are copied there one after the other.
 
+import type { TupleRef } from "../../change/tuple.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
-import type { TupleRef } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { copyToStagingSql, createStagingSql, inGroups } from "./staging.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -20,7 +20,8 @@ export class StagedRows {
     private readonly table: PreparedTable,
   ) {}
 
-  add(group: number, tuple: TupleRef): void {
+  /** `isPartial`: see CopyBody. */
+  add(group: number, tuple: TupleRef, isPartial = false): void {
     this.rows++;
     const { isWide } = this.table;
     const at = isWide ? group : 0;
@@ -29,8 +30,8 @@ export class StagedRows {
       body = copyBody(this.session.form);
       this.#bodies.set(at, body);
     }
-    if (isWide) body.add(tuple);
-    else body.addGrouped(group, tuple);
+    if (isWide) body.add(tuple, isPartial);
+    else body.addGrouped(group, tuple, isPartial);
   }
 
   /**

@@ -4,10 +4,10 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { qualifiedName } from "../../change/relation.ts";
-import { keyAlone, unchangedAsNull } from "../../change/tuple.ts";
+import { keyAlone, type TupleRef } from "../../change/tuple.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
-import type { InsertRuns, NetChanges, TupleRef } from "./net-changes.ts";
+import type { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
@@ -146,9 +146,7 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
         const set = partial.get(unchanged.join()) ?? { group: partial.size + 1, unchanged, rows: 0 };
         partial.set(unchanged.join(), set);
         set.rows++;
-        const { bytes, start } = net.tupleOf(entry);
-        const tuple = unchangedAsNull(bytes, start);
-        staged.add(set.group, { bytes: tuple, start: 0, end: tuple.length });
+        staged.add(set.group, net.tupleOf(entry), true);
         break;
       }
       case "none":

@@ -9,6 +9,7 @@ import type { ByteWriter } from "./byte-writer.ts";
 import { type ColumnMapping, type DataTypeOptions, mapColumn } from "./debezium-column.ts";
 import { envelopeSchema } from "./debezium-schema.ts";
 import type { ValueWriter } from "./json-value.ts";
+import { writePacked } from "./packed-value.ts";
 import type { RowContext, RowEncoder, RowOperation } from "./row-encoder.ts";
 import type { TupleView } from "./tuple-view.ts";
 import { unavailableText } from "./unavailable-value.ts";
@@ -166,7 +167,9 @@ export class DebeziumRowEncoder implements RowEncoder {
       out.byte(separator);
       separator = 44;
       out.all(this.#names[c]!);
-      if (length >= 0) this.#writers[c]!(out, arena, start, start + length);
+      const write = this.#writers[c]!;
+      if (length >= 0 && tuple.packed.includes(c)) writePacked(write, out, arena, start, start + length);
+      else if (length >= 0) write(out, arena, start, start + length);
       else out.all(length === UNCHANGED_LENGTH ? placeholder! : nullBytes);
     }
     if (separator === 123) out.byte(123);

@@ -2,6 +2,7 @@
 // time and whose other 74 bits are a SHA-256 over the table and, for each row, its identity, commit time
 // and place in its transaction. The same rows in the same request give the same key for ever.
 
+import { hashInto, textBytes } from "../../change/packed-hex.ts";
 import { ByteWriter } from "./byte-writer.ts";
 import type { TupleView } from "./tuple-view.ts";
 
@@ -54,6 +55,10 @@ export class IdempotencyKey {
     piece.byte(moment.part);
     for (const column of columns) {
       const length = view.lengths[column]!;
+      if (view.packed.includes(column)) {
+        this.#packed(arena.subarray(view.starts[column]!, view.starts[column]! + length));
+        continue;
+      }
       this.#word(length);
       if (length > largeColumnBytes) {
         this.#flush().update(arena.subarray(view.starts[column]!, view.starts[column]! + length));
@@ -70,6 +75,13 @@ export class IdempotencyKey {
     if (this.#hasher) this.#flush().digest(digest);
     else Bun.SHA256.hash(piece, digest);
     return uuidV7(this.#timeMs, digest);
+  }
+
+  /** As its text, which it is in another message. */
+  #packed(bytes: Uint8Array): void {
+    const value = { bytes, isPacked: true };
+    this.#word(textBytes(value));
+    hashInto(this.#flush(), value);
   }
 
   #word(value: number): void {

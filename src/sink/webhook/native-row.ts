@@ -4,6 +4,7 @@ import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { type Relation, withoutDomain } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
 import { type ValueWriter, valueWriter } from "./json-value.ts";
+import { writePacked } from "./packed-value.ts";
 import type { RowContext, RowEncoder } from "./row-encoder.ts";
 import type { TupleView } from "./tuple-view.ts";
 import { isStringType, unavailableValue } from "./unavailable-value.ts";
@@ -53,7 +54,9 @@ export class NativeRowEncoder implements RowEncoder {
       const length = tuple.lengths[c]!;
       if (length === UNCHANGED_LENGTH && !this.#placeholders[c]) continue;
       out.all(names[c]!);
-      if (length >= 0) writers[c]!(out, arena, start, start + length);
+      if (length >= 0 && tuple.packed.includes(c))
+        writePacked(writers[c]!, out, arena, start, start + length);
+      else if (length >= 0) writers[c]!(out, arena, start, start + length);
       else out.all(length === UNCHANGED_LENGTH ? unavailableValue : nullBytes);
       out.byte(44);
     }

@@ -1,6 +1,7 @@
 // Where the columns of one tuple stand in a batch's arena. One view is used again for every row.
 
 import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { isPacked, storedBytes } from "../../change/packed-hex.ts";
 
 /**
  * Column `c` of the tuple read last is `arena[starts[c], starts[c] + lengths[c])`; lengths may be negative.
@@ -10,9 +11,12 @@ export class TupleView {
   lengths = new Int32Array(64);
   /** Columns of the tuple read last; 0 when there was none. */
   count = 0;
+  /** Columns whose bytes are those of a packed value, which are few; see packed-hex.ts. */
+  packed: readonly number[] = [];
 
   /** Reads the tuple at `start`; an empty tuple (`start === end`) has no columns. */
   read(arena: Uint8Array, start: number, end: number): void {
+    if (this.packed.length > 0) this.packed = [];
     if (start === end) {
       this.count = 0;
       return;
@@ -28,8 +32,9 @@ export class TupleView {
       const length = (arena[at]! << 24) | (arena[at + 1]! << 16) | (arena[at + 2]! << 8) | arena[at + 3]!;
       at += 4;
       starts[c] = at;
-      lengths[c] = length;
-      if (length > 0) at += length;
+      if (isPacked(length)) this.packed = [...this.packed, c];
+      lengths[c] = length < 0 ? length : storedBytes(length);
+      at += storedBytes(length);
     }
     this.count = count;
   }
@@ -43,6 +48,7 @@ export class TupleView {
       if (this.lengths[c] !== UNCHANGED_LENGTH || old.lengths[c]! < 0) continue;
       this.starts[c] = old.starts[c]!;
       this.lengths[c] = old.lengths[c]!;
+      if (old.packed.includes(c)) this.packed = [...this.packed, c];
     }
   }
 }

@@ -3,6 +3,7 @@
 
 import { createHash, type Hash } from "node:crypto";
 import { escapeIdentifier } from "pg";
+import { hashInto, type StoredValue } from "../../change/packed-hex.ts";
 import type { Column } from "../../change/relation.ts";
 
 const textOid = 25;
@@ -18,9 +19,11 @@ export function derivedColumn(name: string, number: number, addedValue: string |
   return { name, number, typeOid: textOid, typmod: -1, typeName: "text", binaryLayout: null, addedValue };
 }
 
-/** Hex of SHA-256(salt + text), as ASCII bytes. `text`: UTF-8. */
-export function hashText(salt: string, text: Uint8Array): Uint8Array {
-  return hexDigest(createHash("sha256").update(salt, "utf8").update(text));
+/** Hex of SHA-256(salt + text), as ASCII bytes. The text is UTF-8. */
+export function hashText(salt: string, value: StoredValue): Uint8Array {
+  const hash = createHash("sha256").update(salt, "utf8");
+  hashInto(hash, value);
+  return hexDigest(hash);
 }
 
 /** Lower-case hex as ASCII bytes. */

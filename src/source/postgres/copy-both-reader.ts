@@ -3,6 +3,7 @@
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION
 
 import { type Lsn, lsn } from "../../change/lsn.ts";
+import type { ValuePacker } from "./value-packer.ts";
 
 export interface StreamHandlers {
   /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
@@ -36,12 +37,16 @@ export class CopyBothReader {
   /** The beginning of a message whose end has not come. */
   #rest = Buffer.alloc(0);
   #restEnd = 0;
-  /** A large message that is on its way, behind the room before it, and where what has come of it ends. */
+  /** A large message that is on its way, behind the room before it; where what has come of it ends, and how much is to come. */
   #large: Buffer | null = null;
   #largeEnd = 0;
+  #largeLeft = 0;
+  #packer: ValuePacker | null = null;
 
   constructor(
     private readonly handlers: StreamHandlers,
+    /** Of a message that comes in parts: what packs its values; null: they stay as they are. */
+    private readonly makePacker: () => ValuePacker | null,
     /** A message above this gets memory of its own, of its size, in which it can stay. */
     private readonly largeBytes = 1024 * 1024,
   ) {}
@@ -63,13 +68,24 @@ export class CopyBothReader {
   #fillLarge(chunk: Buffer): number {
     const large = this.#large;
     if (large === null) return 0;
-    const taken = chunk.copy(large, this.#largeEnd);
+    const taken = Math.min(chunk.length, this.#largeLeft);
+    chunk.copy(large, this.#largeEnd, 0, taken);
     this.#largeEnd += taken;
-    if (this.#largeEnd === large.length) {
+    this.#largeLeft -= taken;
+    this.#pack(large);
+    if (this.#largeLeft === 0) {
       this.#large = null;
-      this.#message(large, roomBeforeLarge, large.length, true);
+      this.#message(large, roomBeforeLarge, this.#largeEnd, true);
     }
     return taken;
+  }
+
+  #pack(large: Buffer): void {
+    const payload = roomBeforeLarge + headerBytes;
+    const at = payload + xLogHeaderBytes;
+    if (this.#packer === null || this.#largeEnd <= at) return;
+    if (large[roomBeforeLarge] !== copyData || large[payload] !== xLogData) this.#packer = null;
+    else this.#largeEnd = this.#packer.pack(large, at, this.#largeEnd);
   }
 
   /** Handles the whole messages of `bytes[from, end)`. Returns where they end. */
@@ -115,9 +131,13 @@ export class CopyBothReader {
 
   /** A message whose size is known: memory that grows with it would be copied again and again. */
   #begin(bytes: Buffer, from: number, end: number): void {
-    const large = Buffer.allocUnsafeSlow(roomBeforeLarge + 1 + bytes.readUInt32BE(from + 1));
+    const length = 1 + bytes.readUInt32BE(from + 1);
+    const large = Buffer.allocUnsafeSlow(roomBeforeLarge + length);
     this.#largeEnd = roomBeforeLarge + bytes.copy(large, roomBeforeLarge, from, end);
+    this.#largeLeft = length - (end - from);
     this.#large = large;
+    this.#packer = this.makePacker();
+    this.#pack(large);
     this.#restEnd = 0;
   }
 

@@ -12,6 +12,7 @@ import {
 } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
+import { storedBytes } from "../../change/packed-hex.ts";
 import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
@@ -274,15 +275,17 @@ export class PgoutputDecoder {
     renderer.rewrite(this.builder, at, oldAt, operation && { operation, lsn: this.#commitLsn });
   }
 
+  /** Of the bytes behind a value's length. That travels as it stands there. */
   #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {
     if (kind === columnText && this.form === "binary") {
       throw new MillraceError("stream_form_changed", "a column's type has no binary form: text from here on");
     }
     const length = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!;
-    if (length < 0 || at + 4 + length > messageEnd) {
+    const stored = storedBytes(length);
+    if (length < 0 || at + 4 + stored > messageEnd) {
       throw new MillraceError("protocol_violation", "pgoutput: a value is longer than its message");
     }
-    return length;
+    return stored;
   }
 }
 

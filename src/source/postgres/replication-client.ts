@@ -18,6 +18,7 @@ import { releaseBytes } from "../../change/release-bytes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
 import { formatLog, readLog } from "./source-log.ts";
+import { ValuePacker } from "./value-packer.ts";
 
 export interface ReplicationHandlers {
   /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
@@ -131,7 +132,9 @@ export class ReplicationClient implements AsyncDisposable {
     const client = new ReplicationClient(service, handlers);
     service.on("error", (error: unknown) => client.#fail(error));
     let passOn: (bytes: Buffer) => void = () => {};
-    const reader = new CopyBothReader({ ...handlers, onOther: (bytes) => passOn(bytes) });
+    const reader = new CopyBothReader({ ...handlers, onOther: (bytes) => passOn(bytes) }, () =>
+      request.form === "text" ? new ValuePacker() : null,
+    );
     const plugin = new RawPlugin(request, (chunk, pgListener) => {
       passOn = pgListener;
       handlers.onBytes();

@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { escapeLiteral } from "pg";
+import { hashInto, type StoredValue, textBytes } from "../../change/packed-hex.ts";
 import type { Relation } from "../../change/relation.ts";
 import { hexDigest, isNullSql, outputTextSql, sha256Sql } from "./column-hash.ts";
 
@@ -17,12 +18,14 @@ export class RowHasher {
     this.#prefixes = columns.map(({ name }) => encoder.encode(prefix(name)));
   }
 
-  /** `texts`: the columns' text forms in UTF-8; null for null. */
-  hash(texts: readonly (Uint8Array | null)[]): Uint8Array {
+  /** Over the columns' text forms in UTF-8; null for null. */
+  hash(values: readonly (StoredValue | null)[]): Uint8Array {
     const hash = createHash("sha256");
-    texts.forEach((text, i) => {
-      if (text === null) return;
-      hash.update(this.#prefixes[i]!).update(`${text.length}:`).update(text).update(comma);
+    values.forEach((value, i) => {
+      if (value === null) return;
+      hash.update(this.#prefixes[i]!).update(`${textBytes(value)}:`);
+      hashInto(hash, value);
+      hash.update(comma);
     });
     return hexDigest(hash);
   }

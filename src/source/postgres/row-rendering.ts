@@ -7,6 +7,7 @@ import { escapeIdentifier } from "pg";
 import type { BatchBuilder } from "../../change/batch-builder.ts";
 import { type TupleForm, UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
+import { packedFlag, type StoredValue } from "../../change/packed-hex.ts";
 import {
   type Column,
   qualifiedName,
@@ -14,6 +15,7 @@ import {
   rowHashColumn,
   rowHashNumber,
 } from "../../change/relation.ts";
+import { releaseBytes } from "../../change/release-bytes.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { derivedColumn, hashedColumnSql, hashText } from "./column-hash.ts";
@@ -49,7 +51,8 @@ function withHashedColumns(relation: Relation, selection: TableSelection): Relat
 }
 
 function hashedColumn({ name, number, addedValue }: Column, salt: string): Column {
-  const hash = addedValue === null ? null : hashText(salt, Buffer.from(addedValue));
+  const hash =
+    addedValue === null ? null : hashText(salt, { bytes: Buffer.from(addedValue), isPacked: false });
   return derivedColumn(name, number, hash && Buffer.from(hash).toString("latin1"));
 }
 
@@ -143,37 +146,53 @@ export class TupleRenderer {
   }
 
   #rewriteValues(isHashed: readonly boolean[], builder: BatchBuilder, at: number, oldAt: number): void {
-    const plain = builder.arena.slice(at, builder.arenaEnd);
-    const values = tupleColumns(plain, 0).map(({ length, start }, i) => {
-      if (length < 0) return length;
-      const text = plain.subarray(start, start + length);
-      return isHashed[i] ? hashText(this.salt, text) : text;
-    });
-    if (this.rowHasher) values.push(this.rowHasher.hash(wholeRow(values, builder.arena, oldAt)));
-    builder.arenaEnd = at;
-    writeTuple(builder, values);
+    // Where all values stay as they are, a large row is not copied for the hash behind it.
+    const isCopied = isHashed.includes(true);
+    const source = isCopied ? builder.arena.slice(at, builder.arenaEnd) : builder.arena;
+    const values = valuesOf(source, isCopied ? 0 : at).map((value, i) =>
+      isHashed[i] && typeof value !== "number"
+        ? { bytes: hashText(this.salt, value), isPacked: false }
+        : value,
+    );
+    const rowHash = this.rowHasher?.hash(wholeRow(values, builder.arena, oldAt)) ?? null;
+    if (isCopied) {
+      builder.arenaEnd = at;
+      writeTuple(builder, values);
+      releaseBytes(source);
+    }
+    if (rowHash) appendValue(builder, at, rowHash);
   }
+}
+
+/** A number stands for the length of a value that has no bytes. */
+type Value = StoredValue | number;
+
+function valuesOf(tuple: Uint8Array, at: number): readonly Value[] {
+  return tupleColumns(tuple, at).map(({ length, start, isPacked }) =>
+    length < 0 ? length : { bytes: tuple.subarray(start, start + length), isPacked },
+  );
 }
 
 /** Null for null; values that the source did not send are the old row's. */
 function wholeRow(
-  values: readonly (Uint8Array | number)[],
+  values: readonly Value[],
   arena: Uint8Array,
   oldAt: number,
-): readonly (Uint8Array | null)[] {
-  const old = values.includes(UNCHANGED_LENGTH) && oldAt >= 0 ? tupleColumns(arena, oldAt) : [];
+): readonly (StoredValue | null)[] {
+  const old = values.includes(UNCHANGED_LENGTH) && oldAt >= 0 ? valuesOf(arena, oldAt) : [];
   return values.map((value, i) => {
     if (typeof value !== "number") return value;
     if (value !== UNCHANGED_LENGTH) return null;
-    const column = old[i];
-    if (!column) throw new MillraceError("protocol_violation", "pgoutput: a row without a key came in part");
-    return column.length < 0 ? null : arena.subarray(column.start, column.start + column.length);
+    const before = old[i];
+    if (before === undefined)
+      throw new MillraceError("protocol_violation", "pgoutput: a row without a key came in part");
+    return typeof before === "number" ? null : before;
   });
 }
 
-/** Appends a tuple; a number stands for the length of a value that has no bytes. */
-function writeTuple(builder: BatchBuilder, values: readonly (Uint8Array | number)[]): void {
-  const sizes = values.map((value) => 4 + (typeof value === "number" ? 0 : value.length));
+/** Appends a tuple. */
+function writeTuple(builder: BatchBuilder, values: readonly Value[]): void {
+  const sizes = values.map((value) => 4 + (typeof value === "number" ? 0 : value.bytes.length));
   builder.reserve(sizes.reduce((sum, size) => sum + size, 2));
   const { arena } = builder;
   const view = new DataView(arena.buffer, arena.byteOffset);
@@ -181,12 +200,28 @@ function writeTuple(builder: BatchBuilder, values: readonly (Uint8Array | number
   view.setInt16(write, values.length);
   write += 2;
   for (const value of values) {
-    const isBytes = typeof value !== "number";
-    view.setInt32(write, isBytes ? value.length : value);
+    view.setInt32(write, lengthOf(value));
     write += 4;
-    if (!isBytes) continue;
-    arena.set(value, write);
-    write += value.length;
+    if (typeof value === "number") continue;
+    arena.set(value.bytes, write);
+    write += value.bytes.length;
   }
   builder.arenaEnd = write;
+}
+
+/** As it stands in a tuple. */
+function lengthOf(value: Value): number {
+  if (typeof value === "number") return value;
+  return value.isPacked ? value.bytes.length | packedFlag : value.bytes.length;
+}
+
+/** Appends a column to the tuple at `at`, which is the builder's last. */
+function appendValue(builder: BatchBuilder, at: number, bytes: Uint8Array): void {
+  builder.reserve(4 + bytes.length);
+  const { arena, arenaEnd } = builder;
+  const view = new DataView(arena.buffer, arena.byteOffset);
+  view.setInt16(at, view.getUint16(at) + 1);
+  view.setInt32(arenaEnd, bytes.length);
+  arena.set(bytes, arenaEnd + 4);
+  builder.arenaEnd = arenaEnd + 4 + bytes.length;
 }

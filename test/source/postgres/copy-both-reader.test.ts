@@ -57,6 +57,7 @@ test("messages come out as they were sent, wherever the chunks are cut", () => {
             onKeepalive: (walEnd, reply) => told.push(`keepalive ${walEnd} ${reply}`),
             onOther: (bytes) => told.push(`other ${bytes.toString("latin1")}`),
           },
+          () => null,
           150_000,
         );
         const stream = Buffer.concat(all.map(({ bytes }) => bytes));
