@@ -91,7 +91,8 @@ export interface TableCopy {
 export interface ChangeStream extends AsyncDisposable {
   /**
    * All that has arrived since the last call, in whole transactions unless one is larger than the buffer.
-   * Waits while there is nothing new. Throws when the connection fails.
+   * Waits while there is nothing new, and of what the server had logged before the stream began for a moment more, so that small
+   * transactions come together. Throws when the connection fails.
    */
   next(): Promise<ChangeBatch>;
   /**

@@ -1,4 +1,5 @@
-// When to tell the server how far we are, when to give a silent connection up, and when to move on over what is not for us.
+// When to tell the server how far we are, when to give a silent connection up, when to move on over what is not for us, and how
+// much of a backlog to hand out at once.
 // Pure.
 
 const maxFeedbackMs = 2_500;
@@ -72,4 +73,15 @@ export function isAdvanceDue(
  */
 export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: IdlePace): boolean {
   return grownBytes >= worthwhileBytes && quietMs >= pace.heartbeatMs;
+}
+
+/** A batch of a backlog is handed out at this size, or at this time after the last. */
+export const backlogPace = { collectMs: 200, enoughBytes: 4 * 1024 * 1024 };
+
+/**
+ * How long to go on collecting, in milliseconds. Where the sink is faster than the source, it would get batches of a few changes,
+ * each of them a transaction there. Nobody waits for a single change of what the server had logged before the stream began.
+ */
+export function collectForMs(isBacklog: boolean, sinceMs: number): number {
+  return isBacklog ? Math.max(0, backlogPace.collectMs - sinceMs) : 0;
 }

@@ -10,6 +10,7 @@ import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import {
+  collectForMs,
   feedbackIntervalMs,
   type IdlePace,
   isAdvanceDue,
@@ -59,6 +60,8 @@ export class PostgresStream implements ChangeStream {
   #timer: ReturnType<typeof setInterval> | null = null;
   #failure: unknown = null;
   #wake: (() => void) | null = null;
+  /** While the reader waits for more than there is. */
+  #collecting: ReturnType<typeof setTimeout> | null = null;
   #watching: Disposable | null = null;
   #soon: ReturnType<typeof setTimeout> | null = null;
   #advanceNow = false;
@@ -115,7 +118,8 @@ export class PostgresStream implements ChangeStream {
     this.#regulate();
     while (true) {
       this.options.signal.throwIfAborted();
-      const batch = this.#take();
+      const collectMs = this.#collectForMs();
+      const batch = collectMs > 0 ? null : this.#take();
       if (batch) {
         this.#isFollowedUp = batch.count === 0 && batch.resumeLsn - this.#handedOut < worthwhileBytes;
         this.#handedOut = batch.resumeLsn;
@@ -130,8 +134,15 @@ export class PostgresStream implements ChangeStream {
       if (this.#failure !== null) throw this.#failure;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
+        if (collectMs > 0) this.#collecting = setTimeout(() => this.#notify(), collectMs);
       });
     }
+  }
+
+  #collectForMs(): number {
+    if (this.#failure !== null || this.#buffer.isAmple) return 0;
+    const isBacklog = this.#decoder.builder.resumeLsn < this.options.logEnd;
+    return collectForMs(isBacklog, performance.now() - this.#handedOutAt);
   }
 
   acknowledge(resumeLsn: Lsn): void {
@@ -167,7 +178,7 @@ export class PostgresStream implements ChangeStream {
 
   #receive(bytes: Buffer, at: number, end: number): void {
     this.#decoder.decode(bytes, at, end);
-    if (this.#wake !== null && this.#buffer.isDeliverable) this.#notify();
+    if (this.#wake !== null && this.#isWorthTaking) this.#notify();
     if (!this.#isPaused && this.#buffer.isFull) this.#regulate();
   }
 
@@ -175,6 +186,10 @@ export class PostgresStream implements ChangeStream {
     this.#buffer.receiveLarge(bytes, at, end);
     if (this.#buffer.isDeliverable) this.#notify();
     this.#regulate();
+  }
+
+  get #isWorthTaking(): boolean {
+    return this.#collecting === null ? this.#buffer.isDeliverable : this.#buffer.isAmple;
   }
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
@@ -282,6 +297,8 @@ export class PostgresStream implements ChangeStream {
   #notify(): void {
     const wake = this.#wake;
     this.#wake = null;
+    if (this.#collecting) clearTimeout(this.#collecting);
+    this.#collecting = null;
     wake?.();
   }
 }

@@ -5,6 +5,7 @@ import type { BatchBuilder } from "../../change/batch-builder.ts";
 import { emptyBatch } from "../../change/batch-builder.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
+import { backlogPace } from "./feedback.ts";
 import type { PgoutputDecoder } from "./pgoutput-decoder.ts";
 
 export interface StreamBounds {
@@ -38,6 +39,11 @@ export class StreamBuffer {
     const { bytes, count } = this.#builder;
     const { maxBufferedBytes, maxBufferedRows } = this.bounds;
     return bytes + this.#closedBytes + this.#bytesOut >= maxBufferedBytes || count >= maxBufferedRows;
+  }
+
+  /** It is worth a transaction at the sink. */
+  get isAmple(): boolean {
+    return this.#closed.length > 0 || this.#builder.bytes >= backlogPace.enoughBytes || this.isFull;
   }
 
   get isDeliverable(): boolean {

@@ -1,5 +1,10 @@
 import { expect, test } from "bun:test";
-import { feedbackIntervalMs, liveness, silenceLimitMs } from "../../../src/source/postgres/feedback.ts";
+import {
+  collectForMs,
+  feedbackIntervalMs,
+  liveness,
+  silenceLimitMs,
+} from "../../../src/source/postgres/feedback.ts";
 
 test("a silence is asked about, then looked into over another connection, then the end", () => {
   const limit = silenceLimitMs(60_000);
@@ -16,4 +21,10 @@ test("the server hears of us well within wal_sender_timeout", () => {
     expect(feedbackIntervalMs(timeoutMs)).toBeLessThan(timeoutMs / 3);
   }
   expect(feedbackIntervalMs(0)).toBeGreaterThan(0);
+});
+
+test("only what the server had logged before is collected, and for a moment only", () => {
+  expect(collectForMs(false, 0)).toBe(0);
+  expect(collectForMs(true, 50)).toBe(150);
+  expect(collectForMs(true, 1_000)).toBe(0);
 });

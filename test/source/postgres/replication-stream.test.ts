@@ -122,6 +122,23 @@ test("what was received and is not durable is never acknowledged, and the connec
   await waitFor("the acknowledgement", async () => (await at.confirmed()) === formatLsn(last));
 });
 
+test("small transactions of a backlog come together, and what comes behind it by itself", async () => {
+  await using at = await place();
+  await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  const startedMs = performance.now();
+  const batches: ChangeBatch[] = [];
+  for (let rows = 0; rows < 5_000; rows += batches.at(-1)!.count) batches.push(await stream.next());
+  const seconds = (performance.now() - startedMs) / 1000;
+  expect(batches.flatMap(ids)).toEqual(Array.from({ length: 5_000 }, (_, i) => i + 1));
+  // As fast as this reader asks, it would be hundreds.
+  expect(batches.length).toBeLessThan(4 + seconds * 6);
+  for (let id = 5_001; id < 5_004; id++) {
+    await at.sql(`insert into t values (${id}, 'b')`);
+    expect(ids(await stream.next())).toEqual([id]);
+  }
+});
+
 test("a transaction of any size comes in pieces that do not end it", async () => {
   await using at = await place();
   await at.sql("insert into t select g, repeat('y', 3000) from generate_series(1, 3000) g");
