@@ -1,4 +1,5 @@
-// Leaves columns out of a batch's tuples. For sinks that cannot write all of them: the many batches pass as they are. Pure.
+// Leaves columns out of a batch's tuples, in their place: a large one is not held twice. For sinks that cannot write all of them; the many
+// batches pass as they are.
 
 import type { ChangeBatch } from "./change-batch.ts";
 import { ChangeKind } from "./change-batch.ts";
@@ -7,7 +8,7 @@ import type { Relation } from "./relation.ts";
 
 /**
  * The batch with `relations` in the place of its own, and of the tuples the columns that `keep` says, by relation; null: all of
- * them. The batch itself where nothing is left out.
+ * them. Where something is left out, the tuples of `batch` are written over: only the returned one is to be used.
  */
 export function projectBatch(
   batch: ChangeBatch,
@@ -15,22 +16,20 @@ export function projectBatch(
   keep: readonly (readonly boolean[] | null)[],
 ): ChangeBatch {
   if (keep.every((columns) => columns === null)) return { ...batch, relations };
-  const arena = new Uint8Array(batch.arena.length);
+  const { arena } = batch;
   const projected = {
     oldStart: batch.oldStart.slice(),
     oldEnd: batch.oldEnd.slice(),
     newStart: batch.newStart.slice(),
     newEnd: batch.newEnd.slice(),
   };
+  // Tuples lie in their order and none grows: what is written never catches up with what is read.
   let end = 0;
   const project = (i: number, from: Uint32Array, to: Uint32Array, start: Uint32Array, stop: Uint32Array) => {
     if (to[i] === from[i]) return;
     start[i] = end;
     const columns = keep[batch.relation[i]!] ?? null;
-    end =
-      columns === null
-        ? copyBytes(batch.arena, from[i]!, to[i]!, arena, end)
-        : copyColumns(batch.arena, from[i]!, columns, arena, end);
+    end = columns === null ? move(arena, from[i]!, to[i]!, end) : moveColumns(arena, from[i]!, columns, end);
     stop[i] = end;
   };
   for (let i = 0; i < batch.count; i++) {
@@ -39,30 +38,24 @@ export function projectBatch(
     project(i, batch.oldStart, batch.oldEnd, projected.oldStart, projected.oldEnd);
     project(i, batch.newStart, batch.newEnd, projected.newStart, projected.newEnd);
   }
-  return { ...batch, ...projected, relations, arena };
+  return { ...batch, ...projected, relations };
 }
 
-function copyBytes(from: Uint8Array, start: number, stop: number, to: Uint8Array, at: number): number {
-  to.set(from.subarray(start, stop), at);
-  return at + stop - start;
+function move(arena: Uint8Array, start: number, stop: number, to: number): number {
+  arena.copyWithin(to, start, stop);
+  return to + stop - start;
 }
 
-/** The tuple at `start` with these of its columns. Returns where it ends. */
-function copyColumns(
-  from: Uint8Array,
-  start: number,
-  keep: readonly boolean[],
-  to: Uint8Array,
-  at: number,
-): number {
-  const view = new DataView(from.buffer, from.byteOffset);
+/** Moves the tuple at `start` with these of its columns. Returns where it ends. */
+function moveColumns(arena: Uint8Array, start: number, keep: readonly boolean[], to: number): number {
+  const view = new DataView(arena.buffer, arena.byteOffset);
   let read = start + 2;
-  let write = at + 2;
+  let write = to + 2;
   for (const isKept of keep) {
     const stop = read + 4 + storedBytes(view.getInt32(read));
-    if (isKept) write = copyBytes(from, read, stop, to, write);
+    if (isKept) write = move(arena, read, stop, write);
     read = stop;
   }
-  new DataView(to.buffer).setInt16(at, keep.filter(Boolean).length);
+  view.setInt16(to, keep.filter(Boolean).length);
   return write;
 }
