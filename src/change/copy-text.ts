@@ -3,7 +3,9 @@
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import { type ChangeBatch, ChangeKind, NULL_LENGTH } from "./change-batch.ts";
+import { HexPacking, hexPrefixBytes, looksPackable, packedFromBytes } from "./hex-packing.ts";
 import type { Lsn } from "./lsn.ts";
+import { packedFlag } from "./packed-hex.ts";
 import { qualifiedName, type Relation } from "./relation.ts";
 import { releaseBytes } from "./release-bytes.ts";
 
@@ -63,6 +65,8 @@ export class CopyTextParser {
   #field = 0;
   #fields = 0;
   #isNull = false;
+  /** Of the open field, where that is large. */
+  #packing: HexPacking | null = null;
   #escape: number = Escape.none;
   #digits = 0;
   #code = 0;
@@ -72,6 +76,7 @@ export class CopyTextParser {
     private readonly relation: Relation,
     private readonly point: CopyPoint,
     private readonly batchBytes: number = defaultBatchBytes,
+    private readonly packedFrom: number = packedFromBytes,
   ) {
     this.#columns = relation.columns.length;
     this.#arena = new Uint8Array(sliceBytes);
@@ -87,6 +92,7 @@ export class CopyTextParser {
     const batches: ChangeBatch[] = [];
     for (let at = 0; at < chunk.length; at += sliceBytes) {
       this.#parse(chunk, at, Math.min(at + sliceBytes, chunk.length));
+      if (this.#row >= 0) this.#pack();
       if (this.#end >= this.batchBytes && this.#rowEnds.length > 0) batches.push(this.#take());
     }
     return batches;
@@ -192,10 +198,37 @@ export class CopyTextParser {
     this.#field = this.#end;
     this.#end += 4;
     this.#isNull = false;
+    this.#packing = null;
+  }
+
+  /** Packs what has come of the open field, where it is large. */
+  #pack(): void {
+    const valueAt = this.#field + 4;
+    if (this.#packing === null) {
+      if (this.#end - valueAt < this.packedFrom || !looksPackable(this.#arena, valueAt)) return;
+      this.#packing = new HexPacking();
+    }
+    if (this.#packing.isText) return;
+    // It may turn out to be no bytea after all.
+    this.#reserve(this.#packing.packed + hexPrefixBytes);
+    this.#end = this.#packing.pack(this.#arena, valueAt, this.#end, this.#end);
+  }
+
+  /** The length of the field that ends, as it stands in the tuple. Equal rows have equal tuples, wherever the chunks were cut. */
+  #closedLength(): number {
+    if (this.#isNull) return NULL_LENGTH;
+    this.#pack();
+    const valueAt = this.#field + 4;
+    const packing = this.#packing;
+    if (packing === null || packing.isText) return this.#end - valueAt;
+    if (this.#end === valueAt + packing.packed) return packing.packed | packedFlag;
+    // A digit is left.
+    this.#end = packing.unpack(this.#arena, valueAt, this.#end);
+    return this.#end - valueAt;
   }
 
   #closeField(): void {
-    const length = this.#isNull ? NULL_LENGTH : this.#end - this.#field - 4;
+    const length = this.#closedLength();
     const at = this.#field;
     this.#arena[at] = length >>> 24;
     this.#arena[at + 1] = (length >>> 16) & 255;

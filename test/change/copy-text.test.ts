@@ -5,6 +5,8 @@ import fc from "fast-check";
 import { type ChangeBatch, ChangeKind } from "../../src/change/change-batch.ts";
 import { CopyTextParser } from "../../src/change/copy-text.ts";
 import { lsn } from "../../src/change/lsn.ts";
+import { isPacked, storedBytes } from "../../src/change/packed-hex.ts";
+import { tupleColumns } from "../../src/change/tuple.ts";
 import { relation } from "../support/batch-fixture.ts";
 
 const point = { lsn: lsn(0x123n), timeUs: 5n };
@@ -24,23 +26,34 @@ function rowsOf(batch: ChangeBatch): (string | null)[][] {
     for (let c = 0; c < count; c++) {
       const length = view.getInt32(at);
       at += 4;
-      row.push(length < 0 ? null : Buffer.from(batch.arena.subarray(at, at + length)).toString("latin1"));
-      at += Math.max(length, 0);
+      const stored = Buffer.from(batch.arena.subarray(at, at + storedBytes(length)));
+      if (length < 0) row.push(null);
+      else row.push(isPacked(length) ? `\\x${stored.toString("hex")}` : stored.toString("latin1"));
+      at += stored.length;
     }
     expect(at).toBe(batch.newEnd[i]!);
     return row;
   });
 }
 
-function parse(columns: number, chunks: readonly Uint8Array[], batchBytes?: number): (string | null)[][] {
-  const parser = new CopyTextParser(table(columns), point, batchBytes);
+function parse(
+  columns: number,
+  chunks: readonly Uint8Array[],
+  batchBytes?: number,
+  packedFrom?: number,
+): (string | null)[][] {
+  return parsed(columns, chunks, batchBytes, packedFrom).flatMap(rowsOf);
+}
+
+function parsed(columns: number, chunks: readonly Uint8Array[], batchBytes?: number, packedFrom?: number) {
+  const parser = new CopyTextParser(table(columns), point, batchBytes, packedFrom);
   const batches = chunks.flatMap((chunk) => parser.push(chunk));
   const last = parser.finish();
   if (last) batches.push(last);
   for (const batch of batches) {
     expect(batch.kind.subarray(0, batch.count).every((kind) => kind === ChangeKind.read)).toBe(true);
   }
-  return batches.flatMap(rowsOf);
+  return batches;
 }
 
 const latin = (text: string) => Buffer.from(text, "latin1");
@@ -59,10 +72,13 @@ const escaped = (value: string | null) =>
 
 test("any rows, cut into chunks and batches anywhere", () => {
   const value = fc.option(
-    fc.string({
-      unit: fc.integer({ min: 1, max: 255 }).map((code) => String.fromCharCode(code)),
-      maxLength: 12,
-    }),
+    fc.oneof(
+      fc.string({
+        unit: fc.integer({ min: 1, max: 255 }).map((code) => String.fromCharCode(code)),
+        maxLength: 12,
+      }),
+      fc.stringMatching(/^\\x([0-9a-f]{2}){1,9}[0-9a-fA-F]{0,2}$/),
+    ),
   );
   const rows = fc
     .integer({ min: 1, max: 4 })
@@ -76,7 +92,7 @@ test("any rows, cut into chunks and batches anywhere", () => {
         const bytes = latin(all.map((row) => `${row.map(escaped).join("\t")}\n`).join(""));
         const chunks: Uint8Array[] = [];
         for (let at = 0; at < bytes.length; at += step) chunks.push(bytes.subarray(at, at + step));
-        expect(parse(all[0]?.length ?? 1, chunks, batchBytes)).toEqual(all);
+        expect(parse(all[0]?.length ?? 1, chunks, batchBytes, 6)).toEqual(all);
       },
     ),
     { numRuns: 300 },
@@ -99,4 +115,18 @@ test("a row with too many or too few columns, or none at the end, is a violation
   expect(() => parse(2, [latin("a\n")])).toThrow("COPY of public.t");
   expect(() => parse(2, [latin("a\tb\tc\n")])).toThrow("COPY of public.t");
   expect(() => parse(1, [latin("a")])).toThrow("within a row");
+});
+
+test("large bytea is packed wherever the chunks are cut, and what only looks like it stays text", () => {
+  const digits = "0af7".repeat(60_000);
+  const row = [`\\x${digits}`, `\\x${digits}0`, `\\x${digits}zz`, `x${digits}`];
+  const bytes = latin(`${row.map(escaped).join("\t")}\n`);
+  const lengths = [7_001, 65_536, bytes.length].map((step) => {
+    const chunks: Uint8Array[] = [];
+    for (let at = 0; at < bytes.length; at += step) chunks.push(bytes.subarray(at, at + step));
+    const [batch] = parsed(4, chunks, undefined, 100_000);
+    expect(Bun.deepEquals(rowsOf(batch!), [row])).toBe(true);
+    return tupleColumns(batch!.arena, batch!.newStart[0]!).map(({ length }) => length);
+  });
+  expect(lengths).toEqual(Array(3).fill([120_000, 240_003, 240_004, 240_001]));
 });
