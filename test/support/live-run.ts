@@ -58,7 +58,10 @@ export class LiveRun implements AsyncDisposable {
 
   async untilRealtime(timeoutMs = 60_000): Promise<void> {
     const isThere = () => this.status?.state.realtime !== undefined && this.status.status.retry === undefined;
-    await waitFor(`the stream; the last failure: ${this.failures.at(-1)?.error}`, isThere, { timeoutMs });
+    await waitFor("the stream", isThere, { timeoutMs }).catch((error: unknown) => {
+      const status = JSON.stringify(this.status);
+      throw new Error(`${error}; the last failure: ${this.failures.at(-1)?.error}; the status: ${status}`);
+    });
   }
 
   async untilFailed(timeoutMs = 60_000): Promise<LiveFailure> {
