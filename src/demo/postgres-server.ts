@@ -48,9 +48,9 @@ export class PostgresServer implements AsyncDisposable {
   readonly user = "postgres";
   readonly password = "postgres";
   #process: ChildProcess | null = null;
+  #port = 0;
 
   private constructor(
-    readonly port: number,
     readonly directory: string,
     readonly bin: string,
     private readonly options: PostgresServerOptions,
@@ -68,15 +68,21 @@ export class PostgresServer implements AsyncDisposable {
     const directory = await mkdtemp(join(tmpdir(), "millrace-pg-"));
     await handOver(directory);
     const bin = await readableBinaries(found, directory);
-    const server = new PostgresServer(await freePort(), directory, bin, options);
+    const server = new PostgresServer(directory, bin, options);
     try {
       await server.#initialise();
+      // As late as can be: whoever starts beside it may find the same port free.
+      server.#port = await freePort();
       await server.launch();
     } catch (error) {
       await server[Symbol.asyncDispose]();
       throw error;
     }
     return server;
+  }
+
+  get port(): number {
+    return this.#port;
   }
 
   get pid(): number | undefined {
