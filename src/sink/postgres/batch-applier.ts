@@ -82,6 +82,10 @@ export class BatchApplier {
     if (this.#tables.some((table) => table && isInTheWay(table.relation))) await this.#flush();
     this.#current = relation;
     const table = await this.tables.prepare(relation, this.#commitLsn(i));
+    // One whose name it has got is elsewhere at the sink by now: a row that still comes of it is prepared for anew.
+    this.#tables.forEach((other, i) => {
+      if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
+    });
     this.#tables[at] = table;
     return table;
   }

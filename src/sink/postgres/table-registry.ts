@@ -52,6 +52,7 @@ export class TableRegistry {
       ledger,
       shapes,
       (id) => this.#look.shapeOf(id) !== null,
+      (id) => this.#forgetTable(id),
     );
   }
 
@@ -216,6 +217,11 @@ export class TableRegistry {
   forgetShapes(): void {
     this.types.forget();
     this.#prepared = new Map();
+  }
+
+  /** It is another one at the sink by now. */
+  #forgetTable(id: number): void {
+    for (const relation of this.#prepared.keys()) if (relation.id === id) this.#prepared.delete(relation);
   }
 
   #stagingName(target: TargetName, relation: Relation): string {

@@ -21,6 +21,8 @@ export class TableRenamer {
     private readonly shapes: ShapeLedger,
     /** Whether the source has the table still, as far as is known. */
     private readonly isPresent: (tableId: number) => boolean,
+    /** Told of each table that has another name at the sink from here on. */
+    private readonly renamed: (tableId: number) => void,
   ) {}
 
   /**
@@ -67,6 +69,7 @@ export class TableRenamer {
     }
     await this.copies.rename(client, record, name);
     await this.shapes.rename(client, record, name);
+    this.renamed(record.tableId);
   }
 }
 

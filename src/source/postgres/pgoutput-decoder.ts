@@ -220,8 +220,11 @@ export class PgoutputDecoder {
     shapes.forEach((relation, ordinal) => {
       const index = this.builder.addRelation(relation);
       this.builder.add(ChangeKind.shape, 0, index, ordinal, 0, 0, 0, 0);
+      this.registry.rename(relation);
     });
     this.builder.commit(message.lsn);
+    this.#lastOid = -1;
+    this.registry.beginBatch(this.builder.relations);
   }
 
   /** Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` to the arena. Leaves in `#readEnd` where it ends. */

@@ -3,7 +3,7 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { Column, Relation, TableShape } from "../../change/relation.ts";
+import { type Column, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages.ts";
 import type { Announced } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
@@ -70,6 +70,18 @@ export class RelationRegistry {
       renderer: tupleRenderer(rendered, this.selection, this.form),
       indexInBatch: -1,
     });
+  }
+
+  /**
+   * Takes what a fence told of a table: it may be called otherwise by now. The server does not announce it again when a partition's
+   * root is renamed, nor before version 16 a table when its schema is.
+   */
+  rename(relation: Relation): void {
+    const slot = this.#byOid.get(relation.id);
+    const isPlain = slot?.selected && slot.keep === null && slot.renderer === null;
+    if (!isPlain || qualifiedName(slot.relation) === qualifiedName(relation)) return;
+    const { schema, name } = slot.relation;
+    if (isSameShape(slot.relation, { ...relation, schema, name })) slot.relation = relation;
   }
 
   /** Those of the relations that are not described yet, as they were announced. */
