@@ -26,7 +26,12 @@ export type TypeDefinition = TypeKey &
       }
     | {
         readonly kind: "composite";
-        readonly attributes: readonly { readonly name: string; readonly type: TypeUse }[];
+        /** `number`: the source's own; it stays when the attribute is renamed. */
+        readonly attributes: readonly {
+          readonly name: string;
+          readonly number: number;
+          readonly type: TypeUse;
+        }[];
       }
     | { readonly kind: "range"; readonly subtype: TypeUse; readonly multirange: string | null }
   );

@@ -1,7 +1,7 @@
 // What is altered beside a table while its changes travel: names of its columns behind the snapshot of its copy, its types, its
 // heirs, its publication, its schema.
 
-import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -109,5 +109,39 @@ test("roots that take each other's names, though the server does not announce th
   await pair.expectSame(both);
   await pair.source("update q set v = 'last' where id = 1; delete from r where id = 1");
   await pair.expectSame(both);
+  await pair.stop();
+});
+
+test("what is printed otherwise by now is warned of: labels that take each other's names, hashes, attributes that go", async () => {
+  const columns = [{ name: "h", action: "Include" as const, hash: {} }];
+  const table = { name: "h", action: "Include" as const, history_enabled: false, columns };
+  await using pair = await streaming(
+    `create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); insert into t values (1, 'a');
+     create type pair as (x int, y int); create table c (id int primary key, p pair); insert into c values (1, '(1,2)');
+     create table h (id int primary key, h cidr); insert into h values (1, '10.0.0.1/32')`,
+    {
+      source: {
+        catalog: {
+          name: "db",
+          default_action: "Include",
+          column_hashing: { algorithm: "Sha256", salt: "salt" },
+          schemas: [{ name: "public", action: "Include", tables: [table] }],
+        },
+      },
+    },
+  );
+  await pair.stop();
+  await pair.source(
+    `alter type mood rename value 'a' to 'x'; alter type mood rename value 'b' to 'a'; alter type mood rename value 'x' to 'b';
+     alter type pair drop attribute x; alter type pair add attribute z int; alter table h alter h type inet`,
+  );
+  pair.start();
+  const isTold = (name: string) => pair.silentChanges.includes(`Table public.${name}:`);
+  await waitFor("all three to be warned of", () => ["t", "c", "h"].every(isTold));
+  expect(pair.silentChanges).toContain("the type of column m got labels that were called otherwise before");
+  expect(await pair.snapshot("t", false)).toBeNull();
+  expect(await pair.snapshot("h", false)).toBeNull();
+  await waitFor("the warnings to end", () => !isTold("t") && !isTold("h"));
+  await pair.expectSame("select * from t");
   await pair.stop();
 });

@@ -44,7 +44,7 @@ function twinDefinition(definition: TypeDefinition, twin: (key: TypeKey) => Type
       return {
         ...definition,
         ...key,
-        attributes: definition.attributes.map(({ name, type }) => ({ name, type: use(type) })),
+        attributes: definition.attributes.map((attribute) => ({ ...attribute, type: use(attribute.type) })),
       };
     case "range":
       return { ...definition, ...key, subtype: use(definition.subtype) };

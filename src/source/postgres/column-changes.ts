@@ -3,6 +3,7 @@
 
 import { formatLsn, type Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { partChange, type RememberedParts, rememberParts, type TypeParts } from "./type-parts.ts";
 
 /** A column as the catalog numbers it: its number stays when it is renamed, and is never given to another. */
 export interface ColumnFacts {
@@ -14,6 +15,10 @@ export interface ColumnFacts {
   readonly hasAddedValue: boolean;
   /** The partitions do not agree on it: the sink is not told which. */
   readonly isValueUnclear?: true;
+  /** Absent: the type is built in. */
+  readonly parts?: TypeParts;
+  /** The column's type, where a hash of its text travels, or is in the row's; absent: the values themselves do. */
+  readonly hashedType?: number;
 }
 
 /** What is remembered of a table to notice the change. */
@@ -24,7 +29,7 @@ export interface RememberedTable {
   readonly highest?: number;
 }
 
-export interface RememberedColumn extends ColumnFacts {
+export interface RememberedColumn extends ColumnFacts, RememberedParts {
   /** What it was called before, the latest last. */
   readonly formerNames: readonly string[];
   /** Where the log ended when it was seen first: what is committed behind that knows it. Null: it was not seen alive. */
@@ -69,7 +74,8 @@ function rememberedColumn(column: ColumnFacts, old: RememberedColumn | undefined
   const names = old && old.name !== column.name ? [...old.formerNames, old.name] : old?.formerNames;
   const formerNames = names?.slice(-rememberedNames) ?? [];
   const steadyAt = (old?.version === column.version ? old.steadyAt : undefined) ?? formatLsn(at);
-  return { ...column, formerNames, seenAt: old?.seenAt ?? formatLsn(at), steadyAt };
+  const parts = column.parts ? rememberParts(old, column.parts) : {};
+  return { ...column, ...parts, formerNames, seenAt: old?.seenAt ?? formatLsn(at), steadyAt };
 }
 
 function droppedColumn(number: number, old: RememberedColumn | undefined, at: Lsn): RememberedColumn {
@@ -104,8 +110,10 @@ export function silentChange(
           : [`column ${column.name} was added with a default`];
       return isRewritten ? [`column ${column.name} was added with a value of its own in each row`] : [];
     }
-    if (old.version === column.version) return [];
-    if (isRewritten) return [`column ${column.name} was rewritten`];
+    if (isRewritten && old.version !== column.version) return [`column ${column.name} was rewritten`];
+    if (old.hashedType !== column.hashedType) return [`column ${column.name} has other hashes`];
+    const change = partChange(old, column, followsShapes && column.hashedType === undefined);
+    if (change !== null) return [`the type of column ${column.name} ${change}`];
     return old.name === column.name || followsShapes
       ? []
       : [`column ${old.name} was renamed to ${column.name}`];

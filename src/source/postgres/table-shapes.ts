@@ -3,7 +3,13 @@
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
-import { qualifiedName, type Relation, rowHashColumn, type TableShape } from "../../change/relation.ts";
+import {
+  type Column,
+  qualifiedName,
+  type Relation,
+  rowHashColumn,
+  type TableShape,
+} from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { addedValueSql, hasAddedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnFacts } from "./column-changes.ts";
@@ -11,6 +17,7 @@ import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation } from "./row-rendering.ts";
 import type { TableSelection } from "./table-selection.ts";
 import { TypeCatalog } from "./type-catalog.ts";
+import { partsOf } from "./type-parts.ts";
 
 /** A shape, and what is remembered of the table to notice what changes without an event. */
 export interface SourceTable extends TableShape {
@@ -158,6 +165,8 @@ export async function readStorage(client: Client, tableId: number): Promise<stri
 
 const fingerprintQuery = `
 select (select md5(coalesce(string_agg(concat_ws(' ', enumtypid, enumlabel), ',' order by enumtypid, enumsortorder), '')) from pg_enum)
+  || (select md5(coalesce(string_agg(concat_ws(' ', a.attrelid, a.attnum, a.attname), ',' order by a.attrelid, a.attnum), ''))
+    from pg_class c join pg_attribute a on a.attrelid = c.oid where c.relkind = 'c' and a.attnum > 0)
   || md5(coalesce(string_agg(
   concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.keys, a.columns, links.made_by), ',' order by c.oid), ''))
   as print
@@ -179,8 +188,8 @@ where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'infor
   and not ${isBookkeeping}`;
 
 /**
- * Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else; and when a
- * partition is attached, detached or truncated.
+ * Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else; when a partition is
+ * attached, detached or truncated; and when an enum or a composite is altered.
  */
 export async function readTablesFingerprint(client: Client): Promise<string> {
   const { rows } = await client.query<{ print: string }>(fingerprintQuery);
@@ -216,6 +225,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
     withheld: withheld(row, columns),
   };
   const rendered = renderedRelation(relation, selection, relation.key.length === 0);
+  const hashed = selection.hashedColumns(row.schema, row.name);
   return {
     relation: rendered,
     primaryKey: rendered.isKeyedByHash ? [rowHashColumn] : primaryKey,
@@ -236,9 +246,15 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       version: column.version,
       hasAddedValue: column.has_added_value,
       ...(column.has_added_value && column.added_value === null ? { isValueUnclear: true as const } : {}),
+      ...partsOfType(types.of(column.type_oid)),
+      ...(rendered.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
     })),
     dropped: row.dropped,
   };
+}
+
+function partsOfType({ typeDefinitions }: Pick<Column, "typeDefinitions">): Pick<ColumnFacts, "parts"> {
+  return typeDefinitions ? { parts: partsOf(typeDefinitions) } : {};
 }
 
 /** Without it a change does not say which row it means. */

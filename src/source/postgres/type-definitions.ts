@@ -22,7 +22,7 @@ interface TypeRow extends TypeKey {
   readonly not_null: boolean;
   readonly by_default: string | null;
   readonly checks: readonly { readonly name: string; readonly sql: string }[];
-  readonly attributes: readonly (Part & { readonly name: string })[] | null;
+  readonly attributes: readonly (Part & { readonly name: string; readonly number: number })[] | null;
   readonly subtype: Part | null;
   readonly multirange: string | null;
 }
@@ -38,7 +38,7 @@ select t.oid, n.nspname as schema, t.typname as name, t.typtype as kind,
   t.typnotnull as not_null, t.typdefault as by_default,
   (select coalesce(json_agg(json_build_object('name', c.conname, 'sql', pg_get_constraintdef(c.oid)) order by c.conname), '[]')
     from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
-  (select json_agg(json_build_object('name', a.attname, 'oid', a.atttypid::int8, 'type', format_type(a.atttypid, a.atttypmod))
+  (select json_agg(json_build_object('name', a.attname, 'number', a.attnum, 'oid', a.atttypid::int8, 'type', format_type(a.atttypid, a.atttypmod))
       order by a.attnum)
     from pg_attribute a join pg_class r on r.oid = a.attrelid and r.relkind = 'c'
     where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) as attributes,
@@ -104,7 +104,11 @@ export class TypeDefinitions {
       return { ...key, kind: "range", subtype: this.#use(type.subtype), multirange: type.multirange };
     }
     if (type.kind !== "c" || !type.attributes) return null;
-    const attributes = type.attributes.map((part) => ({ name: part.name, type: this.#use(part) }));
+    const attributes = type.attributes.map((part) => ({
+      name: part.name,
+      number: part.number,
+      type: this.#use(part),
+    }));
     return { ...key, kind: "composite", attributes };
   }
 
