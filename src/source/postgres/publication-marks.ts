@@ -47,12 +47,18 @@ from pg_publication p cross join pg_class c
 where p.pubname = any ($1::text[]) and p.puballtables and c.relkind in ('r', 'p') and c.relpersistence = 'p'
   and c.oid >= ${firstUserOid}`;
 
+/**
+ * A table may leave the schema for a while. That writes the entry of its primary key; where there is none, that of its row type, which
+ * a new name writes as well.
+ */
 const schemaMembers = `
 union all
-select 'schema ' || n.oid || '/' || p.xmin, c.oid, false
+select 'schema ' || n.oid || ' ' || coalesce(key.xmin, own.xmin) || '/' || p.xmin, c.oid, false
 from pg_publication p
 join pg_publication_namespace n on n.pnpubid = p.oid
 join pg_class c on c.relnamespace = n.pnnspid and c.relkind in ('r', 'p') and c.relpersistence = 'p'
+left join pg_constraint key on key.conrelid = c.oid and key.contype = 'p'
+left join pg_type own on own.oid = c.reltype
 where p.pubname = any ($1::text[])`;
 
 /**

@@ -234,6 +234,20 @@ describe("a publication that the user owns", () => {
     await rig.stop();
     expect(warnings(rig)).toEqual([]);
   });
+
+  test("for a schema that a table leaves for a while: it is copied again", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create schema o; create table bare (v int); create publication shop for tables in schema public",
+    );
+    await rig.source(
+      `alter table t set schema o; insert into o.t values (8); alter table o.t set schema public;
+       alter table bare set schema o; insert into o.bare values (8); alter table o.bare set schema public`,
+    );
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).at(-1)).toContain("Somebody took public.bare, public.t out of publication shop");
+  });
 });
 
 describe("a role that may do little", () => {
