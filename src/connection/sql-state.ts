@@ -22,4 +22,5 @@ export const sqlState = {
   objectInUse: "55006",
   lockNotAvailable: "55P03",
   undefinedFile: "58P01",
+  internalError: "XX000",
 } as const;

@@ -7,6 +7,7 @@ import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { listedNames } from "./listed-names.ts";
+import { lookUndisturbed } from "./undisturbed-look.ts";
 
 interface PublicationRow {
   via_root: boolean;
@@ -83,7 +84,7 @@ export async function publishedTables<Table extends TableShape>(
         `ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`,
     );
   }
-  const { rows } = await client.query<MemberRow>(membersQuery, [publication]);
+  const { rows } = await lookUndisturbed(() => client.query<MemberRow>(membersQuery, [publication]));
   const members = new Map(rows.map((row) => [qualifiedName(row), row]));
   const absent = tables.filter(({ relation }) => !members.has(qualifiedName(relation)));
   requireNamed(publication, absent.filter(isNamed));

@@ -2,6 +2,7 @@
 // source-checks.ts.
 
 import type { Client } from "pg";
+import { lookUndisturbed } from "./undisturbed-look.ts";
 
 /** The server and the role, as of now. */
 export interface ServerFacts {
@@ -109,8 +110,9 @@ const hiddenQuery = `
 const tableQuery = `
   select n.nspname as schema, c.relname as name,
          c.relkind = 'p' as "isPartitioned", c.relispartition as "isPartition",
-         has_schema_privilege(n.oid, 'USAGE') as "mayUseSchema",
-         has_table_privilege(c.oid, 'SELECT') as "maySelect",
+         -- Null of what was dropped meanwhile.
+         coalesce(has_schema_privilege(n.oid, 'USAGE'), true) as "mayUseSchema",
+         coalesce(has_table_privilege(c.oid, 'SELECT'), true) as "maySelect",
          pg_has_role(c.relowner, 'USAGE') as "isOwned",
          c.relreplident::text as "replicaIdentity",
          c.relreplident = 'f' or exists (
@@ -173,7 +175,7 @@ export async function readServerFacts(
 
 /** Every table outside the system's schemas; `publication` null: none is published. */
 export async function readTableFacts(client: Client, publication: string | null): Promise<TableFacts[]> {
-  const { rows } = await client.query<TableFacts>(tableQuery, [publication]);
+  const { rows } = await lookUndisturbed(() => client.query<TableFacts>(tableQuery, [publication]));
   return rows;
 }
 

@@ -231,6 +231,18 @@ describe("a publication that the user owns", () => {
     );
     await rig.source("create table later (id int primary key); insert into later values (1)");
     await rig.expectEqual();
+    // The server opens all tables to tell which are published, and fails when one of them goes.
+    await using dropping = await server.connect(rig.sourceDatabase);
+    await dropping.query("begin; drop table t");
+    await rig.source("create table last (id int primary key); insert into last values (1)");
+    await waitFor("the look to wait for the table", async () => {
+      const waiting = await rig.source(
+        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      );
+      return waiting.length === 1;
+    });
+    await dropping.query("commit");
+    await rig.expectEqual();
     await rig.stop();
     expect(warnings(rig)).toEqual([]);
   });
