@@ -48,6 +48,7 @@ async function obey(command: DiscardingCommand): Promise<void> {
 async function run(signal: AbortSignal): Promise<void> {
   if (!config) return;
   await runPipeline({
+    work: "changes",
     initialized: checkpoint !== null,
     skipSnapshots: true,
     parallelCopies: 1,

@@ -52,7 +52,7 @@ async function run(
 }
 
 async function attempt(
-  { connector, owner, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
+  { connector, work, owner, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
   initialized: boolean,
   forms: readonly TupleForm[],
   notes: SourceNotes,
@@ -61,6 +61,7 @@ async function attempt(
   const source = connector.source.postgres;
   const skipSnapshots = source?.replication_type.logical_replication?.skip_snapshots ?? false;
   await runPipeline({
+    work,
     initialized,
     forms,
     skipSnapshots,

@@ -9,6 +9,7 @@ import type { CatalogRequest } from "./catalog.ts";
 import type { PostgresConnectionRequest } from "./connection.ts";
 import { ConnectorRequestSchema, unbuiltBufferKinds } from "./connector.ts";
 import { isCronExpression } from "./cron-expression.ts";
+import { nextDue } from "./schedule.ts";
 import { strictObject } from "./schema-forms.ts";
 import { SinkRequestSchema, unbuiltSinkKinds } from "./sink-config.ts";
 import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "./source-config.ts";
@@ -175,11 +176,15 @@ function checkSchedule(part: Part): Violation[] {
     violations.push({ path: "/schedule", message: "allowed with replication_type snapshot only" });
   }
   const cron = part.schedule.cron;
-  if (cron && !isCronExpression(cron.expression)) {
+  const isExpression = cron !== undefined && isCronExpression(cron.expression);
+  if (cron && !isExpression) {
     violations.push({
       path: "/schedule/cron/expression",
       message: "expected a cron expression of five fields",
     });
+  }
+  if (cron && isExpression && nextDue({ cron: { ...cron, timezone: "UTC" } }, new Date(0)) === null) {
+    violations.push({ path: "/schedule/cron/expression", message: "never comes: there is no such day" });
   }
   if (cron && !isTimezone(cron.timezone)) {
     violations.push({

@@ -1,4 +1,4 @@
-// Whether a text is a cron expression of five fields. When it is next due is left to the scheduler.
+// Whether a text is a cron expression of five fields. When it is next due is left to schedule.ts.
 
 interface FieldRange {
   readonly minimum: number;

@@ -114,6 +114,9 @@ export const ConnectorStatusSchema = strictObject({
       { description: "The last error of this run, also when it is over. Left out when there was none." },
     ),
   ),
+  next_snapshot_at: Type.Optional(
+    timestamp("When everything is copied again. Left out without a schedule, and meanwhile."),
+  ),
   tables_set_aside: Type.Optional(
     Type.Array(SetAsideTableSchema, {
       description:

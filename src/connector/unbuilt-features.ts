@@ -8,7 +8,6 @@ import { isJsonObject } from "./merge-patch.ts";
  * found.
  */
 export const unbuiltFeatures: readonly string[] = [
-  "/source/postgres/replication_type/snapshot",
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
   "/sink/webhook/format/debezium/emit_tx_metadata",
 ];

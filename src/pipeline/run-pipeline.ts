@@ -11,12 +11,14 @@ import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../sourc
 import { copyTables } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
+import type { RunWork } from "./run-work.ts";
 import { describeSetAside } from "./set-aside-warning.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
 import { StandingWarnings } from "./standing-warnings.ts";
 import { StreamEvents } from "./stream-events.ts";
 
 export interface PipelineRequest {
+  readonly work: RunWork;
   /** The connector has begun once: a checkpoint that is missing then is a loss. */
   readonly initialized: boolean;
   readonly skipSnapshots: boolean;
@@ -33,7 +35,7 @@ export interface PipelineRequest {
   readonly abort: AbortSignal;
 }
 
-/** Returns when it was stopped; throws what ended it otherwise. */
+/** Returns when it was stopped, or all its work is done; throws what ended it otherwise. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
   const run = new PipelineRun(request);
   try {
@@ -69,7 +71,8 @@ class PipelineRun {
     const tables = await source.tables();
     const begun = await this.#beginAndCopy(source, sink, meter, known, tables);
     if (request.stop.aborted) return;
-    await this.#carry(source, sink, meter, begun);
+    if (request.work === "changes") await this.#carry(source, sink, meter, begun);
+    else await this.#carryOutTasks(source, sink);
   }
 
   /** The snapshot that a new slot brings is held until the tables are copied, and no longer. */
@@ -85,7 +88,7 @@ class PipelineRun {
     await this.request.reporter.initialized();
     const prepared = await sink.prepare(tables, this.request.forms);
     if (point === null) await source.publish();
-    await this.#copy(source, sink, meter, prepared, point);
+    if (this.request.work !== "tasks") await this.#copy(source, sink, meter, prepared, point);
     return { checkpoint, form: prepared.form, behind: this.#stillBehind(prepared) };
   }
 
@@ -104,6 +107,7 @@ class PipelineRun {
             "Send the command ReIntialize to copy the tables again.",
         );
       }
+      if (this.request.work !== "changes") return { checkpoint: known, point: null };
       this.#step("check the replication slot");
       const log = await source.checkSlot(known);
       // Before anything is delivered from it: an LSN means something in one log only.
@@ -112,13 +116,22 @@ class PipelineRun {
     }
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
     if (known !== null) await sink.forget();
-    this.#step("make the replication slot");
-    await source.publish();
-    const point = await source.createSlot(this.request.stop);
+    const point = await this.#firstPoint(source);
     held.use(point);
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
     await sink.begin(checkpoint);
     return { checkpoint, point };
+  }
+
+  async #firstPoint(source: Source): Promise<SnapshotPoint> {
+    const { work, stop } = this.request;
+    if (work !== "changes") {
+      this.#step("take a snapshot of the source");
+      return await source.snapshotPoint(stop);
+    }
+    this.#step("make the replication slot");
+    await source.publish();
+    return await source.createSlot(stop);
   }
 
   async #copy(
@@ -176,6 +189,20 @@ class PipelineRun {
       }
     }
     this.#stream = null;
+  }
+
+  /** Without a stream: one after the other, until none waits. */
+  async #carryOutTasks(source: Source, sink: Sink): Promise<void> {
+    const { tasks, stop, forms } = this.request;
+    const listTables = async () => {
+      const tables = await source.tables();
+      await sink.prepare(tables, forms);
+      return tables;
+    };
+    for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {
+      await runSnapshotTask(source, sink, task, listTables, stop);
+      this.#goOn();
+    }
   }
 
   /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all. */

@@ -5,6 +5,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { RunWork } from "../pipeline/run-work.ts";
 import { replicationWorkerUrl, webhookWorkerUrl } from "../worker-urls.ts";
 import type {
   FromReplicationWorker,
@@ -22,6 +23,7 @@ import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
 
 export interface RunRequest {
   readonly connector: ConnectorConfig;
+  readonly work: RunWork;
   readonly runId: string;
   readonly owner: string;
   readonly initialized: boolean;
@@ -138,16 +140,16 @@ export class ConnectorRun implements RunAttempt {
   }
 
   #postStart(): void {
-    const { connector, runId, owner, initialized } = this.request;
+    const { connector, work, runId, owner, initialized } = this.request;
     this.#started = true;
     const begin = { type: "start", connector, runId } as const;
     if (!this.#webhook) {
-      this.#replication.post({ ...begin, owner, initialized, webhook: null });
+      this.#replication.post({ ...begin, work, owner, initialized, webhook: null });
       return;
     }
     const { port1, port2 } = new MessageChannel();
     this.#webhook.post({ ...begin, line: port1 }, [port1]);
-    this.#replication.post({ ...begin, owner, initialized, webhook: port2 }, [port2]);
+    this.#replication.post({ ...begin, work, owner, initialized, webhook: port2 }, [port2]);
   }
 
   #hear(message: Exclude<FromReplicationWorker, { type: "ready" }>): void {

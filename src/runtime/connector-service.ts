@@ -14,7 +14,7 @@ import { patchConnector } from "../connector/patch-connector.ts";
 import { resolveConnector } from "../connector/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { ConnectorChange, StoredConnector } from "../state/connector-store.ts";
+import { type ConnectorChange, noRound, type StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
 import { needsFreshStart } from "./fresh-start.ts";
 import { KeyedQueue } from "./keyed-queue.ts";
@@ -107,15 +107,17 @@ export class StoredConnectorService implements ConnectorService {
   /** What a command changes in the record; null: nothing. */
   #changeFor(command: Command, stored: StoredConnector): ConnectorChange | null {
     const runId = this.context.newRunId();
+    // One that has copied everything does so again; one that has not goes on.
+    const round = stored.roundEndedAt === null ? {} : noRound;
     switch (command) {
       case "Start": {
         const isOver = this.context.supervisor.isOver(stored.id, stored.runId);
-        return stored.stopped || isOver ? { stopped: false, runId } : null;
+        return stored.stopped || isOver ? { stopped: false, runId, ...round } : null;
       }
       case "Stop":
         return stored.stopped ? null : { stopped: true };
       case "Restart":
-        return { stopped: false, runId };
+        return { stopped: false, runId, ...round };
       case "ReIntialize":
       case "ReInitialize":
         return { stopped: false, runId, cleanup: stored.config };
@@ -131,7 +133,7 @@ export class StoredConnectorService implements ConnectorService {
   async #insert(config: ConnectorConfig): Promise<ConnectorWithStatus> {
     const stored: StoredConnector = {
       ...{ id: config.id, config, slotName: slotName(config.id) },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
     await this.#inEffect(config.id, this.context.state.connectors.insert(stored));

@@ -4,6 +4,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
+import type { RunWork } from "../pipeline/run-work.ts";
 
 /** main → replication worker */
 export type ToReplicationWorker =
@@ -11,6 +12,7 @@ export type ToReplicationWorker =
       readonly type: "start";
       /** Full form, with its secrets. */
       readonly connector: ConnectorConfig;
+      readonly work: RunWork;
       readonly runId: string;
       /** Names this service's hold on the connector, for the source: the same in every run, and nobody else's. */
       readonly owner: string;

@@ -4,11 +4,14 @@
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { RunWork } from "../pipeline/run-work.ts";
 import type { StoredConnector } from "../state/connector-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
 import { locateFailure } from "./located-failure.ts";
 import type { RunMetrics } from "./messages.ts";
 import { addFailure, decideRestart, defaultRetryWindowMs, type FailureStreak } from "./restart-policy.ts";
+import { RoundLoop } from "./round-loop.ts";
+import type { SnapshotRounds } from "./snapshot-rounds.ts";
 
 export interface RunLoopContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
@@ -18,6 +21,10 @@ export interface RunLoopContext {
   attached(run: RunAttempt | null, error: MillraceError | null): void;
   /** The run failed: it is tried again (`retry`), or it is over (`failed`). */
   failing(error: MillraceError, health: FailureHealth): void;
+  /** Of a connector that copies everything, once or on a schedule; null: it carries changes. */
+  readonly rounds: SnapshotRounds | null;
+  /** A connector that copies in rounds waits for the next; null: none comes by itself. */
+  resting(nextAt: Date | null, failed: { readonly reason: string } | null): void;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -49,6 +56,10 @@ export class RunLoop {
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
   /** What was refused comes first in the next attempt, which is no further before something is durable. */
   #isRefused = false;
+  readonly #rounds: RoundLoop | null;
+  /** Everything was copied, and no other round comes by itself. */
+  #isComplete = false;
+  #failed: { readonly reason: string } | null = null;
 
   constructor(
     private readonly connector: StoredConnector,
@@ -56,13 +67,19 @@ export class RunLoop {
   ) {
     this.runId = connector.runId;
     this.#initialized = connector.initialized;
-    this.ended = this.#loop().finally(() => {
-      this.#isOver = true;
-    });
+    const { rounds } = context;
+    this.#rounds = rounds && this.#roundLoop(rounds);
+    const work = this.#rounds ? this.#rounds.toTheEnd() : this.#attempts("changes");
+    this.ended = work
+      .then(() => {})
+      .finally(() => {
+        this.#isOver = true;
+      });
   }
 
+  /** What was asked for is done, or has failed for good: Start begins another run. */
   get isOver(): boolean {
-    return this.#isOver;
+    return this.#isOver || this.#isComplete;
   }
 
   get isStopping(): boolean {
@@ -75,23 +92,53 @@ export class RunLoop {
     this.#current?.stop();
   }
 
-  async #loop(): Promise<void> {
+  /** A task is due, and nothing may be under way that could take it up. */
+  taskWaits(): void {
+    this.#rounds?.taskWaits();
+  }
+
+  #roundLoop(rounds: SnapshotRounds): RoundLoop {
+    const { nowMs, sleep, resting } = this.context;
+    return new RoundLoop({
+      ...{ rounds, nowMs, sleep, stop: this.#stop.signal },
+      attempts: (work) => {
+        this.#isComplete = false;
+        return this.#attempts(work);
+      },
+      begun: () => {
+        this.#initialized = false;
+      },
+      resting: (nextAt, isFailed) => {
+        this.#isComplete = nextAt === null;
+        resting(nextAt, isFailed ? this.#failed : null);
+      },
+      failing: (error) => {
+        const fault = toMillraceError(error);
+        this.context.failing(fault, { retry: { attempt: 1, reason: fault.message } });
+      },
+    });
+  }
+
+  /** Whether the work was done: not when it was stopped, or has failed for good. */
+  async #attempts(work: RunWork): Promise<boolean> {
     let streak: FailureStreak | null = null;
     while (!this.isStopping) {
       // One that cannot even begin, for want of a thread or of memory, is an attempt that failed.
-      const outcome = await this.#attempt().catch((fault: unknown) => ({
+      const outcome = await this.#attempt(work).catch((fault: unknown) => ({
         ...{ error: toMillraceError(fault), progressed: false, hasBegun: false },
       }));
       const { error: ended, progressed, hasBegun } = outcome;
-      if (ended === null || this.isStopping) return;
+      if (this.isStopping) return false;
+      if (ended === null) return true;
       const error = locateFailure(ended, this.connector.config);
       const nowMs = this.context.nowMs();
       streak = addFailure(progressed ? null : streak, nowMs);
       const retryWindowMs = this.#retryWindowMs();
       const decision = decideRestart(error, streak, { nowMs, retryWindowMs, random: this.context.random() });
       if (decision.action === "fail") {
-        this.context.failing(error, { failed: { reason: decision.reason } });
-        return;
+        this.#failed = { reason: decision.reason };
+        this.context.failing(error, { failed: this.#failed });
+        return false;
       }
       // A change of form is no fault, unless it comes again and again.
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
@@ -100,9 +147,12 @@ export class RunLoop {
       this.context.failing(error, this.#retry);
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
+    return false;
   }
 
-  async #attempt(): Promise<{ error: MillraceError | null; progressed: boolean; hasBegun: boolean }> {
+  async #attempt(
+    work: RunWork,
+  ): Promise<{ error: MillraceError | null; progressed: boolean; hasBegun: boolean }> {
     let firstProgressMs: number | null = null;
     let moved = false;
     let last: { readonly component: HistoryComponent; readonly status: Status } | null = null;
@@ -114,6 +164,7 @@ export class RunLoop {
     const run = this.context.startRun(
       {
         connector: this.connector.config,
+        work,
         runId: this.runId,
         owner: ownerOf(this.connector),
         initialized: this.#initialized,

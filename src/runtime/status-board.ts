@@ -20,6 +20,8 @@ interface Entry {
   /** The failure that is being retried, while it is: seen through several phases, it is one piece of news. */
   retry: string | null;
   setAside: readonly SetAsideTable[];
+  /** When everything is copied again; null: it is not known, or under way. */
+  nextSnapshotAt: Date | null;
   /** By component: what its last record says, so that only news is kept. */
   readonly recorded: Map<HistoryComponent, string>;
 }
@@ -66,6 +68,7 @@ export class StatusBoard {
     const text = JSON.stringify(status);
     if (isCurrent) {
       entry.status = status;
+      if (!status.state.scheduled) entry.nextSnapshotAt = null;
       const retry = status.status.retry ? JSON.stringify(status.status.retry) : null;
       const isKnown = entry.recorded.get(component) === text || (retry !== null && retry === entry.retry);
       entry.retry = retry;
@@ -111,6 +114,12 @@ export class StatusBoard {
     if (entry?.runId === runId) entry.setAside = tables;
   }
 
+  /** When a connector on a schedule copies everything again. */
+  nextSnapshot(connectorId: string, runId: string, at: Date | null): void {
+    const entry = this.#entries.get(connectorId);
+    if (entry?.runId === runId) entry.nextSnapshotAt = at;
+  }
+
   /** How many tables of each connector are set aside. */
   countSetAside(): ReadonlyMap<string, number> {
     return new Map([...this.#entries].map(([id, { setAside }]) => [id, setAside.length]));
@@ -123,6 +132,7 @@ export class StatusBoard {
       ...entry.status,
       ...(entry.metrics ? { progress: toProgress(entry.metrics) } : {}),
       ...(entry.lastError ? { last_error: entry.lastError } : {}),
+      ...(entry.nextSnapshotAt ? { next_snapshot_at: entry.nextSnapshotAt.toISOString() } : {}),
       ...(entry.setAside.length > 0 ? { tables_set_aside: [...entry.setAside] } : {}),
     };
   }
@@ -174,6 +184,7 @@ export class StatusBoard {
       lastError: null,
       retry: null,
       setAside: [],
+      nextSnapshotAt: null,
       recorded: new Map(),
     };
     this.#entries.set(connectorId, entry);

@@ -3,15 +3,17 @@
 
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
+import { copiesInRounds } from "../connector/copies-in-rounds.ts";
 import type { Status } from "../connector/status.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
-import type { StoredConnector } from "../state/connector-store.ts";
+import { noRound, type StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
 import type { RecordStore } from "../state/record-store.ts";
 import type { RunAttempt, RunEvents, RunRequest } from "./connector-run.ts";
 import type { RecordOwner } from "./messages.ts";
 import { RunLoop } from "./run-loop.ts";
+import { SnapshotRounds } from "./snapshot-rounds.ts";
 import type { StatusBoard } from "./status-board.ts";
 import { TaskDesk } from "./task-desk.ts";
 
@@ -52,7 +54,10 @@ export class SupervisedConnector {
     private readonly gone: () => void,
   ) {
     this.#log = context.log.child({ connector: id });
-    this.desk = new TaskDesk(id, { ...context, store: context.state.tasks, log: this.#log });
+    this.desk = new TaskDesk(id, {
+      ...{ ...context, store: context.state.tasks, log: this.#log },
+      waiting: () => this.#loop?.taskWaits(),
+    });
   }
 
   /** The record may have changed. Returns at once. */
@@ -117,11 +122,18 @@ export class SupervisedConnector {
 
   #startRun(stored: StoredConnector): void {
     const { board, ...context } = this.context;
-    board.begin(this.id, stored.runId);
+    const { runId } = stored;
+    board.begin(this.id, runId);
     this.#loop = new RunLoop(stored, {
       ...context,
       startRun: (request, events) => this.context.startRun(request, events),
-      events: this.#events(stored.runId),
+      events: this.#events(runId),
+      rounds: this.#roundsOf(stored),
+      resting: (nextAt, failed) => {
+        const state = nextAt ? { scheduled: {} } : { complete: {} };
+        board.report(this.id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
+        board.nextSnapshot(this.id, runId, nextAt);
+      },
       attached: (run, error) => (run ? this.desk.attach(run) : this.desk.detach(error)),
       failing: (error, health) => {
         // What is none of our own errors is a fault to be found; the others say themselves what they are.
@@ -130,6 +142,16 @@ export class SupervisedConnector {
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },
     });
+  }
+
+  #roundsOf(stored: StoredConnector): SnapshotRounds | null {
+    if (!copiesInRounds(stored.config)) return null;
+    const { connectors } = this.context.state;
+    const records = {
+      begin: (at: Date) => connectors.beginRound(stored.id, stored.runId, at),
+      end: (at: Date) => connectors.endRound(stored.id, stored.runId, at),
+    };
+    return new SnapshotRounds(stored, records, this.context.nowMs);
   }
 
   async #stopRun(): Promise<void> {
@@ -168,7 +190,7 @@ export class SupervisedConnector {
     const isDropped = await this.#drop(cleanup, dropMs);
     if (!isDropped && this.#interrupt.signal.aborted) return;
     for (const owner of ["source", "sink"] as const) await this.#records(owner).remove(stored.id);
-    await this.context.state.connectors.update(stored.id, { initialized: false, cleanup: null });
+    await this.context.state.connectors.update(stored.id, { initialized: false, ...noRound, cleanup: null });
     this.#leftBehind = null;
     this.#isStale = true;
   }

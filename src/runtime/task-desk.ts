@@ -21,6 +21,8 @@ export interface TaskDeskContext {
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** A task is due, and no attempt is up. */
+  readonly waiting: () => void;
 }
 
 /** A task's progress is stored at most this often; what it came to is stored with its end. */
@@ -71,6 +73,8 @@ export class TaskDesk {
     for (const [taskId, { progress }] of cut) {
       this.#enqueue(() => (error ? this.#fail(taskId, error, progress) : this.#recover(taskId)));
     }
+    // What came when the attempt was about to end.
+    this.wake();
   }
 
   /** Something may be due: a new task, or one whose time has come. */
@@ -140,15 +144,15 @@ export class TaskDesk {
   async #offerDue(): Promise<void> {
     clearTimeout(this.#timer);
     const run = this.#run;
-    if (!run) return;
     const nowMs = this.context.nowMs();
     let nextMs = Number.POSITIVE_INFINITY;
     for (const task of await this.context.store.pending(this.connectorId)) {
       const spec = snapshotOf(task);
       if (!isEligible(task, nowMs)) nextMs = Math.min(nextMs, Date.parse(task.next_attempt_at ?? ""));
+      else if (spec && run === null) this.context.waiting();
       else if (spec && !this.#offered.has(task.id)) {
         this.#offered.add(task.id);
-        run.offerTask(task.id, spec);
+        run?.offerTask(task.id, spec);
       }
     }
     if (nextMs < Number.POSITIVE_INFINITY) {

@@ -3,10 +3,12 @@
 import type { Catalog } from "../connector/catalog.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
+import { copiesInRounds } from "../connector/copies-in-rounds.ts";
 import type { SourceConfig } from "../connector/source-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { readCatalog } from "./postgres/catalog-reader.ts";
+import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
 import { validatePostgresSource } from "./postgres/source-validation.ts";
@@ -14,6 +16,7 @@ import type { Source, SourceContext } from "./source.ts";
 
 export function createSource(connector: ConnectorConfig, context: SourceContext): Source {
   const { postgres } = connector.source;
+  if (postgres && copiesInRounds(connector)) return new PostgresCopySource(postgres, context);
   if (postgres) {
     return new PostgresSource(
       postgres,

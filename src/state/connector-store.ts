@@ -18,14 +18,24 @@ export interface StoredConnector {
   /** The configuration that is cleaned up after before the next run begins anew; null: nothing to do. */
   readonly cleanup: ConnectorConfig | null;
   readonly initialized: boolean;
+  /** Of a connector that copies everything, once or on a schedule: when the last round began; null: none has. */
+  readonly roundBegunAt: Date | null;
+  /** Null: the round is under way, or none has begun. */
+  readonly roundEndedAt: Date | null;
   /** UUIDv7 of the current, or else the last, run. */
   readonly runId: string;
   readonly createdAt: Date;
 }
 
+/** None has begun: everything is to be copied anew. */
+export const noRound = { roundBegunAt: null, roundEndedAt: null } as const;
+
 /** What may change once a connector is stored. */
 export type ConnectorChange = Partial<
-  Pick<StoredConnector, "config" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId">
+  Pick<
+    StoredConnector,
+    "config" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId" | "roundBegunAt" | "roundEndedAt"
+  >
 >;
 
 type Row = typeof connectors.$inferSelect;
@@ -98,14 +108,23 @@ export class ConnectorStore {
 
   /** The run has made slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run. */
   async markInitialized(id: string, runId: string): Promise<void> {
+    await this.#mark(id, runId, { initialized: true });
+  }
+
+  /** The run copies everything from here on, and anew. Throws as `markInitialized` does. */
+  async beginRound(id: string, runId: string, at: Date): Promise<void> {
+    await this.#mark(id, runId, { initialized: false, roundBegunAt: at, roundEndedAt: null });
+  }
+
+  /** The run has copied everything. Throws as `markInitialized` does. */
+  async endRound(id: string, runId: string, at: Date): Promise<void> {
+    await this.#mark(id, runId, { roundEndedAt: at });
+  }
+
+  async #mark(id: string, runId: string, marks: Partial<Row>): Promise<void> {
     const where = and(eq(connectors.id, id), eq(connectors.runId, runId));
     const marked = await stored(
-      this.#database
-        .update(connectors)
-        .set({ initialized: true })
-        .where(where)
-        .returning({ id: connectors.id })
-        .execute(),
+      this.#database.update(connectors).set(marks).where(where).returning({ id: connectors.id }).execute(),
     );
     if (marked.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
   }

@@ -45,6 +45,10 @@ export const connectors = millrace.table("connectors", {
   sealedCleanup: text("sealed_cleanup"),
   /** Slot and checkpoint have been made once: a missing checkpoint is a loss from then on. */
   initialized: boolean("initialized").notNull(),
+  /** Of a connector that copies everything, once or on a schedule: when the round that is under way, or was the last, began. */
+  roundBegunAt: instant("round_begun_at"),
+  /** Null: the round is under way, or none has begun. */
+  roundEndedAt: instant("round_ended_at"),
   runId: uuid("run_id").notNull(),
   createdAt: instant("created_at").notNull(),
 });

@@ -108,6 +108,11 @@ describe("what is refused", () => {
   });
 
   test("violations of the schema and of the rules come together", () => {
+    const never = { schedule: { cron: { expression: "0 0 31 2 *", timezone: "UTC" } } };
+    const copies = { source: sourceSample({ replication_type: { snapshot: {} } }) };
+    expect(refused({ ...copies, ...never })?.errors).toEqual({
+      "/schedule/cron/expression": "never comes: there is no such day",
+    });
     const schedule = { cron: { expression: "* * * *", timezone: "Mars/Olympus" } };
     expect(refused({ schedule, limits: { cdc: { flush_interval_ms: -1 }, other: {} } })?.errors).toEqual({
       "/limits/other": "unknown key",
@@ -249,7 +254,6 @@ describe("kinds that are known and not built", () => {
     });
     expect(answer?.code).toBe("unsupported_kind");
     expect(Object.keys(answer?.errors ?? {})).toEqual([
-      "/source/postgres/replication_type/snapshot",
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
       "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",

@@ -31,6 +31,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     connector: { ...sampleConfig("orders"), name },
     runId: "run",
     owner: "me",
+    work: "changes" as const,
     initialized: false,
   };
   return { run: new ConnectorRun(request, events, { replication: worker, webhook: worker }, stopMs), lines };

@@ -8,6 +8,7 @@ import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { RunEvents } from "../../src/runtime/connector-run.ts";
 import type { RunMetrics } from "../../src/runtime/messages.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
+import { noRound } from "../../src/state/connector-store.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 
 const initialize: Status = {
@@ -40,7 +41,7 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
   } as unknown as RunEvents;
   const stored = {
     ...{ id, config: sampleConfig(id), slotName: slotName(id), runId: "run", createdAt: new Date(0) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
   };
   const loop: RunLoop = new RunLoop(stored, {
     events,
@@ -59,7 +60,9 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
       })();
       return { ended, offerTask: () => {}, stop: () => {} };
     },
+    rounds: null,
     attached: () => {},
+    resting: () => {},
     failing: (_error, health) => failures.push(health),
     nowMs: () => nowMs,
     random: () => 0,

@@ -59,6 +59,7 @@ function deskOver(change: Partial<TaskStore>): TaskDesk {
     nowMs: Date.now,
     random: () => 0,
     sleep,
+    waiting: () => {},
   });
 }
 

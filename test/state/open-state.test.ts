@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { noRound } from "../../src/state/connector-store.ts";
 import { openState, type StateOptions } from "../../src/state/open-state.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
 
@@ -40,7 +41,7 @@ function refusal(opening: Promise<AsyncDisposable>): Promise<unknown> {
 function connector(id: string) {
   return {
     ...{ id, config: sampleConfig(id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
     ...{ runId: Bun.randomUUIDv7(), createdAt: new Date() },
   };
 }

@@ -8,7 +8,7 @@ import { slotName } from "../../src/connector/connector-id.ts";
 import type { Task } from "../../src/connector/task.ts";
 import { claimTask, finishTask, newTask } from "../../src/connector/task-state.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
-import type { StoredConnector } from "../../src/state/connector-store.ts";
+import { noRound, type StoredConnector } from "../../src/state/connector-store.ts";
 import { historyBound } from "../../src/state/history-store.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { taskListBound } from "../../src/state/task-store.ts";
@@ -22,7 +22,7 @@ const key = Buffer.alloc(32, 7).toString("base64");
 function storedConnector(id: string): StoredConnector {
   return {
     ...{ id, config: sampleConfig(id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
     ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
   };
 }

@@ -9,6 +9,7 @@ import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
+import { noRound } from "../../src/state/connector-store.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface LiveFailure {
@@ -87,12 +88,14 @@ export class LiveRun implements AsyncDisposable {
         runId: Bun.randomUUIDv7(),
         createdAt: new Date(),
       },
-      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#initialized },
+      ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#initialized, ...noRound },
     };
     return new RunLoop(stored, {
       startRun: (request, events) => new ConnectorRun(request, events),
       events: this.#events(),
+      rounds: null,
       attached: () => {},
+      resting: () => {},
       failing: (error, health) => {
         this.failures.push({ error, health, atMs: performance.now() });
         // As the service shows it until the next attempt speaks.

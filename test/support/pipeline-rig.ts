@@ -169,6 +169,7 @@ export class PipelineRig implements AsyncDisposable {
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
     await runPipeline({
+      work: "changes",
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,

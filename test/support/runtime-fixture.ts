@@ -1,4 +1,4 @@
-// A runtime over a real state in a temporary data directory, with scripted workers in place of replication.
+// A runtime over a real state in a temporary data directory, with scripted workers in place of replication, or real ones.
 
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -33,10 +33,13 @@ export class RuntimeFixture implements AsyncDisposable {
   metrics!: PrometheusMetricsService;
   readonly log = createLog({ level: "debug", readable: false, write: (line) => this.lines.push(line) });
 
-  private constructor(readonly directory: string) {}
+  private constructor(
+    readonly directory: string,
+    private readonly workers: "scripted" | "real",
+  ) {}
 
-  static async open(): Promise<RuntimeFixture> {
-    const fixture = new RuntimeFixture(await mkdtemp(join(tmpdir(), "millrace-test-")));
+  static async open(workers: "scripted" | "real" = "scripted"): Promise<RuntimeFixture> {
+    const fixture = new RuntimeFixture(await mkdtemp(join(tmpdir(), "millrace-test-")), workers);
     await fixture.#start();
     return fixture;
   }
@@ -72,6 +75,7 @@ export class RuntimeFixture implements AsyncDisposable {
       ...{ state, board: this.board, log },
       startRun: (request, events) => {
         this.runs += 1;
+        if (this.workers === "real") return new ConnectorRun(request, events);
         return new ConnectorRun(
           request,
           events,

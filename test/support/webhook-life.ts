@@ -32,6 +32,7 @@ export class WebhookLife {
     const config = postgresSource(source, change);
     const notes = await blankNotes();
     life.#running = runPipeline({
+      work: "changes",
       initialized: begun.yes,
       skipSnapshots: false,
       parallelCopies: 2,

@@ -1,10 +1,12 @@
-// A consistent point: the snapshot that the creation of a slot exports. It is exact about commit order, which a
-// snapshot taken beside an LSN is not: a commit is in the log before it is visible.
+// A consistent point: a snapshot that sessions share. Beside a stream it is the one that the creation of a slot exports, which is
+// exact about commit order: a snapshot taken beside an LSN is not, as a commit is in the log before it is visible.
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
+// https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 
 import type { Client } from "pg";
-import type { Lsn } from "../../change/lsn.ts";
+import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
+import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import type { SnapshotPoint } from "../source.ts";
 import { createSlot, type SlotKind } from "./slot.ts";
@@ -44,8 +46,34 @@ export class ExportedSnapshot implements SnapshotPoint {
     }
   }
 
+  /**
+   * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
+   * transaction is open. Throws what the connection met.
+   */
+  static async ofTransaction(holder: Client, openSession: () => Promise<Client>): Promise<ExportedSnapshot> {
+    try {
+      // The server must not end it for being idle, or for its age.
+      await holder.query(keepOpenSql);
+      await holder.query("begin isolation level repeatable read read only");
+      const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
+      const { lsn, us, name } = rows[0]!;
+      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), "", name, holder, new SessionPool(openSession));
+    } catch (error) {
+      destroyClient(holder);
+      throw describePostgresError(error, "source");
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.sessions[Symbol.asyncDispose]();
     await closeClient(this.holder);
   }
 }
+
+const keepOpenSql =
+  "select set_config(name, '0', false) from pg_settings where name in ('idle_in_transaction_session_timeout', 'transaction_timeout')";
+
+const pointQuery = `
+  select coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/1')::text as lsn,
+         (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us,
+         pg_export_snapshot() as name`;

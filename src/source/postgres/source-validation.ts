@@ -4,10 +4,11 @@
 import type { Client } from "pg";
 import { qualifiedName } from "../../change/relation.ts";
 import { probePostgres } from "../../connection/postgres-probe.ts";
-import { config, permission, ValidationLog } from "../../connection/validation-log.ts";
+import { config, type Finding, permission, ValidationLog } from "../../connection/validation-log.ts";
 import { selectColumn, selectTable } from "../../connector/catalog.ts";
+import { copiesInRounds } from "../../connector/copies-in-rounds.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
-import type { ValidateEvent } from "../../connector/validation.ts";
+import type { TestType, ValidateEvent } from "../../connector/validation.ts";
 import { namedTables } from "./named-tables.ts";
 import {
   checkOwnPublication,
@@ -57,71 +58,82 @@ export async function validatePostgresSource(
   await probePostgres(source.connection, "source", signal, log, async (client) => {
     const facts = client && log.failure === null ? await readFacts(client, source) : null;
     for (const check of checks) {
-      const finding = facts ? check.find(facts, source) : ({ type: "passed" } as const);
+      const isNeeded = !copiesInRounds({ source: { postgres: source } }) || check.ofCopies === true;
+      const finding = facts && isNeeded ? check.find(facts, source) : facts ? noStream : passed;
       log.record(check.test, finding);
     }
   });
   return log.finish();
 }
 
-const checks = [
+interface Check {
+  readonly test: TestType;
+  /** Also where everything is copied, and nothing streamed. */
+  readonly ofCopies?: true;
+  readonly find: (facts: SourceFacts, source: PostgresSourceConfig) => Finding;
+}
+
+const checks: readonly Check[] = [
   {
     test: permission("Replication", "The role may open a replication connection."),
-    find: ({ server }: SourceFacts) => checkReplicationPrivilege(server),
+    find: ({ server }) => checkReplicationPrivilege(server),
   },
   {
     test: permission("Select", "The role may read every selected table."),
-    find: ({ server, tables }: SourceFacts) => checkSelectPrivilege(server, tables),
+    ofCopies: true,
+    find: ({ server, tables }) => checkSelectPrivilege(server, tables),
   },
   {
     test: permission("Publication", "The role may publish the selected tables, or a publication is named."),
-    find: ({ server, tables, publication }: SourceFacts, source: PostgresSourceConfig) =>
+    find: ({ server, tables, publication }, source) =>
       publication
         ? noneNeeded
         : checkPublicationPrivilege(server, source.connection.database, tables, source.partitions_as_root),
   },
   {
     test: config("wal_level", "The log holds what logical decoding needs."),
-    find: ({ server }: SourceFacts) => checkWalLevel(server),
+    find: ({ server }) => checkWalLevel(server),
   },
   {
     test: config("max_replication_slots", "A replication slot is free."),
-    find: ({ server }: SourceFacts) => checkSlots(server),
+    find: ({ server }) => checkSlots(server),
   },
   {
     test: config("max_wal_senders", "A WAL sender is free."),
-    find: ({ server }: SourceFacts) => checkSenders(server),
+    find: ({ server }) => checkSenders(server),
   },
   {
     test: config("Selection", "The tables that are named exist."),
-    find: ({ present, tables }: SourceFacts, source: PostgresSourceConfig) =>
-      checkSelection(present, tables, source),
+    ofCopies: true,
+    find: ({ present, tables }, source) => checkSelection(present, tables, source),
   },
   {
     test: config("Publication", "The publication covers every selected table."),
-    find: ({ server, publication, tables }: SourceFacts, source: PostgresSourceConfig) =>
+    find: ({ server, publication, tables }, source) =>
       publication
         ? checkPublication(publication, tables, wantedOf(source))
         : checkOwnPublication(server, tables, wantedOf(source)),
   },
   {
     test: config("Replica identity", "Updates and deletes name the row that they change."),
-    find: ({ tables, publication }: SourceFacts) => checkReplicaIdentity(tables, publication === null),
+    find: ({ tables, publication }) => checkReplicaIdentity(tables, publication === null),
   },
   {
     test: config("TOAST", "Large values that an update leaves untouched are known."),
-    find: ({ tables }: SourceFacts, source: PostgresSourceConfig) => checkToast(tables, usesOldRow(source)),
+    find: ({ tables }, source) => checkToast(tables, usesOldRow(source)),
   },
   {
     test: config("max_slot_wal_keep_size", "The server keeps the log that the slot needs."),
-    find: ({ server }: SourceFacts) => checkWalRetention(server),
+    find: ({ server }) => checkWalRetention(server),
   },
   {
     test: config("Open transactions", "Nothing holds back the creation of the slot."),
-    find: ({ server }: SourceFacts) => checkLongTransactions(server),
+    find: ({ server }) => checkLongTransactions(server),
   },
-] as const;
+];
 
+const passed = { type: "passed" } as const;
+const noStream = { type: "skipped", reason: "replication_type is snapshot: nothing is streamed." } as const;
 const noneNeeded = { type: "skipped", reason: "The source names a publication." } as const;
 
 async function readFacts(client: Client, source: PostgresSourceConfig): Promise<SourceFacts> {

@@ -183,6 +183,18 @@ test("wal_level other than logical fails", async () => {
   await using replica = await PostgresServer.start({ settings: { wal_level: "replica" } });
   const events = await validate(postgresSource(replica.connection()));
   expect(findTest(events, "Config wal_level").commands).toEqual(["ALTER SYSTEM SET wal_level = 'logical';"]);
+  // Copies alone need no log, and no more than to read the tables.
+  await replica.query(
+    "create table t (v text); create role reader login password 'r'; grant select on t to reader",
+  );
+  const copied = postgresSource(
+    { ...replica.connection(), user: "reader", password: "r" },
+    { replication_type: { snapshot: {} } },
+  );
+  const told = await validate(copied);
+  expect(outline(told).at(-1)).toBe("success");
+  expect(findTest(told, "Permission Select").status.Success).toBeDefined();
+  expect(findTest(told, "Permission Replication").status.Skipped?.reason).toContain("nothing is streamed");
 });
 
 test("no free slot fails", async () => {

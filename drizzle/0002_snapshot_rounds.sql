@@ -1,0 +1,2 @@
+ALTER TABLE "millrace"."connectors" ADD COLUMN "round_begun_at" timestamp (3) with time zone;--> statement-breakpoint
+ALTER TABLE "millrace"."connectors" ADD COLUMN "round_ended_at" timestamp (3) with time zone;

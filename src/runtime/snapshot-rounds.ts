@@ -1,0 +1,75 @@
+// The rounds of a connector that copies everything, once or on a schedule: which one is due, and the record of how far they
+// are. Making a round is the run loop's.
+
+import { nextDue, type Schedule } from "../connector/schedule.ts";
+import type { StoredConnector } from "../state/connector-store.ts";
+
+/** What is durable of a connector's rounds. Each throws when the run is no longer the connector's, or cannot be reached. */
+export interface RoundRecords {
+  begin(at: Date): Promise<void>;
+  end(at: Date): Promise<void>;
+}
+
+export class SnapshotRounds {
+  readonly #schedule: Schedule | null;
+  #begunAt: Date | null;
+  #endedAt: Date | null;
+  /** The round that is under way could not be made; the schedule brings another try. */
+  #failedAt: Date | null = null;
+
+  constructor(
+    { config, roundBegunAt, roundEndedAt }: Pick<StoredConnector, "config" | "roundBegunAt" | "roundEndedAt">,
+    private readonly records: RoundRecords,
+    private readonly nowMs: () => number,
+  ) {
+    this.#schedule = config.schedule;
+    this.#begunAt = roundBegunAt;
+    this.#endedAt = roundEndedAt;
+  }
+
+  /** Whether other rounds come by themselves. */
+  get isScheduled(): boolean {
+    return this.#schedule !== null;
+  }
+
+  /**
+   * When to copy next; a time that has passed means now, however often it was missed. Null: not by itself. Rounds are counted
+   * from their beginnings, and never overlap: one that took too long is followed at once.
+   */
+  get dueAt(): Date | null {
+    if (this.#failedAt !== null) return this.#after(this.#failedAt);
+    if (this.#begunAt === null || this.#endedAt === null) return new Date(0);
+    return this.#after(this.#begunAt);
+  }
+
+  /** Whether a round begins; one that is under way goes on. Durable on return. */
+  async begin(): Promise<boolean> {
+    this.#failedAt = null;
+    if (this.#begunAt !== null && this.#endedAt === null) return false;
+    const at = this.#now();
+    await this.records.begin(at);
+    this.#begunAt = at;
+    this.#endedAt = null;
+    return true;
+  }
+
+  /** Everything is copied. Durable on return. */
+  async end(): Promise<void> {
+    const at = this.#now();
+    await this.records.end(at);
+    this.#endedAt = at;
+  }
+
+  /** The round cannot be made before somebody has mended something. */
+  fail(): void {
+    this.#failedAt = this.#now();
+  }
+
+  #after(time: Date): Date | null {
+    return this.#schedule && nextDue(this.#schedule, time);
+  }
+
+  #now(): Date {
+    return new Date(this.nowMs());
+  }
+}

@@ -1,0 +1,91 @@
+// A Postgres database as a source of copies alone. Nothing is made there and its log is not read, so that it asks no more than
+// the right to read the tables, and a standby will do.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { TableShape } from "../../change/relation.ts";
+import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres-client.ts";
+import { whileWatched } from "../../connection/session-watch.ts";
+import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import { requireNamedTables } from "./named-tables.ts";
+import { ExportedSnapshot } from "./snapshot-point.ts";
+import { copyTableChunks } from "./table-copy.ts";
+import { selectionOf, type TableSelection } from "./table-selection.ts";
+import { readTableShapes } from "./table-shapes.ts";
+
+export class PostgresCopySource implements Source {
+  readonly #selection: TableSelection;
+
+  constructor(
+    private readonly config: PostgresSourceConfig,
+    private readonly context: SourceContext,
+  ) {
+    this.#selection = selectionOf(config);
+  }
+
+  async tables(): Promise<readonly TableShape[]> {
+    const { catalog, partitions_as_root: asRoot } = this.config;
+    const tables = await this.#withClient((client) => readTableShapes(client, this.#selection, asRoot));
+    requireNamedTables(catalog, tables);
+    return tables;
+  }
+
+  async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
+    const signal = AbortSignal.any([this.context.signal, stop]);
+    const openSession = () =>
+      connectPostgres(this.config.connection, "snapshot", this.context.signal, "source");
+    return await ExportedSnapshot.ofTransaction(
+      await connectPostgres(this.config.connection, "snapshot", signal, "source"),
+      openSession,
+    );
+  }
+
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const { connection } = this.config;
+    const { signal } = this.context;
+    const chunks = copyTableChunks({ connection, table, point, form, selection: this.#selection, signal });
+    return { table, form, chunks };
+  }
+
+  /** Nothing is published, and nothing was missed: each round copies everything. */
+  async publish(): Promise<void> {}
+
+  copied(): void {}
+
+  async announceShapes(): Promise<void> {}
+
+  /** Each round looks at the tables anew. */
+  tablesChanged(): Promise<never> {
+    const { signal } = this.context;
+    return new Promise((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    });
+  }
+
+  createSlot(): Promise<SnapshotPoint> {
+    throw new Error("a source of copies has no slot");
+  }
+
+  checkSlot(): Promise<string> {
+    throw new Error("a source of copies has no slot");
+  }
+
+  stream(): Promise<ChangeStream> {
+    throw new Error("a source of copies has no stream");
+  }
+
+  /** Points close what they opened; nothing else is held between calls. */
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    const { connection } = this.config;
+    const { signal } = this.context;
+    return withPostgres(connection, "control", signal, "source", (client) =>
+      whileWatched({ connection, side: "source", client, signal, isOurTurn: () => isIdle(client) }, () =>
+        action(client),
+      ),
+    );
+  }
+}
