@@ -133,3 +133,20 @@ test("without copies a renamed label stands beside the old one, which rows may s
   ]);
   await pair.stop();
 });
+
+test("labels that are renamed where the sink's type, or another in its place, is somebody's own: the tables are copied again", async () => {
+  await using pair = await rig();
+  await pair.source(
+    `create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); insert into t values (1, 'a');
+     create type feel as enum ('a', 'b'); create table u (id int primary key, f feel); insert into u values (1, 'a')`,
+  );
+  await pair.sink(
+    "create type mood as enum ('a', 'b'); create table t (id int primary key, m mood); create table u (id int primary key, f text)",
+  );
+  pair.start();
+  await pair.untilRealtime();
+  await pair.expectEqual();
+  await pair.source("alter type mood rename value 'a' to 'A'; alter type feel rename value 'a' to 'A'");
+  await pair.expectEqual();
+  await pair.stop();
+});

@@ -12,6 +12,7 @@ import type { CopyLedger } from "./copy-ledger.ts";
 import type { AddKey } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
+import { holdsOldLabels } from "./old-labels.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
 import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
@@ -56,12 +57,15 @@ export class TableRegistry {
     );
   }
 
-  /** See `TargetLook.look`. What the tables need of types is made first. */
+  /** See `TargetLook.look`. What the tables need of types is made first; where their labels are in doubt, a copy brings them. */
   async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
-    await this.types.look(
-      client,
-      tables.map(({ relation }) => relation),
-    );
+    const relations = tables.map(({ relation }) => relation);
+    await this.types.look(client, relations, async (types) => {
+      for (const relation of relations) {
+        const table = await readTargetTable(client, this.naming.target(this.shapes.of(relation) ?? relation));
+        if (table && holdsOldLabels(table, relation, types)) await this.ledger.voidOf(client, relation);
+      }
+    });
     return await this.#look.look(client, tables);
   }
 

@@ -34,6 +34,9 @@ from unnest($1::text[], $2::text[]) as wanted(schema, name)
 join pg_namespace n on n.nspname = wanted.schema
 join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name`;
 
+/** By the types' qualified names. `isFollowed`: columns of the type itself have the new labels by what is done to it here. */
+export type Doubt = (types: ReadonlyMap<string, { readonly isFollowed: boolean }>) => Promise<void>;
+
 const failed = "millrace_type";
 
 export class TypeMaker {
@@ -54,19 +57,27 @@ export class TypeMaker {
     private readonly warn: (reason: string | null) => void,
   ) {}
 
-  /** Looks at all types anew. In no transaction: a label that was added can be used behind it. */
-  async look(client: Client, relations: readonly Relation[]): Promise<void> {
+  /**
+   * Looks at all types anew. In no transaction: a label that was added can be used behind it. `doubt` is told of types of which labels
+   * may have been renamed at the source; they are altered when it returns.
+   */
+  async look(client: Client, relations: readonly Relation[], doubt: Doubt): Promise<void> {
     this.#settled.clear();
     this.#troubles.clear();
     const wanted = distinctTypes(relations);
-    if (wanted.size > 0) await this.#lookAt(client, wanted);
+    if (wanted.size > 0) await this.#lookAt(client, wanted, doubt);
     this.#tell();
   }
 
-  async #lookAt(client: Client, wanted: ReadonlyMap<string, TypeDefinition>): Promise<void> {
+  async #lookAt(client: Client, wanted: ReadonlyMap<string, TypeDefinition>, doubt: Doubt): Promise<void> {
     await client.query("begin");
     const existing = await this.#make(client, wanted);
     await client.query("commit");
+    const renamed = [...wanted].filter(([key, type]) => areLabelsRenamed(type, existing.get(key)));
+    const isFollowed = (key: string) =>
+      this.may.alter && this.may.rename && existing.get(key)?.isOurs === true;
+    if (renamed.length > 0)
+      await doubt(new Map(renamed.map(([key]) => [key, { isFollowed: isFollowed(key) }])));
     if (!this.may.alter) return;
     for (const [key, definition] of wanted) {
       const there = existing.get(key);
@@ -145,6 +156,14 @@ export class TypeMaker {
       );
     }
   }
+}
+
+/** Whether labels have come at the source, and others that are here are not there: some of them may be the same. */
+function areLabelsRenamed(definition: TypeDefinition, existing: ExistingType | undefined): boolean {
+  if (definition.kind !== "enum" || !existing?.labels) return false;
+  const here = new Set(existing.labels);
+  const there = new Set(definition.labels.map(({ name }) => name));
+  return !there.isSubsetOf(here) && !here.isSubsetOf(there);
 }
 
 /** What makes a type take the source's values, behind ALTER TYPE or ALTER DOMAIN. Of types that others have made, labels alone. */
