@@ -153,6 +153,21 @@ describe.each(["leaves", "root"] as const)("as %s", (mode) => {
   });
 });
 
+test("a root without partitions is copied as well, and so is what has lost its last", async () => {
+  await using pair = await PipelineRig.create(server, "bare", { source: { partitions_as_root: true } });
+  const root = "(id int primary key) partition by range (id)";
+  await pair.source(`create table p ${root}; create table q ${root}; create table q1 partition of q default;
+    insert into q values (1); create table other (id int primary key)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("create table p1 partition of p default; insert into p values (1); drop table q1");
+  await pair.source("insert into p values (2); insert into other values (1)");
+  for (const table of ["other", "p", "q"]) await pair.expectSame(`select id from ${table} order by id`);
+  expect(await pair.snapshot("q", true)).toBeNull();
+  await pair.expectSame("select id from q");
+  await pair.stop();
+});
+
 test("a partition that is not logged is named", async () => {
   await using pair = await PipelineRig.create(server, "unlogged", {
     source: { partitions_as_root: true },

@@ -152,14 +152,15 @@ export async function readTableShapes(
 
 /** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
 const storageQuery = `
-select string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid) as files
+select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
 from pg_class c join pg_class leaf on leaf.oid = c.oid
   or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
-where c.oid = $1`;
+where c.oid = $1
+group by c.oid`;
 
-/** The files that hold the table's rows now; null when it is gone. */
+/** The files that hold the table's rows now, none for a root without partitions; null when it is gone. */
 export async function readStorage(client: Client, tableId: number): Promise<string | null> {
-  const { rows } = await client.query<{ files: string | null }>(storageQuery, [tableId]);
+  const { rows } = await client.query<{ files: string }>(storageQuery, [tableId]);
   return rows[0]?.files ?? null;
 }
 
