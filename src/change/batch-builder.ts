@@ -8,6 +8,8 @@ import type { Relation } from "./relation.ts";
 const initialChanges = 256;
 const initialTransactions = 64;
 const initialArenaBytes = 16 * 1024;
+/** What a builder begins with at most: memory that is not written to costs little, but a large value comes seldom twice. */
+const mostBeforehand = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4 * 1024 * 1024 };
 
 export class BatchBuilder {
   /** Where the next tuple goes; written by the decoder after `reserve`. */
@@ -125,6 +127,7 @@ export class BatchBuilder {
   /** The batch up to the last transaction that ended, and a builder that goes on with what is behind it. */
   takeWhole(): { batch: ChangeBatch; rest: BatchBuilder } {
     const rest = new BatchBuilder(this.form, this.resumeLsn);
+    rest.#makeRoomAsIn(this);
     rest.#adoptTail(this);
     const openIsListed = this.#open?.listed === true;
     const transactions = openIsListed ? this.#transactions - 1 : this.#transactions;
@@ -134,6 +137,7 @@ export class BatchBuilder {
   /** Everything so far, also of the open transaction, and a builder that goes on inside it. */
   takeAll(): { batch: ChangeBatch; rest: BatchBuilder } {
     const rest = new BatchBuilder(this.form, this.resumeLsn);
+    rest.#makeRoomAsIn(this);
     if (this.#open) rest.#open = { ...this.#open, listed: false };
     return { batch: this.#batch(this.count, this.#transactions, this.#open?.listed === true), rest };
   }
@@ -205,8 +209,17 @@ export class BatchBuilder {
     return i;
   }
 
-  #growChanges(): void {
-    const capacity = this.#capacity * 2;
+  /** Under load the next batch is about as large as the last: to grow to that by doubling would copy most of it twice. */
+  #makeRoomAsIn(last: BatchBuilder): void {
+    const arenaBytes = Math.min(last.arenaEnd, mostBeforehand.arenaBytes);
+    if (arenaBytes > this.arena.length) this.arena = new Uint8Array(arenaBytes);
+    const changes = Math.min(last.count, mostBeforehand.changes);
+    if (changes > this.#capacity) this.#growChanges(changes);
+    const transactions = Math.min(last.#transactions, mostBeforehand.transactions);
+    if (transactions > this.#transactionCapacity) this.#growTransactions(transactions);
+  }
+
+  #growChanges(capacity = this.#capacity * 2): void {
     this.#kind = grownBytes(this.#kind, capacity);
     this.#flags = grownBytes(this.#flags, capacity);
     this.#relation = grownWords(this.#relation, capacity);
@@ -219,8 +232,7 @@ export class BatchBuilder {
     this.#capacity = capacity;
   }
 
-  #growTransactions(): void {
-    const capacity = this.#transactionCapacity * 2;
+  #growTransactions(capacity = this.#transactionCapacity * 2): void {
     const commitLsn = new BigUint64Array(capacity);
     commitLsn.set(this.#commitLsn);
     this.#commitLsn = commitLsn;

@@ -18,19 +18,27 @@ export const longValueBytes = 64 * 1024;
 /** How a key's row ends up. */
 export type NetKind = "insert" | "update" | "delete" | "none";
 
+/** Tuples that lie one behind the other. */
+interface InsertRun {
+  readonly run: { readonly bytes: Uint8Array; readonly start: number; end: number };
+  rows: number;
+}
+
 /** Tables whose changes in a batch are inserts alone: their tuples go to COPY as they lie, run by run. */
 export class InsertRuns {
-  readonly runs: { run: TupleRef; rows: number }[] = [];
+  readonly runs: InsertRun[] = [];
+  #last: InsertRun | null = null;
 
   add(batch: ChangeBatch, i: number): void {
     const start = batch.newStart[i]!;
     const end = batch.newEnd[i]!;
-    const last = this.runs.at(-1);
-    if (last && last.run.bytes === batch.arena && last.run.end === start) {
-      last.run = { bytes: batch.arena, start: last.run.start, end };
+    const last = this.#last;
+    if (last !== null && last.run.bytes === batch.arena && last.run.end === start) {
+      last.run.end = end;
       last.rows++;
     } else {
-      this.runs.push({ run: { bytes: batch.arena, start, end }, rows: 1 });
+      this.#last = { run: { bytes: batch.arena, start, end }, rows: 1 };
+      this.runs.push(this.#last);
     }
   }
 
