@@ -48,6 +48,8 @@ export class StagedRows {
   async #run(body: CopyBody | undefined, sql: string): Promise<number> {
     if (!body) return 0;
     if (this.#staged !== body) await stage(this.session, this.table, body);
+    // Where groups are apart, one may be staged again.
+    if (!this.table.isWide) body.release();
     this.#staged = body;
     return (await this.session.client.query(sql)).rowCount ?? 0;
   }

@@ -61,6 +61,7 @@ export async function insertRuns(
   const body = copyBody(session.form);
   for (const { run, rows } of inserts.runs) body.addRun(run, rows);
   await copyIn(session.client, copyToTargetSql(table, session.form), body.chunks());
+  body.release();
 }
 
 /** Writes the last state of each key. `later` takes what deletes rows, where other tables may have to let go of them first. */
@@ -78,6 +79,7 @@ export async function mergeNetChanges(
   }
   if (plan.direct.rows > 0) {
     await copyIn(session.client, copyToTargetSql(table, session.form), plan.direct.chunks());
+    plan.direct.release();
   }
 }
 
