@@ -145,3 +145,22 @@ test("what is printed otherwise by now is warned of: labels that take each other
   await pair.expectSame("select * from t");
   await pair.stop();
 });
+
+test("a column that came later is none of those that were there before, when another has gone meanwhile", async () => {
+  await using pair = await streaming(
+    "create table t (id int primary key, a int, b text, c timestamptz); insert into t values (1, 1, 'x', now())",
+  );
+  await pair.stop();
+  await pair.source("insert into t values (2, 2, 'y', now())");
+  await pair.source("alter table t drop a");
+  await pair.source(
+    `begin; insert into t values (3, 'z', now()); alter table t rename c to x; alter table t rename b to c;
+     alter table t rename x to b; insert into t values (4, 'w', now()); commit`,
+  );
+  await pair.source("alter table t drop b");
+  await pair.source("alter table t add d text");
+  await pair.source("insert into t values (5, 'last', 'd')");
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});

@@ -130,14 +130,18 @@ function withCatalog(
   const catalog = table?.columns ?? history.numbers.map(columnThatWas);
   const mayWithhold = (name: string | null) => evidence.mayWithhold(relation, name);
   const sent = relation.columns.map((column) => ({ ...column, length: types.lengthOf(column) }));
-  const { numbers, isGuess } = numberColumns(sent, withHistory(catalog, history, mayWithhold));
+  const known = withHistory(catalog, history, mayWithhold);
+  const { numbers, isGuess } = numberColumns(sent, known);
   const columns = relation.columns.map((column, i) => ({
     ...column,
     ...types.describe(column),
     number: numbers[i] ?? 0,
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
-  const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !numbers.includes(number);
+  // What was not sent, and could not be withheld, was not there yet: taken for a column of then, it would have to be sent next.
+  const unborn = known.filter(({ isNew, mayBeWithheld }) => isNew && !mayBeWithheld);
+  const absent = new Set([...numbers, ...unborn.map(({ number }) => number)]);
+  const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !absent.has(number);
   // A column that is computed does not travel, unless it is published, and without it the others identify no row.
   const isKeySent = (table?.computed_key ?? []).every((name) =>
     columns.some((column) => column.name === name),
