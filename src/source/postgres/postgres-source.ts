@@ -33,6 +33,8 @@ import { readTableShapes, readTablesFingerprint, type SourceTable } from "./tabl
 const defaultBufferedRows = 100_000;
 const maxBufferedBytes = 16 * 1024 * 1024;
 const pieceBytes = 1024 * 1024;
+/** Where tables are altered all the time. */
+const maxLooks = 5;
 
 /** How often the source looks after what nobody tells it of. */
 export interface SourcePace extends IdlePace {
@@ -79,18 +81,31 @@ export class PostgresSource implements Source {
 
   async tables(): Promise<readonly TableShape[]> {
     return await this.#withClient(async (client) => {
-      this.#shapes.beginLook();
-      this.#fingerprint = await readTablesFingerprint(client);
-      const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
-      const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
-      requireNamedTables(this.config.catalog, shapes);
-      this.#silentChanges.look(shapes, await readInsertedEnd(client));
-      const tables = await this.#publications.look(client, shapes);
-      if (this.#stream) requireSameKeys(this.#tables, tables);
-      this.#tables = tables;
-      this.#shapes.looked(tables);
-      return this.#tables;
+      for (let looks = 1; ; looks++) {
+        try {
+          return await this.#look(client);
+        } catch (error) {
+          const isVerdict = error instanceof MillraceError && error.retry === "permanent";
+          if (!isVerdict || looks === maxLooks) throw error;
+          // Of tables that were altered between two questions nothing can be said for good.
+          if ((await readTablesFingerprint(client)) === this.#fingerprint) throw error;
+        }
+      }
     });
+  }
+
+  async #look(client: Client): Promise<readonly TableShape[]> {
+    this.#shapes.beginLook();
+    this.#fingerprint = await readTablesFingerprint(client);
+    const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
+    const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
+    requireNamedTables(this.config.catalog, shapes);
+    this.#silentChanges.look(shapes, await readInsertedEnd(client));
+    const tables = await this.#publications.look(client, shapes);
+    if (this.#stream) requireSameKeys(this.#tables, tables);
+    this.#tables = tables;
+    this.#shapes.looked(tables);
+    return this.#tables;
   }
 
   async publish(): Promise<void> {

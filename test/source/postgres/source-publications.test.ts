@@ -5,8 +5,10 @@ import { join } from "node:path";
 import type { Catalog } from "../../../src/connector/catalog.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { fullConnection, logicalReplication, postgresSource } from "../../support/connector-config.ts";
+import { blankNotes } from "../../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -260,6 +262,34 @@ describe("a publication that the user owns", () => {
     await rig.stop();
     expect(warnings(rig).at(-1)).toContain("Somebody took public.bare, public.t out of publication shop");
   });
+});
+
+test("a table that is altered between two questions of a look is looked at again", async () => {
+  const database = `pub${++count}`;
+  await server.createDatabase(database);
+  await server.query(
+    "create table t (id int primary key, v text); create publication every for all tables",
+    database,
+  );
+  const named = { replication_type: { logical_replication: logicalReplication("every") } };
+  await using source = new PostgresSource(postgresSource(server.connection(database), named), "unused", 0, {
+    ...{ signal: AbortSignal.timeout(60_000), notes: await blankNotes() },
+    ...{ events: { warning: () => {} }, sinkFollowsShapes: true },
+  });
+  await using other = await server.connect(database);
+  // The table's columns are known by then, and not yet whether they are published.
+  await other.query("begin; alter table t rename v to w; lock table pg_publication in access exclusive mode");
+  const looking = source.tables();
+  await waitFor("the look to wait", async () => {
+    const waiting = await server.query(
+      "select from pg_locks where relation = 'pg_publication'::regclass and not granted",
+      database,
+    );
+    return waiting.length === 1;
+  });
+  await other.query("commit");
+  const [table] = await looking;
+  expect(table?.relation.columns.map(({ name }) => name)).toEqual(["id", "w"]);
 });
 
 describe("a role that may do little", () => {
