@@ -16,6 +16,8 @@ const backslash = 92;
 const defaultBatchBytes = 1024 * 1024;
 /** Input taken between two looks at the arena's room. */
 const sliceBytes = 64 * 1024;
+/** What they may become: the worst byte is a lone newline of a row of one empty column, 6 bytes of tuple. */
+const roomFor = (bytes: number): number => bytes * 6 + 16;
 
 /**
  * What is not written to takes no memory, but what is copied is there twice: a long row is not copied again and again. It is
@@ -105,13 +107,12 @@ export class CopyTextParser {
   }
 
   #parse(chunk: Uint8Array, from: number, to: number): void {
-    // The worst byte is a lone newline of a row of one empty column: 6 bytes of tuple.
-    this.#reserve((to - from) * 6 + 16);
-    const arena = this.#arena;
+    this.#reserve(roomFor(to - from));
     let i = from;
     while (i < to) {
       if (this.#row < 0) this.#beginRow();
       if (this.#escape === Escape.none) {
+        const arena = this.#arena; // which the end of a large field may have replaced
         let end = this.#end;
         for (; i < to; i++) {
           const byte = chunk[i]!;
@@ -209,8 +210,8 @@ export class CopyTextParser {
       this.#packing = new HexPacking();
     }
     if (this.#packing.isText) return;
-    // It may turn out to be no bytea after all.
-    this.#reserve(this.#packing.packed + hexPrefixBytes);
+    // It may turn out to be no bytea after all, and the rest of the slice is still to come behind it.
+    this.#reserve(this.#packing.packed + hexPrefixBytes + roomFor(sliceBytes));
     this.#end = this.#packing.pack(this.#arena, valueAt, this.#end, this.#end);
   }
 

@@ -130,3 +130,19 @@ test("large bytea is packed wherever the chunks are cut, and what only looks lik
   });
   expect(lengths).toEqual(Array(3).fill([120_000, 240_003, 240_004, 240_001]));
 });
+
+test("what lies behind large bytea is whole where the memory for it grew in the midst of a chunk", () => {
+  const parts = 32 * 1024;
+  for (let size = 1024 * 1024; size < 2 * 1024 * 1024; size += parts) {
+    for (const last of ["", "a", "A"]) {
+      const value = `\\x${"5c".repeat(size / 2)}${last}`;
+      const text = latin(`1\t\\${value}\tbehind\n2\t\\N\t${"next".repeat(9_000)}\n`);
+      const rows = [
+        ["1", value, "behind"],
+        ["2", null, "next".repeat(9_000)],
+      ];
+      // Not toEqual, which would print them.
+      expect(Bun.deepEquals(parse(3, [text]), rows)).toBe(true);
+    }
+  }
+});
