@@ -41,15 +41,18 @@ describe("copies", () => {
     await pair.stop();
   });
 
-  test("a table that is rewritten between the snapshot and its copy is copied from a new one", async () => {
+  test.each([
+    ["rewritten", "alter table s.t alter column v type text using v::text"],
+    ["called otherwise, by its schema's name,", "alter schema s rename to r"],
+  ])("a table that is %s between the snapshot and its copy is copied from a new one", async (_, sql) => {
     await using pair = await rig();
     await pair.source(
-      "create table t (id int primary key, v int); insert into t select g, g from generate_series(1, 500) g",
+      "create schema s; create table s.t (id int primary key, v int); insert into s.t select g, g from generate_series(1, 500) g",
     );
     const altered = Promise.withResolvers<void>();
     pair.beforeCopies = async () => {
       pair.beforeCopies = async () => {};
-      await pair.source("alter table t alter column v type text using v::text");
+      await pair.source(sql);
       altered.resolve();
     };
     pair.start();

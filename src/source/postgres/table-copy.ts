@@ -115,7 +115,11 @@ function alteredBefore(table: TableShape): MillraceError {
 }
 
 /** What went wrong with the table by now. */
-const tableChanged: ReadonlySet<string> = new Set([sqlState.undefinedTable, sqlState.undefinedColumn]);
+const tableChanged: ReadonlySet<string> = new Set([
+  sqlState.undefinedTable,
+  sqlState.undefinedColumn,
+  sqlState.invalidSchemaName,
+]);
 
 function describeCopyError(error: unknown, table: TableShape): MillraceError {
   if (!tableChanged.has(sqlStateOf(error) ?? "")) {
