@@ -43,7 +43,7 @@ export class RoundLoop {
       // What cannot be copied cannot be copied for a task either.
       const work = await this.#untilDue(isFailed);
       if (work === null) return;
-      const isDone = work === "copies" ? await this.#makeRound() : await this.context.attempts(work);
+      const isDone = work === "copies" ? await this.#makeRound() : await this.#attempts(work);
       if (stop.aborted) return;
       isFailed = !isDone;
       if (isFailed && !rounds.isScheduled) return;
@@ -52,11 +52,17 @@ export class RoundLoop {
   }
 
   async #makeRound(): Promise<boolean> {
-    const { rounds, attempts, begun } = this.context;
+    const { rounds, begun } = this.context;
     if (await this.#recorded(() => rounds.begin())) begun();
-    const isDone = await attempts("copies");
+    const isDone = await this.#attempts("copies");
     if (isDone) await this.#recorded(() => rounds.end());
     return isDone;
+  }
+
+  /** Each is offered all tasks that are due: what waited until here waits no longer. */
+  async #attempts(work: RunWork): Promise<boolean> {
+    this.#isTaskWaiting = false;
+    return await this.context.attempts(work);
   }
 
   /** Null: it was stopped meanwhile. */
@@ -65,14 +71,8 @@ export class RoundLoop {
     for (let isTold = false; !stop.aborted; isTold = true) {
       const { dueAt } = rounds;
       const waitMs = dueAt === null ? longestSleepMs : dueAt.getTime() - nowMs();
-      if (waitMs <= 0) {
-        this.#isTaskWaiting = false;
-        return "copies";
-      }
-      if (this.#isTaskWaiting && !isFailed) {
-        this.#isTaskWaiting = false;
-        return "tasks";
-      }
+      if (waitMs <= 0) return "copies";
+      if (this.#isTaskWaiting && !isFailed) return "tasks";
       if (!isTold) this.context.resting(dueAt, isFailed);
       this.#wake = new AbortController();
       await sleep(Math.min(waitMs, longestSleepMs), AbortSignal.any([stop, this.#wake.signal]));

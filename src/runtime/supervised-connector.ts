@@ -142,6 +142,8 @@ export class SupervisedConnector {
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },
     });
+    // Tasks that came while nothing ran: a run that waits for its next round makes no attempt that would ask.
+    this.desk.wake();
   }
 
   #roundsOf(stored: StoredConnector): SnapshotRounds | null {

@@ -147,7 +147,15 @@ test("a connector on a schedule says when it copies next; a task does not wait f
   await expectEqual("nightly", "t");
   const after = await until(runtime, "nightly", isScheduled);
   expect(after.next_snapshot_at).toBe(next_snapshot_at);
-  // One whose time has come while the service was away is made at once.
+  // One that came while nothing ran is carried out as soon as the connector rests again.
+  await runtime.connectors.patch("nightly", { disabled: true });
+  await server.query("update t set v = 10", "nightly_source");
+  const early = await runtime.tasks.create("nightly", spec);
+  await runtime.restart();
+  await runtime.connectors.patch("nightly", { disabled: false });
+  await waitFor("the early task", async () => (await runtime.tasks.get("nightly", early.id)).state === "Done");
+  await expectEqual("nightly", "t");
+  // A round whose time has come while the service was away is made at once.
   await runtime.state.connectors.update("nightly", { roundBegunAt: new Date(Date.now() - 7_200_000) });
   await server.query("insert into t values (4, 4)", "nightly_source");
   await runtime.restart();
