@@ -68,12 +68,15 @@ export class RoundLoop {
   /** Null: it was stopped meanwhile. */
   async #untilDue(isFailed: boolean): Promise<RunWork | null> {
     const { rounds, stop, nowMs, sleep } = this.context;
-    for (let isTold = false; !stop.aborted; isTold = true) {
-      const { dueAt } = rounds;
+    let told: number | null | undefined;
+    while (!stop.aborted) {
+      const dueAt = rounds.whenDue();
       const waitMs = dueAt === null ? longestSleepMs : dueAt.getTime() - nowMs();
       if (waitMs <= 0) return "copies";
       if (this.#isTaskWaiting && !isFailed) return "tasks";
-      if (!isTold) this.context.resting(dueAt, isFailed);
+      const at = dueAt?.getTime() ?? null;
+      if (at !== told) this.context.resting(dueAt, isFailed);
+      told = at;
       this.#wake = new AbortController();
       await sleep(Math.min(waitMs, longestSleepMs), AbortSignal.any([stop, this.#wake.signal]));
       this.#wake = null;

@@ -34,9 +34,13 @@ export class SnapshotRounds {
 
   /**
    * When to copy next; a time that has passed means now, however often it was missed. Null: not by itself. Rounds are counted
-   * from their beginnings, and never overlap: one that took too long is followed at once.
+   * from their beginnings, and never overlap: one that took too long is followed at once. Where the clock was set back, what
+   * would lie in the future is counted from here on.
    */
-  get dueAt(): Date | null {
+  whenDue(): Date | null {
+    const now = this.#now();
+    if (this.#begunAt !== null && this.#begunAt > now) this.#begunAt = now;
+    if (this.#failedAt !== null && this.#failedAt > now) this.#failedAt = now;
     if (this.#failedAt !== null) return this.#after(this.#failedAt);
     if (this.#begunAt === null || this.#endedAt === null) return new Date(0);
     return this.#after(this.#begunAt);
@@ -60,9 +64,9 @@ export class SnapshotRounds {
     this.#endedAt = at;
   }
 
-  /** The round cannot be made before somebody has mended something. */
+  /** The work cannot be done before somebody has mended something. A round that is under way is put off; another comes when it is due. */
   fail(): void {
-    this.#failedAt = this.#now();
+    if (this.#begunAt === null || this.#endedAt === null) this.#failedAt = this.#now();
   }
 
   #after(time: Date): Date | null {

@@ -139,6 +139,23 @@ test("a round that fails for good is taken up again when the next is due; withou
   expect(await live({ schedule: null, attempts: [-1], until: 20 })).toEqual(["begin 0", "copies 0"]);
 });
 
+test("a task that fails puts no round off", async () => {
+  expect(await live({ schedule: every(15), attempts: [5, -1, 2], until: 16, tasks: [14] })).toEqual([
+    ...["begin 0", "copies 0", "end 5", "rest until 15"],
+    ...["tasks 14", "begin 15", "copies 15"],
+  ]);
+  const early = { schedule: every(15), attempts: [2, -1, 2], until: 16, tasks: [5] };
+  expect(await live(early)).toEqual([
+    ...["begin 0", "copies 0", "end 2", "rest until 15"],
+    ...["tasks 5", "rest until 15, failed", "begin 15", "copies 15"],
+  ]);
+});
+
+test("a clock that was set back does not put rounds off for as long", async () => {
+  const set = { schedule: every(15), startsAt: 100, begunAt: 9000, endedAt: 9005, attempts: [5], until: 116 };
+  expect(await live(set)).toEqual(["rest until 115", "begin 115", "copies 115"]);
+});
+
 test("a round begins and ends when the state has recorded it", async () => {
   const told = await live({ schedule: null, attempts: [5], until: 20, refusals: 2 });
   const [first, second, begun, ...rest] = told;

@@ -153,7 +153,10 @@ test("a connector on a schedule says when it copies next; a task does not wait f
   const early = await runtime.tasks.create("nightly", spec);
   await runtime.restart();
   await runtime.connectors.patch("nightly", { disabled: false });
-  await waitFor("the early task", async () => (await runtime.tasks.get("nightly", early.id)).state === "Done");
+  await waitFor(
+    "the early task",
+    async () => (await runtime.tasks.get("nightly", early.id)).state === "Done",
+  );
   await expectEqual("nightly", "t");
   // A round whose time has come while the service was away is made at once.
   await runtime.state.connectors.update("nightly", { roundBegunAt: new Date(Date.now() - 7_200_000) });
