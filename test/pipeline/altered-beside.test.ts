@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -109,6 +110,47 @@ test("roots that take each other's names, though the server does not announce th
   await pair.expectSame(both);
   await pair.source("update q set v = 'last' where id = 1; delete from r where id = 1");
   await pair.expectSame(both);
+  await pair.stop();
+});
+
+test("roots that leave the catalog by their name, or come into it, though the server does not announce them again", async () => {
+  const root = (name: string) =>
+    `create table ${name} (id int, v text, primary key (id)) partition by range (id);
+     create table ${name}1 partition of ${name} for values from (0) to (100); insert into ${name} values (1, 'first')`;
+  const tables = [{ name: "hidden", action: "Exclude" as const, history_enabled: false, columns: [] }];
+  await using pair = await streaming(
+    `${root("hidden")}; ${root("gone")};
+     create publication mine for all tables with (publish_via_partition_root = true)`,
+    {
+      source: {
+        partitions_as_root: true,
+        replication_type: { logical_replication: logicalReplication("mine") },
+        catalog: {
+          name: "all",
+          default_action: "Include",
+          schemas: [{ name: "public", action: "Include", tables }],
+        },
+      },
+    },
+  );
+  await pair.source(
+    "insert into hidden values (2, 'under its old name'); insert into gone values (2, 'all of it')",
+  );
+  await pair.expectSame("select * from gone order by id");
+  await pair.source("alter table hidden rename to t");
+  await waitFor(
+    "the copy",
+    async () => (await pair.sink("select from pg_tables where tablename = 't'")).length > 0,
+  );
+  await pair.source("insert into t values (3, 'under the new one')");
+  await pair.expectSame("select * from t order by id");
+  await pair.source("alter table gone rename to hidden; insert into hidden values (3, 'no longer')");
+  await pair.source(
+    "create table gone (id int, v text, primary key (id)); insert into gone values (1, 'new')",
+  );
+  await pair.expectSame("select * from gone order by id");
+  await pair.source("insert into hidden values (4, 'no longer'); insert into gone values (2, 'new')");
+  await pair.expectSame("select * from gone order by id");
   await pair.stop();
 });
 

@@ -119,6 +119,7 @@ export class PgoutputDecoder {
     this.#skipThrough = skipThrough(this.checkpoint, commitLsn);
     this.lastCommitTimeUs = commitTimeUs;
     this.builder.begin(commitLsn, commitTimeUs, this.#xid);
+    if (this.registry.reach(commitLsn, this.#xid)) this.#lastOid = -1;
   }
 
   /** The slot of a change's relation, or null when the change is not for us. Counts its ordinal. */

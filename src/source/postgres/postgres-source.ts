@@ -19,7 +19,7 @@ import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { SilentChanges } from "./silent-changes.ts";
-import { dropSlot, logEndSql, readInsertedEnd } from "./slot.ts";
+import { dropSlot, logEndSql } from "./slot.ts";
 import { walsenderName } from "./slot-holder.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { SourcePublications } from "./source-publications.ts";
@@ -27,6 +27,7 @@ import { SourceSlot } from "./source-slot.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
 import { StreamShapes } from "./stream-shapes.ts";
 import { copyTableChunks } from "./table-copy.ts";
+import { readTableNames, type TableNames } from "./table-names.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
 
@@ -50,7 +51,9 @@ export class PostgresSource implements Source {
   #tables: readonly SourceTable[] = [];
   /** Of the catalog, as `tables` saw it. */
   #fingerprint = "";
+  #names: TableNames | null = null;
   #stream: PostgresStream | null = null;
+  #registry: RelationRegistry | null = null;
   #hasWarnedOfBeats = false;
   readonly #silentChanges: SilentChanges;
   readonly #shapes: StreamShapes;
@@ -100,11 +103,14 @@ export class PostgresSource implements Source {
     const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
     const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
     requireNamedTables(this.config.catalog, shapes);
-    this.#silentChanges.look(shapes, await readInsertedEnd(client));
+    const names = await readTableNames(client);
+    this.#silentChanges.look(shapes, names.at);
     const tables = await this.#publications.look(client, shapes);
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
     this.#shapes.looked(tables);
+    this.#names = names;
+    this.#registry?.looked(names);
     return this.#tables;
   }
 
@@ -194,6 +200,15 @@ export class PostgresSource implements Source {
       maxBufferedRows: this.maxBufferedRows || defaultBufferedRows,
       pieceBytes,
     };
+    const registry = new RelationRegistry(
+      this.#selection,
+      this.#tables,
+      (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
+      (relation) => this.#shapes.passOver(relation),
+      form,
+    );
+    if (this.#names) registry.looked(this.#names);
+    this.#registry = registry;
     this.#stream = await PostgresStream.start({
       client: {
         ...clientOptions(this.config.connection, "replication", encrypted),
@@ -207,13 +222,7 @@ export class PostgresSource implements Source {
         log: checkpoint.log,
       },
       checkpoint,
-      registry: new RelationRegistry(
-        this.#selection,
-        this.#tables,
-        (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
-        (relation) => this.#silentChanges.passOver(relation),
-        form,
-      ),
+      registry,
       walSenderTimeoutMs,
       logEnd,
       bounds,

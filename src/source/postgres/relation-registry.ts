@@ -8,10 +8,13 @@ import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages
 import type { Announced } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
+import { areSameNames, type TableNames } from "./table-names.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** What the decoder needs of a relation at each change. */
 export interface RelationSlot {
+  /** As it was announced, under the name that it had then. */
+  readonly message: RelationMessage;
   relation: Relation;
   /** What held before the announcement: the shape announced then, or the one that the catalog had before the stream. */
   readonly previous: Relation | null;
@@ -29,6 +32,8 @@ export class RelationRegistry {
   readonly #shapes: Map<number, TableShape>;
   /** What is not described yet. */
   readonly #announced = new WeakMap<Relation, Announced>();
+  /** What looks at the catalog found, of places that the stream has not reached; the earliest first. */
+  readonly #ahead: TableNames[] = [];
 
   constructor(
     private readonly selection: TableSelection,
@@ -63,6 +68,7 @@ export class RelationRegistry {
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     if (selected) this.#announced.set(relation, { relation, at, xid });
     this.#byOid.set(message.oid, {
+      message,
       relation,
       previous: last ?? this.#shapes.get(message.oid)?.relation ?? null,
       keep,
@@ -70,6 +76,32 @@ export class RelationRegistry {
       renderer: tupleRenderer(rendered, this.selection, this.form),
       indexInBatch: -1,
     });
+  }
+
+  /** Takes what the tables are called at a place in the stream, before copies are made of those that are new by it. */
+  looked(names: TableNames): void {
+    const last = this.#ahead.at(-1);
+    // Far behind, there may be many looks: what they have in common is held once.
+    const byOid = last && areSameNames(last.byOid, names.byOid) ? last.byOid : names.byOid;
+    this.#ahead.push({ byOid, at: names.at });
+  }
+
+  /**
+   * The transaction `xid` begins, whose commit record is `at`. A relation whose name is selected by now, and was not when it was
+   * announced, travels from here on; one whose name no longer is does not. Returns whether there is one.
+   */
+  reach(at: Lsn, xid: number): boolean {
+    let names: TableNames | undefined;
+    while (this.#ahead[0] && this.#ahead[0].at <= at) names = this.#ahead.shift();
+    if (!names) return false;
+    let isAny = false;
+    for (const [oid, { message, selected }] of this.#byOid) {
+      const name = names.byOid.get(oid);
+      if (!name || this.selection.includesTable(name.schema, name.name) === selected) continue;
+      this.announce({ ...message, ...name }, at, xid);
+      isAny = true;
+    }
+    return isAny;
   }
 
   /**

@@ -55,15 +55,16 @@ export class SilentChanges {
 
   /**
    * Changes of a relation do not travel, since it had a name then that is not selected. They will not come again
-   * once they are acknowledged: see `settled`.
+   * once they are acknowledged: see `settled`. Returns whether the table has a name that is, as far as is known.
    */
-  passOver({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): void {
-    if (!this.#tables.has(id)) return;
+  passOver({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): boolean {
+    if (!this.#tables.has(id)) return false;
     const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
     this.notes.set(warningKey(id), change);
     this.#passedOver.add(id);
     this.#isUnsettled = true;
     this.#tell();
+    return true;
   }
 
   /** Resolves when what was passed over is noted for good: the stream must not go on before. */

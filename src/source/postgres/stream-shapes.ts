@@ -79,6 +79,12 @@ export class StreamShapes {
     return relations;
   }
 
+  /** Changes come of a table that had a name then that is not selected. It may have got its name back, which only a look tells. */
+  passOver(relation: Pick<Relation, "id" | "schema" | "name">): void {
+    const isSelected = this.options.silentChanges.passOver(relation);
+    this.#isStale ||= isSelected;
+  }
+
   /** Which of its columns are published, now and before, is the user's choice. */
   #isListedByUser(relation: Relation): boolean {
     return this.options.arePublicationsNamed && this.#tables.get(relation.id)?.coverage?.isListed !== false;
