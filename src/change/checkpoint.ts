@@ -11,6 +11,9 @@ export interface Position {
   readonly ordinal: number;
 }
 
+/** A checkpoint's log where nothing is streamed: its LSN tells about where the source was, and no more. */
+export const noLog = "";
+
 /**
  * Everything up to here is durable at the sink.
  *

@@ -1,6 +1,7 @@
 // The copies of tables that are on their way, several at once: with which version each is sent, and when it
 // is recorded.
 
+import { noLog } from "../../change/checkpoint.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
@@ -20,7 +21,8 @@ export class TableCopies {
    * Opens a copy. A first copy carries the version of the place where the stream began: each change of a
    * row that the stream brings is newer, also when an interrupted copy was made again at a later point. Any
    * other copy, and one of a table that was copied before, gets a version of its own, above all that were
-   * given out, which is durable before the first row is sent.
+   * given out, which is durable before the first row is sent. So does one at a later point where no stream
+   * follows: its rows may be others than those of the copy that was interrupted, and nothing else brings them.
    */
   async begin(
     message: Extract<ToDelivery, { type: "copy.begin" }>,
@@ -29,9 +31,10 @@ export class TableCopies {
     stream: StreamWindows,
   ): Promise<void> {
     const { copy, lsn, timeUs, mode } = message;
-    const { origin, copied } = keeper.record;
+    const { origin, copied, log } = keeper.record;
     let from = { version: Number(origin.version), timeUs: Number(origin.version), lsn: origin.lsn };
-    if (mode !== "initial" || copied.has(table.name)) {
+    const isLater = log === noLog && timeUs !== origin.version;
+    if (mode !== "initial" || isLater || copied.has(table.name)) {
       await stream.flush();
       from = { version: await stream.copyVersion(timeUs), timeUs: Number(timeUs), lsn };
     }

@@ -4,6 +4,7 @@
 // https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 
 import type { Client } from "pg";
+import { noLog } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
@@ -57,7 +58,14 @@ export class ExportedSnapshot implements SnapshotPoint {
       await holder.query("begin isolation level repeatable read read only");
       const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
       const { lsn, us, name } = rows[0]!;
-      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), "", name, holder, new SessionPool(openSession));
+      return new ExportedSnapshot(
+        parseLsn(lsn),
+        BigInt(us),
+        noLog,
+        name,
+        holder,
+        new SessionPool(openSession),
+      );
     } catch (error) {
       destroyClient(holder);
       throw describePostgresError(error, "source");

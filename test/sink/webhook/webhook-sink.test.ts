@@ -1,9 +1,10 @@
 // The sink through its real worker to a real receiver, with changes made by hand.
 
 import { afterEach, expect, test } from "bun:test";
-import type { Checkpoint } from "../../../src/change/checkpoint.ts";
+import { type Checkpoint, noLog } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
+import type { Sink } from "../../../src/sink/sink.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../../support/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
@@ -158,6 +159,52 @@ test("the same requests with the same keys come again after a kill", async () =>
 
 const retry = () => ({ max_retries: 0, max_retry_duration_ms: 0, initial_backoff_ms: 5, max_backoff_ms: 20 });
 
+const usersTable: TableShape = {
+  relation: users,
+  primaryKey: ["id"],
+  notNull: ["id"],
+  estimatedRows: 3,
+  estimatedBytes: 0,
+  isPartitioned: false,
+  storage: "",
+};
+
+test("where no stream follows, rows of a copy that is made again are newer than those of the one that was cut off", async () => {
+  const to = await receiver();
+  const store = new RecordStore();
+  const connector = webhookConnector(to.url, { batch: { max_batch_size: 1 } });
+  const copy = async (sink: Sink, timeUs: bigint, body: () => AsyncGenerator<Buffer>) =>
+    await sink.copyTable({
+      ...{ table: usersTable, form: "text", chunks: body(), lsn: lsn(5n), timeUs, mode: "initial" },
+      progress: () => {},
+    });
+  const first = (await rig(connector, store)).sink();
+  await first.open();
+  await first.begin({ ...start, log: noLog });
+  await first.prepare([usersTable], ["text"]);
+  const cut = copy(first, start.lastVersion, async function* () {
+    yield Buffer.from(`1\tbefore\n9\t${"x".repeat(1_200_000)}\n`);
+    await waitFor("the first row", () => WebhookReceiver.rows(to.requests).some(({ id }) => id === 1));
+    throw new Error("the source is gone");
+  });
+  expect(await cut.catch((error: unknown) => error)).toMatchObject({ message: "the source is gone" });
+  const second = (await rig(connector, store)).sink();
+  await second.open();
+  expect((await second.prepare([usersTable], ["text"])).missing).toEqual([usersTable]);
+  const later = start.lastVersion + 60_000_000n;
+  await copy(second, later, async function* () {
+    yield Buffer.from("1\tafter\n2\tafter\n");
+  });
+  const rows = WebhookReceiver.rows(to.requests).filter(({ id }) => id !== 9);
+  expect(rows.map(({ name, _sm_version }) => [name, _sm_version])).toEqual([
+    ["before", Number(start.lastVersion)],
+    ["after", Number(later)],
+    ["after", Number(later)],
+  ]);
+  const keys = to.requests.slice(-2).map(({ headers }) => headers["idempotency-key"]);
+  expect(to.requests.slice(0, -2).map(({ headers }) => headers["idempotency-key"])).not.toContain(keys[0]);
+});
+
 test("a copy arrives with the version of the origin, and is remembered", async () => {
   const to = await receiver();
   const store = new RecordStore();
@@ -166,15 +213,7 @@ test("a copy arrives with the version of the origin, and is remembered", async (
   const sink = one.sink();
   await sink.open();
   await sink.begin(start);
-  const table: TableShape = {
-    relation: users,
-    primaryKey: ["id"],
-    notNull: ["id"],
-    estimatedRows: 3,
-    estimatedBytes: 0,
-    isPartitioned: false,
-    storage: "",
-  };
+  const table = usersTable;
   const chunks = async function* () {
     yield Buffer.from("1\ta\\tb\n2\t\\");
     yield Buffer.from("N\n3\tä\n");
