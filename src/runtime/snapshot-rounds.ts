@@ -14,7 +14,7 @@ export class SnapshotRounds {
   readonly #schedule: Schedule | null;
   #begunAt: Date | null;
   #endedAt: Date | null;
-  /** The round that is under way could not be made; the schedule brings another try. */
+  /** The round that is under way could not be made; the schedule brings another. */
   #failedAt: Date | null = null;
 
   constructor(
@@ -46,12 +46,16 @@ export class SnapshotRounds {
     return this.#after(this.#begunAt);
   }
 
-  /** Whether a round begins; one that is under way goes on. Durable on return. */
+  /**
+   * Whether a round begins; one that is under way goes on. One that failed is made anew: what it has copied is as old as it is, and
+   * may be gone with the sink. Durable on return.
+   */
   async begin(): Promise<boolean> {
-    this.#failedAt = null;
-    if (this.#begunAt !== null && this.#endedAt === null) return false;
+    const isUnderWay = this.#begunAt !== null && this.#endedAt === null;
+    if (isUnderWay && this.#failedAt === null) return false;
     const at = this.#now();
     await this.records.begin(at);
+    this.#failedAt = null;
     this.#begunAt = at;
     this.#endedAt = null;
     return true;

@@ -130,11 +130,10 @@ test("a schedule by the calendar", async () => {
   ]);
 });
 
-test("a round that fails for good is taken up again when the next is due; without a schedule the run is over", async () => {
+test("a round that fails for good is made anew when the next is due; without a schedule the run is over", async () => {
   expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20, tasks: [5] })).toEqual([
     ...["begin 0", "copies 0", "rest until 16, failed"],
-    ...["copies 16", "end 18"],
-    ...["begin 18", "copies 18"],
+    ...["begin 16", "copies 16", "end 18", "rest until 31"],
   ]);
   expect(await live({ schedule: null, attempts: [-1], until: 20 })).toEqual(["begin 0", "copies 0"]);
 });
