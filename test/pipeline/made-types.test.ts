@@ -150,3 +150,38 @@ test("labels that are renamed where the sink's type, or another in its place, is
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("types that are made anew under their names, and composites whose attributes go, are renamed or get other types", async () => {
+  await using pair = await rig();
+  await pair.source(
+    `create domain amount as int; create type pair as (x int, y int); create type pairs as (list pair[]);
+     create table t (id int primary key, a amount, p pair, ps pair[]); insert into t values (1, 1, (1, 2), array[(3, 4)::pair]);
+     create table u (id int primary key, v pairs not null); insert into u values (1, row(array[(1, 2)::pair]))`,
+  );
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("insert into t values (2, 2, (3, 4), null)");
+  await pair.expectEqual();
+  await pair.source(
+    "alter table t drop ps; alter table u drop v; drop type pairs; alter type pair drop attribute x",
+  );
+  await pair.source("insert into t values (3, 3, row(5)); insert into u values (2)");
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source("insert into t values (4, 4, row(6))");
+  await pair.source(
+    `alter table t drop a; drop domain amount; create domain amount as text; alter table t add a amount default 'none';
+     alter type pair rename attribute y to z; alter table t alter p type text; alter type pair alter attribute z type text;
+     alter table t alter p type pair using p::pair`,
+  );
+  await pair.source("insert into t values (5, row('text'), 'much')");
+  pair.start();
+  await pair.expectEqual();
+  expect(await typesOf(pair, "t")).toBe("integer, pair, amount");
+  await pair.stop();
+  pair.start();
+  await pair.untilRealtime();
+  const old = "select from pg_type where typname like 'millrace_replaced%' and typtype = 'd'";
+  expect(await pair.sink(old)).toEqual([]);
+  await pair.stop();
+});

@@ -5,6 +5,7 @@
 import { type Column, type Relation, rowHashColumn } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
+import { isReplacedType } from "./replaced-type.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
 
 /** A column as the sink's table followed it last. */
@@ -265,7 +266,10 @@ function planRenames(
   return renames;
 }
 
-/** Only where the sink's column had the source's type so far: another one was somebody's choice. */
+/**
+ * Only where the sink's column had the source's type so far: another one was somebody's choice. Or a type of the same name, which the
+ * source has made anew.
+ */
 function planRetypes(
   columns: readonly TargetColumn[],
   known: readonly FollowedColumn[],
@@ -273,10 +277,12 @@ function planRetypes(
 ): readonly ColumnChange[] {
   return relation.columns.flatMap((column) => {
     const before = known.find(({ number }) => number > 0 && number === column.number);
-    if (!before || before.type === column.typeName) return [];
+    if (!before) return [];
     // Somebody may have renamed it already.
     const named = (wanted: string) => columns.find(({ name }) => name === wanted);
     const atSink = named(before.name) ?? named(column.name);
+    if (atSink && isReplacedType(atSink.typeName)) return [{ kind: "retype", column }];
+    if (before.type === column.typeName) return [];
     return atSink?.typeName === before.type ? [{ kind: "retype", column }] : [];
   });
 }

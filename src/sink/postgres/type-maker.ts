@@ -4,35 +4,14 @@
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
-import type { TypeDefinition, TypeKey, TypeUse } from "../../change/type-definition.ts";
+import type { TypeDefinition } from "../../change/type-definition.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { type EnumChange, enumChanges } from "./enum-changes.ts";
+import { type ExistingType, isMisfit, readExistingTypes } from "./existing-type.ts";
 import { createSchemas } from "./table-schema.ts";
-
-interface ExistingType extends TypeKey {
-  /** Of an enum, in their order. */
-  readonly labels: readonly string[] | null;
-  /** Of a domain. */
-  readonly checks: readonly string[];
-  readonly notNull: boolean;
-  /** Of a composite, in their order. */
-  readonly attributes: readonly string[];
-  /** This service has made it. */
-  readonly isOurs: boolean;
-}
-
-const existingQuery = `
-select n.nspname as schema, t.typname as name,
-  (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = t.oid) as labels,
-  (select coalesce(json_agg(c.conname), '[]') from pg_constraint c where c.contypid = t.oid and c.contype = 'c') as checks,
-  t.typnotnull as "notNull",
-  (select coalesce(json_agg(a.attname order by a.attnum), '[]') from pg_attribute a
-    where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) as attributes,
-  exists (select from millrace.made_type m where m.type_schema = n.nspname and m.type_name = t.typname) as "isOurs"
-from unnest($1::text[], $2::text[]) as wanted(schema, name)
-join pg_namespace n on n.nspname = wanted.schema
-join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name`;
+import { dropReplacedTypes, replaceTypes } from "./type-replacement.ts";
+import { createTypeSql, useSql } from "./type-sql.ts";
 
 /** By the types' qualified names. `isFollowed`: columns of the type itself have the new labels by what is done to it here. */
 export type Doubt = (types: ReadonlyMap<string, { readonly isFollowed: boolean }>) => Promise<void>;
@@ -59,19 +38,28 @@ export class TypeMaker {
 
   /**
    * Looks at all types anew. In no transaction: a label that was added can be used behind it. `doubt` is told of types of which labels
-   * may have been renamed at the source; they are altered when it returns.
+   * may have been renamed at the source; they are altered when it returns. And of types that were made anew, in the transaction.
    */
   async look(client: Client, relations: readonly Relation[], doubt: Doubt): Promise<void> {
     this.#settled.clear();
     this.#troubles.clear();
     const wanted = distinctTypes(relations);
     if (wanted.size > 0) await this.#lookAt(client, wanted, doubt);
+    await dropReplacedTypes(client);
     this.#tell();
   }
 
   async #lookAt(client: Client, wanted: ReadonlyMap<string, TypeDefinition>, doubt: Doubt): Promise<void> {
     await client.query("begin");
-    const existing = await this.#make(client, wanted);
+    let existing = await this.#make(client, wanted);
+    if (this.may.alter && this.may.rename) {
+      const replaced = await replaceTypes(client, wanted, existing);
+      if (replaced.length > 0) {
+        // In the same transaction: what is in their columns counts no more.
+        await doubt(new Map(replaced.map((key) => [key, { isFollowed: false }])));
+        existing = await readExistingTypes(client, [...wanted.values()]);
+      }
+    }
     await client.query("commit");
     const renamed = [...wanted].filter(([key, type]) => areLabelsRenamed(type, existing.get(key)));
     const isFollowed = (key: string) =>
@@ -112,11 +100,7 @@ export class TypeMaker {
     wanted: ReadonlyMap<string, TypeDefinition>,
   ): Promise<ReadonlyMap<string, ExistingType>> {
     const keys = [...wanted.values()];
-    const { rows } = await client.query<ExistingType>(existingQuery, [
-      keys.map(({ schema }) => schema),
-      keys.map(({ name }) => name),
-    ]);
-    const existing = new Map(rows.map((row) => [qualifiedName(row), row]));
+    const existing = await readExistingTypes(client, keys);
     for (const [key, definition] of wanted) {
       if (!existing.has(key)) await this.#create(client, definition);
       this.#settled.add(key);
@@ -128,7 +112,7 @@ export class TypeMaker {
     await client.query(`savepoint ${failed}`);
     try {
       await createSchemas(client, new Set([definition.schema]));
-      await client.query(createSql(definition));
+      await client.query(createTypeSql(definition));
       await client.query("insert into millrace.made_type values ($1, $2) on conflict do nothing", [
         definition.schema,
         definition.name,
@@ -138,7 +122,7 @@ export class TypeMaker {
       this.#troubles.set(
         qualifiedName(definition),
         `Type ${qualifiedName(definition)} cannot be made at the sink, and its values are kept as text there: ` +
-          `${describePostgresError(error, "sink").message} Run, before the tables are made: ${createSql(definition)};`,
+          `${describePostgresError(error, "sink").message} Run, before the tables are made: ${createTypeSql(definition)};`,
       );
     }
     await client.query(`release savepoint ${failed}`);
@@ -185,8 +169,7 @@ function alterations(
     }
     case "composite": {
       const { attributes } = definition;
-      const isLonger = existing.attributes.every((name, i) => attributes[i]?.name === name);
-      if (!existing.isOurs || !isLonger) return [];
+      if (!existing.isOurs || isMisfit(definition, existing)) return [];
       return attributes
         .slice(existing.attributes.length)
         .map(({ name, type }) => `add attribute ${escapeIdentifier(name)} ${useSql(type)}`);
@@ -214,36 +197,4 @@ function distinctTypes(relations: readonly Relation[]): Map<string, TypeDefiniti
     }
   }
   return types;
-}
-
-function createSql(definition: TypeDefinition): string {
-  const name = sqlName(definition);
-  switch (definition.kind) {
-    case "enum":
-      return `create type ${name} as enum (${definition.labels.map((label) => escapeLiteral(label.name)).join(", ")})`;
-    case "domain": {
-      const { base, byDefault, notNull, checks } = definition;
-      const clauses = checks.map((check) => ` constraint ${escapeIdentifier(check.name)} ${check.sql}`);
-      const rest = `${byDefault === null ? "" : ` default ${byDefault}`}${notNull ? " not null" : ""}`;
-      return `create domain ${name} as ${useSql(base)}${rest}${clauses.join("")}`;
-    }
-    case "composite": {
-      const attributes = definition.attributes.map(
-        (attribute) => `${escapeIdentifier(attribute.name)} ${useSql(attribute.type)}`,
-      );
-      return `create type ${name} as (${attributes.join(", ")})`;
-    }
-    case "range": {
-      const { subtype, multirange, schema } = definition;
-      const named =
-        multirange === null ? "" : `, multirange_type_name = ${sqlName({ schema, name: multirange })}`;
-      return `create type ${name} as range (subtype = ${useSql(subtype)}${named})`;
-    }
-    default:
-      return definition satisfies never;
-  }
-}
-
-function useSql({ name, of }: TypeUse): string {
-  return of === null ? name : `${sqlName(of)}${name.endsWith("[]") ? "[]" : ""}`;
 }
