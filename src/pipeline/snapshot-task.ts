@@ -37,7 +37,8 @@ export async function runSnapshotTask(
     source.copied(table);
     task.done();
   } catch (error) {
-    if (stop.aborted) throw error;
+    // Nothing else ended the run, whatever was found on the way.
+    if (stop.aborted) throw stop.reason;
     const failure = toMillraceError(error);
     task.failed(failure);
     if (failure.code === "stream_form_changed") throw failure;
