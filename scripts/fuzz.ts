@@ -12,7 +12,8 @@ for (let round = 1; performance.now() < endsAt; round++) {
   const file = files[round % files.length] ?? "";
   const left = Math.round((endsAt - performance.now()) / 60_000);
   console.log(`\nround ${round}, ${left} minutes left: ${file}`);
-  const strategies: Readonly<Record<string, string>> = round % 4 === 0 ? { MILLRACE_FUZZ_PARTLY: "1" } : {};
+  const strategies: Readonly<Record<string, string>> =
+    round % 4 === 0 ? { MILLRACE_FUZZ_PARTLY: "1" } : { MILLRACE_FUZZ_WIDE: "all" };
   const run = Bun.spawn(["bun", "test", "--timeout", "60000", file], {
     stdio: ["inherit", "inherit", "inherit"],
     env: { ...process.env, MILLRACE_FUZZ_RUNS: "100", MILLRACE_FUZZ_MINUTES: "60", ...strategies },

@@ -2,37 +2,43 @@
 // or a warning names it and the snapshot task that it tells of mends it. Prints its seed when it fails;
 // MILLRACE_FUZZ_SEED and MILLRACE_FUZZ_PATH bring a failure back, MILLRACE_FUZZ_RUNS sets how many cases are played.
 
-import { afterAll, beforeAll, expect, test } from "bun:test";
+import { afterAll, beforeAll, test } from "bun:test";
 import fc from "fast-check";
-import type { Client } from "pg";
+import type { Catalog } from "../../src/connector/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
-import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { partitionKinds } from "../support/random-partitions.ts";
+import { type Manner, RandomPlay, type Step } from "../support/random-play.ts";
 import {
   type ActKind,
   alterationKinds,
+  beginningNames,
   changeKinds,
   type RandomAct,
   RandomSchema,
 } from "../support/random-schema.ts";
-import { waitFor } from "../support/wait-for.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
-  server = await PostgresServer.start({ settings: { fsync: "off", autovacuum: "off" } });
+  server = await PostgresServer.start({
+    settings: { fsync: "off", autovacuum: "off", max_prepared_transactions: "8" },
+  });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
 const act = (...kinds: readonly ActKind[]): fc.Arbitrary<RandomAct> =>
   fc.record({ kind: fc.constantFrom(...kinds), pick: fc.tuple(fc.nat(9_999), fc.nat(9_999), fc.nat(9_999)) });
 
-type Step =
-  | { readonly acts: readonly RandomAct[]; readonly isOne: boolean }
-  | "crash"
-  | "stop"
-  | "start"
-  | "settle";
+/** What MILLRACE_FUZZ_WIDE names is played too: `masks`, `tasks`, `deaths`, `manners`, `partitions`, or `all`. */
+const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "").split(",");
+const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
+const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
+
+const manners: readonly Manner[] = [
+  ...(["each", "one"] as const),
+  ...(isWide("manners") ? (["half undone", "prepared", "prepared, undone"] as const) : []),
+];
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -42,16 +48,21 @@ const step: fc.Arbitrary<Step> = fc.oneof(
         fc.oneof(
           { weight: 12, arbitrary: act("insert", "insert", ...changeKinds) },
           { weight: 5, arbitrary: act(...alterationKinds) },
+          { weight: weight("partitions", 4), arbitrary: act("create root", ...partitionKinds) },
         ),
         { minLength: 1, maxLength: 8 },
       ),
-      isOne: fc.boolean(),
+      manner: fc.constantFrom<Manner>(...manners),
     }),
   },
   { weight: 2, arbitrary: fc.constantFrom<Step>("crash", "stop") },
   { weight: 2, arbitrary: fc.constant<Step>("start") },
   { weight: 1, arbitrary: fc.constant<Step>("settle") },
+  { weight: weight("tasks", 3), arbitrary: fc.record({ task: fc.nat(99), truncate: fc.boolean() }) },
+  { weight: weight("deaths", 4), arbitrary: fc.record({ dieAt: fc.integer({ min: 1, max: 60 }) }) },
 );
+
+const columnNames = Array.from({ length: 14 }, (_, i) => `c${i + 1}`);
 
 type Strategy = PostgresSinkConfig["migration_strategy"];
 const allChanges: Strategy["allowed"] = ["Add", "Drop", "Datatype", "Nullability", "Order"];
@@ -68,151 +79,37 @@ const strategy: fc.Arbitrary<Strategy> = fc.oneof(
   },
 );
 
-let round = 0;
-
-class Play {
-  readonly #schema = new RandomSchema();
-  #isRunning = false;
-  /** What was done, to be read where it ends badly. */
-  readonly #script: string[] = [];
-
-  constructor(
-    private readonly pair: PipelineRig,
-    private readonly session: Client,
-  ) {}
-
-  async run(steps: readonly Step[]): Promise<void> {
-    try {
-      await this.#run(steps);
-    } catch (error) {
-      const script = this.#script.join(";\n");
-      const found = JSON.stringify(
-        [await this.pair.difference(), this.pair.phases.slice(-4), this.pair.setAside],
-        (_, v) => (typeof v === "bigint" ? String(v) : v),
-        1,
-      );
-      throw new Error(`after\n${script}\n${error}\n${found}\nwarned: ${this.pair.silentChanges}`, {
-        cause: error,
-      });
-    }
-  }
-
-  async #run(steps: readonly Step[]): Promise<void> {
-    await this.#execute(this.#schema.begin());
-    this.#start();
-    for (const each of steps) await this.#step(each);
-    this.#start();
-    await this.#settle();
-    await this.#mendSetAside();
-    await this.#settle();
-    for (const table of await this.pair.unequal()) await this.#mendWarned(table);
-    await this.pair.expectEqual();
-    await this.#stop();
-  }
-
-  async #step(step: Step): Promise<void> {
-    if (typeof step === "string") this.#script.push(`-- ${step}`);
-    switch (step) {
-      case "start":
-        return this.#start();
-      case "stop":
-        return await this.#stop();
-      case "settle":
-        this.#start();
-        return await this.#settle();
-      case "crash":
-        if (this.#isRunning) await this.pair.crash();
-        this.#isRunning = false;
-        return;
-      default: {
-        const sql = step.acts.flatMap((each) => this.#schema.act(each) ?? []);
-        if (step.isOne && sql.length > 0) await this.#execute(sql.join("; "));
-        else for (const each of sql) await this.#execute(each);
-      }
-    }
-  }
-
-  async #execute(sql: string): Promise<void> {
-    this.#script.push(sql);
-    await this.session.query(sql);
-  }
-
-  /** By the task that the warning names; where the table has to change first, the shape is still on its way. */
-  async #mendWarned(table: string): Promise<void> {
-    if (!this.#schema.tableNames.includes(table)) return;
-    const failure = await this.#copy(table);
-    if (failure === null) return;
-    expect(failure).toMatchObject({ code: "sink_schema_mismatch" });
-    const isAside = () => this.pair.setAside.some(({ name }) => name === table);
-    await waitFor(`${table} to be set aside`, isAside, { timeoutMs: 20_000 });
-    await this.#mendSetAside();
-    await this.#settle();
-    expect(await this.#copy(table)).toBeNull();
-  }
-
-  /** As the service does: again, while the table's name is still on its way. */
-  async #copy(table: string): Promise<unknown> {
-    for (let attempt = 1; ; attempt++) {
-      const failure = await this.pair.snapshot(table, true);
-      if (failure === null || toMillraceError(failure).code !== "table_changed" || attempt === 5)
-        return failure;
-      await this.#settle();
-    }
-  }
-
-  /** Runs the SQL that is told of tables that are set aside, until none is. */
-  async #mendSetAside(): Promise<void> {
-    const made = new Set<string>();
-    const left = () => this.pair.setAside.flatMap(({ commands }) => commands).filter((sql) => !made.has(sql));
-    while (this.pair.setAside.length > 0) {
-      await this.#untilToldAlike();
-      for (const sql of left()) {
-        this.#script.push(`-- at the sink: ${sql}`);
-        made.add(sql);
-        await this.pair.sink(sql);
-      }
-      const isNews = () => this.pair.setAside.length === 0 || left().length > 0;
-      await waitFor("tables that were mended to be taken back", isNews, { timeoutMs: 20_000 });
-    }
-  }
-
-  /** What is told follows what other tables do at the sink, as fast as it is looked at. */
-  async #untilToldAlike(): Promise<void> {
-    let [told, times] = ["", 0];
-    const isAtRest = () => {
-      const now = this.pair.setAside.map(({ commands }) => commands.join("; ")).join("; ");
-      times = now === told ? times + 1 : 0;
-      told = now;
-      return times >= 5;
-    };
-    await waitFor("what is told to come to rest", isAtRest, { intervalMs: 100 });
-  }
-
-  /** Every table is equal, or a warning names it, or it is set aside. */
-  async #settle(): Promise<void> {
-    await waitFor(
-      "every table to be equal or warned of",
-      async () => {
-        const unequal = await this.pair.unequal();
-        const aside = new Set(this.pair.setAside.map(({ name }) => name));
-        return unequal.every(
-          (table) => aside.has(table) || this.pair.silentChanges.includes(`Table public.${table}:`),
-        );
+/** By name, as catalogs do: columns, but for those of keys, are hashed or left out, and a table is left out. */
+const catalog: fc.Arbitrary<Catalog> = fc
+  .record({
+    hashed: fc.subarray(columnNames),
+    excluded: fc.subarray(columnNames),
+    left: fc.constantFrom("t2", "t7", "t8", "none"),
+  })
+  .map(({ hashed, excluded, left }) => ({
+    name: "any",
+    default_action: "Include",
+    column_hashing: { algorithm: "Sha256", salt: "a salt" },
+    schemas: [
+      {
+        name: "public",
+        action: "Include",
+        tables: [...beginningNames, left].map((name) => ({
+          name,
+          action: name === left ? "Exclude" : "Include",
+          history_enabled: false,
+          columns: [
+            ...hashed.map((column) => ({ name: column, action: "Include" as const, hash: {} })),
+            ...excluded
+              .filter((column) => !hashed.includes(column))
+              .map((column) => ({ name: column, action: "Exclude" as const })),
+          ],
+        })),
       },
-      { timeoutMs: 20_000, intervalMs: 30 },
-    );
-  }
+    ],
+  }));
 
-  #start(): void {
-    if (!this.#isRunning) this.pair.start();
-    this.#isRunning = true;
-  }
-
-  async #stop(): Promise<void> {
-    if (this.#isRunning) await this.pair.stop();
-    this.#isRunning = false;
-  }
-}
+let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
 const runs = Number(MILLRACE_FUZZ_RUNS ?? 200);
@@ -226,15 +123,22 @@ const lane = () =>
       fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
       fc.constantFrom(0, 0, 7),
       strategy,
-      async (steps, forms, maxBufferedRows, migration_strategy) => {
+      isWide("masks") ? catalog : fc.constant(undefined),
+      isWide("partitions") ? fc.boolean() : fc.constant(false),
+      async (steps, forms, maxBufferedRows, migration_strategy, masked, partitions_as_root) => {
         await using pair = await PipelineRig.create(server, `s${++round}`, {
           forms,
           maxBufferedRows,
           sink: { migration_strategy },
+          source: { ...(masked ? { catalog: masked } : {}), partitions_as_root },
           isSupervised: true,
         });
         await using session = await pair.sourceSession();
-        await new Play(pair, session).run(steps);
+        await new RandomPlay(
+          pair,
+          session,
+          new RandomSchema(masked ? beginningNames : [], partitions_as_root, isWide("partitions")),
+        ).run(steps);
       },
     ),
     {

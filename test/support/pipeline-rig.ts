@@ -19,6 +19,7 @@ import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts
 import type { SourceEvents } from "../../src/source/source.ts";
 import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
+import { DyingCalls } from "./dying-calls.ts";
 import { noteStore } from "./note-store.ts";
 import { tableDifferences } from "./table-differences.ts";
 import { waitFor } from "./wait-for.ts";
@@ -68,6 +69,7 @@ export class PipelineRig implements AsyncDisposable {
   #phasesBefore = 0;
   #tasks = new TaskQueue();
   #taskCount = 0;
+  readonly #calls = new DyingCalls();
   /** The source's notes, as the state keeps them. */
   readonly #notes = noteStore();
 
@@ -189,18 +191,20 @@ export class PipelineRig implements AsyncDisposable {
           { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
         ),
       makeSink: (events) =>
-        createPostgresSink(
-          postgresSink(this.#sinkConnection, this.options.sink),
-          {
-            connectorId: this.name,
-            owner: "rig",
-            signal,
-            checkpoints: noStore,
-            makesCopies: !(this.options.skipSnapshots ?? false),
-            events,
-          },
-          this.options.naming ?? { SourceNaming: {} },
-          { lookAtSetAsideMs: 100 },
+        this.#calls.watch(
+          createPostgresSink(
+            postgresSink(this.#sinkConnection, this.options.sink),
+            {
+              connectorId: this.name,
+              owner: "rig",
+              signal,
+              checkpoints: noStore,
+              makesCopies: !(this.options.skipSnapshots ?? false),
+              events,
+            },
+            this.options.naming ?? { SourceNaming: {} },
+            { lookAtSetAsideMs: 100 },
+          ),
         ),
       reporter: {
         phase: (phase, health) => this.phases.push({ phase, health }),
@@ -253,6 +257,17 @@ export class PipelineRig implements AsyncDisposable {
   async crash(): Promise<void> {
     this.#abort.abort(new Error("crash"));
     await this.ended();
+  }
+
+  /** The run that goes on now breaks off, as in `crash`, at the `calls`-th step of its source's and sink's calls from here. */
+  dieAt(calls: number): void {
+    const abort = this.#abort;
+    this.#calls.arm(calls, () => abort.abort(new Error("crash at a call")));
+  }
+
+  /** The run was broken off. */
+  get isDead(): boolean {
+    return this.#abort.signal.aborted;
   }
 
   /** Runs a snapshot task on the running pipeline; resolves with its failure or null. */
@@ -333,7 +348,7 @@ export class PipelineRig implements AsyncDisposable {
       this.streamForms.push(form);
       return stream(checkpoint, form);
     };
-    return source;
+    return this.#calls.watch(source);
   }
 
   get #sinkConnection(): ReturnType<PostgresServer["connection"]> {
@@ -349,6 +364,6 @@ export class PipelineRig implements AsyncDisposable {
   async difference(): Promise<object> {
     await using source = await this.server.connect(this.sourceDatabase);
     await using sink = await this.#sinkServer.connect(this.sinkDatabase);
-    return await tableDifferences(source, sink);
+    return await tableDifferences(source, sink, this.options.source);
   }
 }

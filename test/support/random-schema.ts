@@ -1,6 +1,15 @@
 // A model of a source's schema that turns random numbers into SQL that is valid for it: rows that come and go, and tables that
 // are altered meanwhile. What it makes of the same numbers is always the same.
 
+import {
+  createRoot,
+  isHeldSql,
+  type ModelLeaf,
+  type PartitionKind,
+  partitionAct,
+  partitionKinds,
+} from "./random-partitions.ts";
+
 /** A random step: what kind of thing is done, and numbers that decide which. */
 export interface RandomAct {
   readonly kind: ActKind;
@@ -26,17 +35,19 @@ export const alterationKinds = [
   "exchange tables",
   "rename key",
 ] as const;
-export type ActKind = (typeof changeKinds)[number] | (typeof alterationKinds)[number];
+export type ActKind = (typeof changeKinds)[number] | (typeof alterationKinds)[number] | PartitionKind;
 
 interface ModelColumn {
   name: string;
   type: ColumnType;
 }
 
-interface ModelTable {
+export interface ModelTable {
   name: string;
   /** The first is the primary key. */
   readonly columns: ModelColumn[];
+  /** Of a partitioned table. */
+  readonly leaves?: ModelLeaf[];
 }
 
 type ColumnType = keyof typeof values;
@@ -63,26 +74,48 @@ const wider: Readonly<Partial<Record<ColumnType, readonly ColumnType[]>>> = {
   "varchar(40)": ["text"],
 };
 
+export const beginningNames = ["t1", "t4"] as const;
+
 export class RandomSchema {
-  readonly #tables: ModelTable[] = [];
+  tables: ModelTable[] = [];
   #names = 0;
   /** Names that nothing has any more: to be given again. */
-  readonly #free = new Map<string, string[]>();
+  #free = new Map<string, string[]>();
 
-  /** SQL of the tables to begin with. */
+  /** `kept`: names that tables always have, since somebody counts on them. */
+  constructor(
+    readonly kept: readonly string[] = [],
+    private readonly isAsRoot = false,
+    private readonly hasRoot = false,
+  ) {}
+
+  /** SQL of the tables to begin with, whose names are `beginningNames`. */
   begin(): string {
-    return [this.#createTable(), this.#createTable()].join("; ");
+    return [this.#createTable(), this.#createTable(), ...(this.hasRoot ? [createRoot(this)] : [])].join("; ");
   }
 
+  /** Brings the model back to what it is now: for what the database has undone. */
+  savepoint(): () => void {
+    const [tables, names, free] = structuredClone([this.tables, this.#names, this.#free] as const);
+    return () => {
+      [this.tables, this.#names, this.#free] = [tables, names, free];
+    };
+  }
+
+  /** Of tables whose changes come by themselves. */
   get tableNames(): readonly string[] {
-    return this.#tables.map(({ name }) => name);
+    return this.tables.flatMap(({ name, leaves }) =>
+      leaves && !this.isAsRoot ? leaves.map((leaf) => leaf.name) : [name],
+    );
   }
 
   /** SQL of the act; null when there is nothing that it could be done to. */
   act({ kind, pick: [a, b, c] }: RandomAct): string | null {
-    const table = this.#tables[a % Math.max(1, this.#tables.length)];
-    if (kind === "create table") return this.#tables.length < 3 ? this.#createTable() : null;
+    const table = this.tables[a % Math.max(1, this.tables.length)];
+    if (kind === "create table") return this.tables.length < 3 ? this.#createTable() : null;
+    if (isPartitionKind(kind)) return partitionAct(this, kind, [a, b, c]);
     if (!table) return null;
+    if ((kind === "drop table" || kind === "rename table") && this.kept.includes(table.name)) return null;
     const others = table.columns.slice(1);
     const column = others[b % Math.max(1, others.length)];
     switch (kind) {
@@ -99,19 +132,19 @@ export class RandomSchema {
       case "truncate":
         return b % 4 === 0 ? `truncate ${table.name}` : null;
       case "drop table":
-        this.#tables.splice(this.#tables.indexOf(table), 1);
-        this.#release("t", table.name);
+        this.tables.splice(this.tables.indexOf(table), 1);
+        for (const { name } of [table, ...(table.leaves ?? [])]) this.release("t", name);
         return `drop table ${table.name}`;
       case "rename table":
         return this.#renameTable(table);
       case "exchange tables":
-        return this.#exchangeTables(table, this.#tables[b % this.#tables.length]!);
+        return this.exchangeNames(table, this.tables[b % this.tables.length]!);
       case "rename key":
         return this.#renameKey(table.columns[0]!, table.name);
       case "identity":
-        return `alter table ${table.name} replica identity ${b % 2 === 0 ? "full" : "default"}`;
+        return `alter table ${table.name} replica identity ${identities(table)[b % 4]}`;
       case "rewrite":
-        return `cluster ${table.name} using ${primaryKey(table)}`;
+        return table.leaves ? null : `cluster ${table.name} using ${primaryKey(table)}`;
       default:
         return this.#alter(kind, table, column, b, c);
     }
@@ -128,7 +161,7 @@ export class RandomSchema {
     if (kind.startsWith("add")) {
       if (table.columns.length > 8) return null;
       const type = types[c % types.length]!;
-      const added = { name: this.#freshName("c"), type };
+      const added = { name: this.freshName("c"), type };
       table.columns.push(added);
       return `${alter} add column ${added.name} ${type}${addition(kind, type, b)}`;
     }
@@ -136,12 +169,12 @@ export class RandomSchema {
     switch (kind) {
       case "drop":
         table.columns.splice(table.columns.indexOf(column), 1);
-        this.#release("c", column.name);
+        this.release("c", column.name);
         return `${alter} drop column ${column.name}`;
       case "rename": {
         const before = column.name;
-        column.name = this.#freshName("c");
-        this.#release("c", before);
+        column.name = this.freshName("c");
+        this.release("c", before);
         return `${alter} rename ${before} to ${column.name}`;
       }
       case "exchange":
@@ -163,14 +196,14 @@ export class RandomSchema {
 
   #createTable(): string {
     const table: ModelTable = {
-      name: this.#freshName("t"),
+      name: this.freshName("t"),
       columns: [
         { name: "id", type: "int" },
-        { name: this.#freshName("c"), type: "int" },
-        { name: this.#freshName("c"), type: "text" },
+        { name: this.freshName("c"), type: "int" },
+        { name: this.freshName("c"), type: "text" },
       ],
     };
-    this.#tables.push(table);
+    this.tables.push(table);
     const columns = table.columns.map(({ name, type }) => `${name} ${type}`).join(", ");
     return (
       `create table ${table.name} (${columns}, constraint ${primaryKey(table)} primary key (id)); ` +
@@ -181,16 +214,18 @@ export class RandomSchema {
   /** Its primary key keeps the name of the constraint, and so is called as the table is: renamed along. */
   #renameTable(table: ModelTable): string {
     const before = { name: table.name, key: primaryKey(table) };
-    table.name = this.#freshName("t");
-    this.#release("t", before.name);
+    table.name = this.freshName("t");
+    this.release("t", before.name);
     return (
       `alter table ${before.name} rename to ${table.name}; ` +
       `alter index ${before.key} rename to ${primaryKey(table)}`
     );
   }
 
-  #exchangeTables(one: ModelTable, other: ModelTable): string | null {
-    if (one === other) return null;
+  exchangeNames(one: { name: string }, other: { name: string }): string | null {
+    const isKept = [one.name, other.name].some((each) => this.kept.includes(each));
+    const isPlain = [one, other].every((each) => "columns" in each && !("leaves" in each));
+    if (one === other || (isKept && !isPlain)) return null;
     const [name, otherName] = [one.name, other.name];
     const rename = (from: string, to: string) =>
       `alter table ${from} rename to ${to}; alter index ${from}_key rename to ${to}_key`;
@@ -201,21 +236,26 @@ export class RandomSchema {
 
   #renameKey(column: ModelColumn, table: string): string {
     const before = column.name;
-    column.name = this.#freshName("k");
+    column.name = this.freshName("k");
     return `alter table ${table} rename ${before} to ${column.name}`;
   }
 
   /** Every other name is one that something else had before. */
-  #freshName(prefix: string): string {
+  freshName(prefix: string): string {
     const free = this.#free.get(prefix) ?? [];
     return (++this.#names % 2 === 0 && free.shift()) || `${prefix}${this.#names}`;
   }
 
-  #release(prefix: string, name: string): void {
+  release(prefix: string, name: string): void {
     this.#free.set(prefix, [...(this.#free.get(prefix) ?? []), name]);
   }
 }
 
+function isPartitionKind(kind: ActKind): kind is PartitionKind {
+  return partitionKinds.some((each) => each === kind);
+}
+
+const identities = (table: ModelTable) => ["full", "default", "full", `using index ${primaryKey(table)}`];
 const primaryKey = (table: ModelTable) => `${table.name}_key`;
 
 function near(table: ModelTable, n: number): string {
@@ -227,7 +267,7 @@ function insertSql(table: ModelTable, b: number, c: number): string {
   const list = others.map(({ type }, i) => ((b + i) % 7 === 0 ? "null" : values[type](c + i)));
   return (
     `insert into ${table.name} select ${["g", ...list].join(", ")} ` +
-    `from generate_series(${b % 60}, ${(b % 60) + (c % 4)}) g on conflict (${key!.name}) do nothing`
+    `from generate_series(${b % 60}, ${(b % 60) + (c % 4)}) g where ${isHeldSql(table, "g") ?? "true"} on conflict (${key!.name}) do nothing`
   );
 }
 
@@ -235,7 +275,7 @@ function moveKeySql(table: ModelTable, b: number, c: number): string {
   const id = table.columns[0]!.name;
   return (
     `update ${table.name} set ${id} = ${c % 60} where ${id} = ${b % 60} ` +
-    `and not exists (select from ${table.name} where ${id} = ${c % 60})`
+    `and not exists (select from ${table.name} where ${id} = ${c % 60}) and (${isHeldSql(table, String(c % 60)) ?? "true"})`
   );
 }
 
