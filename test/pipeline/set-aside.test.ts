@@ -262,3 +262,33 @@ test.concurrent("without copies nothing is set aside: the run stands, with the S
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("a type of somebody's choice at the sink that has no room for the source's new one", async () => {
+  await using pair = await PipelineRig.streaming(
+    server,
+    `aside${++count}`,
+    {
+      source: `${begin}; create table v (id int primary key, a int); insert into v values (1, 1)`,
+      sink: "create table t (id int primary key, a bigint, v int); create table v (id int primary key, a text)",
+    },
+    { isSupervised: true },
+  );
+  await pair.source("insert into t values (2, 2)");
+  await pair.source(
+    "alter table t rename a to c; alter table t alter c type text; alter table v alter a type text",
+  );
+  await pair.source("insert into t values (3, 'three'); insert into v values (2, 'two')");
+  await expectOthersGoOn(pair);
+  expect(commandsOf(pair)).toBe(
+    'alter table "public"."t" rename column "a" to "c"; alter table "public"."t" alter column "c" type text using "c"::text;',
+  );
+  expect(pair.setAside[0]?.reason).toContain("somebody has chosen");
+  await pair.sink(commandsOf(pair));
+  const both = "select id, c from t order by id";
+  await waitFor("the table to come back", () => pair.setAside.length === 0);
+  await pair.expectSame(both);
+  await pair.expectSame("select id, a from v order by id");
+  await pair.source("update t set c = 'last' where id = 1");
+  await pair.expectSame(both);
+  await pair.stop();
+});

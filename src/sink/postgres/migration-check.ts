@@ -65,7 +65,7 @@ async function checkMigration(
   const refused = refusedChanges(strategy, changes);
   const fits = isReplaced && !naming.isShared(relation) && fitsByName(table, relation, strategy);
   if (refused.length > 0 && !fits)
-    return migrationRefused(target, await migrationSql(client, target, refused, false));
+    return migrationRefused(target, refused, await migrationSql(client, target, refused, false));
   const dependents = fits ? null : await findDependents(client, table, changes);
   if (dependents) return dependents;
   if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;

@@ -79,10 +79,18 @@ function addClauses(column: Typed, type: string): readonly string[] {
   ];
 }
 
-/** `sql`: the statements that mend it. */
-export function migrationRefused(target: TargetName, sql: readonly string[]): MigrationRefused {
+/** `sql`: the statements that make the changes. */
+export function migrationRefused(
+  target: TargetName,
+  changes: readonly TableChange[],
+  sql: readonly string[],
+): MigrationRefused {
+  const isChosen = changes.some((change) => change.kind === "retype" && change.isChosen);
+  const why = isChosen
+    ? "A column has a type there that somebody has chosen, and that has no room for what the source's holds by now."
+    : notAllowed;
   return new MigrationRefused(
-    `Table ${qualifiedName(target)} at the sink does not fit the source's. ${notAllowed}`,
+    `Table ${qualifiedName(target)} at the sink does not fit the source's. ${why}`,
     sql,
   );
 }

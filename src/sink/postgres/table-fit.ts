@@ -46,7 +46,7 @@ export async function fitTable(
   }
   if (refused.length > 0) {
     const sql = await migrationSql(client, table.target, refused, false);
-    throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, sql);
+    throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, refused, sql);
   }
   const dependents = await findDependents(client, table, changes);
   if (dependents) throw dependents;

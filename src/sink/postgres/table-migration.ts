@@ -7,6 +7,7 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
 import { isReplacedType } from "./replaced-type.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
+import { mayHoldValuesOf } from "./type-family.ts";
 
 /** A column as the sink's table followed it last. */
 export interface FollowedColumn {
@@ -30,7 +31,8 @@ export type TableChange = DropKey | ColumnChange | AddKey;
 export type ColumnChange =
   | { readonly kind: "drop"; readonly name: string }
   | { readonly kind: "rename"; readonly from: string; readonly to: string }
-  | { readonly kind: "retype"; readonly column: Column }
+  /** `isChosen`: the type that it has is somebody's choice. */
+  | { readonly kind: "retype"; readonly column: Column; readonly isChosen?: true }
   | { readonly kind: "add"; readonly column: Column }
   | { readonly kind: "allow null"; readonly name: string };
 
@@ -135,7 +137,7 @@ export function fitsByName(table: TargetTable, relation: Relation, strategy: Mig
 }
 
 /**
- * Changes that the strategy does not allow: to be made by hand, with those that free a name for one of them. A column that must
+ * Changes that the strategy does not allow, or that would undo somebody's choice: to be made by hand, with those that free a name for one of them. A column that must
  * not be dropped merely stays, for as long as no other gets its name.
  */
 export function refusedChanges(
@@ -143,8 +145,16 @@ export function refusedChanges(
   changes: readonly TableChange[],
 ): readonly TableChange[] {
   const refused = new Set(
-    changes.filter((change) => !strategyWords(change).every((word) => isAllowed(strategy, word))),
+    changes.filter(
+      (change) =>
+        (change.kind === "retype" && change.isChosen) ||
+        !strategyWords(change).every((word) => isAllowed(strategy, word)),
+    ),
   );
+  // Those that give columns the names by which the commands call them.
+  const retyped = [...refused].flatMap((change) => (change.kind === "retype" ? [change.column.name] : []));
+  if (changes.some((change) => change.kind === "rename" && retyped.includes(change.to)))
+    for (const change of changes) if (change.kind === "rename") refused.add(change);
   const wanted = new Set([...refused].flatMap(nameTaken));
   return changes.filter(
     (change) => refused.has(change) || (change.kind === "drop" && wanted.has(change.name)),
@@ -267,7 +277,7 @@ function planRenames(
 }
 
 /**
- * Only where the sink's column had the source's type so far: another one was somebody's choice. Or a type of the same name, which the
+ * Only where the sink's column had the source's type so far: another one was somebody's choice, and stays while it has room. Or a type of the same name, which the
  * source has made anew.
  */
 function planRetypes(
@@ -283,7 +293,10 @@ function planRetypes(
     const atSink = named(before.name) ?? named(column.name);
     if (atSink && isReplacedType(atSink.typeName)) return [{ kind: "retype", column }];
     if (before.type === column.typeName) return [];
-    return atSink?.typeName === before.type ? [{ kind: "retype", column }] : [];
+    if (!atSink || atSink.typeName === before.type) return atSink ? [{ kind: "retype", column }] : [];
+    return mayHoldValuesOf(atSink.typeName, column.typeName)
+      ? []
+      : [{ kind: "retype", column, isChosen: true }];
   });
 }
 

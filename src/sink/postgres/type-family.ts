@@ -1,0 +1,29 @@
+// Whether a column's type, which somebody else has chosen for it, has room for values of another: by the families that built-in
+// types come in. Pure.
+// https://www.postgresql.org/docs/current/datatype.html
+
+const texts = ["text", "character varying", "character"];
+const families: readonly (readonly string[])[] = [
+  texts,
+  ["smallint", "integer", "bigint", "numeric", "real", "double precision"],
+  ["date", "timestamp without time zone", "timestamp with time zone"],
+  ["time without time zone", "time with time zone"],
+  ["json", "jsonb"],
+  ["inet", "cidr"],
+  ["boolean"],
+  ["uuid"],
+  ["bytea"],
+  ["interval"],
+];
+
+/** Types as `format_type` prints them. True as well where that is not known: of a type that is not built in. */
+export function mayHoldValuesOf(type: string, other: string): boolean {
+  const own = familyOf(type);
+  const others = familyOf(other);
+  return own === undefined || others === undefined || own === others || own === texts;
+}
+
+function familyOf(type: string): readonly string[] | undefined {
+  const plain = type.replace(/\(.*\)/, "");
+  return families.find((family) => family.includes(plain));
+}
