@@ -185,3 +185,25 @@ test("types that are made anew under their names, and composites whose attribute
   expect(await pair.sink(old)).toEqual([]);
   await pair.stop();
 });
+
+test("types that are made anew where the sink's is somebody's own: the table is set aside until its column is text", async () => {
+  await using pair = await rig();
+  const pairType = "create type pair as (x int, y int)";
+  await pair.source(
+    `${pairType}; create table t (id int primary key, p pair); insert into t values (1, (1, 2)); create table u (id int primary key)`,
+  );
+  await pair.sink(pairType);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.expectEqual();
+  await pair.source("alter type pair drop attribute x; insert into t values (2, row(5))");
+  await waitFor("the table to be set aside", () => pair.setAside.some(({ name }) => name === "t"));
+  await pair.source("insert into u values (1)");
+  await pair.expectSame("select id from u");
+  const [aside] = pair.setAside;
+  expect(aside?.commands).toEqual(['alter table "public"."t" alter column "p" type text using "p"::text']);
+  await pair.sink(aside?.commands.join() ?? "");
+  await pair.expectSame("select id, p::text as p from t order by id");
+  await waitFor("no table to be set aside", () => pair.setAside.length === 0);
+  await pair.stop();
+});

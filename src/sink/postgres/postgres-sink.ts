@@ -24,6 +24,7 @@ import { watchedCopy } from "./copy-watch.ts";
 import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
+import { isValueRefused, misfitRefused } from "./misfit-type.ts";
 import { describeRefusedRows, withLine } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
@@ -168,11 +169,19 @@ export class PostgresSink implements Sink {
 
   /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
   async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
-    const refusal = error instanceof MigrationRefused ? error : refusedNull(error)?.refusal;
-    const isOurs =
-      refusal && (refusal.column === null || relation.columns.some(({ name }) => name === refusal.column));
-    if (!isOurs || this.#tables.ledger.holds(relation) || !this.context.makesCopies) return;
-    await this.#guard((client) => this.#tables.setAside.add(client, relation, refusal, this.#resumeLsn));
+    if (this.#tables.ledger.holds(relation) || !this.context.makesCopies) return;
+    await this.#guard(async (client) => {
+      const refusal = await this.#refusalOf(client, relation, error);
+      const { column = null } = refusal ?? {};
+      const isOurs = column === null || relation.columns.some(({ name }) => name === column);
+      if (refusal && isOurs) await this.#tables.setAside.add(client, relation, refusal, this.#resumeLsn);
+    });
+  }
+
+  async #refusalOf(client: Client, relation: Relation, error: unknown): Promise<MigrationRefused | null> {
+    if (error instanceof MigrationRefused) return error;
+    if (isValueRefused(error)) return await misfitRefused(client, this.naming.target(relation), relation);
+    return refusedNull(error)?.refusal ?? null;
   }
 
   async write(batch: ChangeBatch): Promise<void> {

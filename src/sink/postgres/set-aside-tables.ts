@@ -67,6 +67,11 @@ export class SetAsideTables {
     return this.#records.get(id)?.column ?? null;
   }
 
+  /** The SQL that mends it, as it was told last; null: it is not set aside. */
+  commandsOf({ id }: Relation): readonly string[] | null {
+    return this.#records.get(id)?.commands ?? null;
+  }
+
   /** Whether there is one that waits for a change at the sink. */
   get isAnyWaiting(): boolean {
     return this.#waiting.size > 0;

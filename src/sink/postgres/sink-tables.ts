@@ -11,6 +11,7 @@ import type { AppliedTables } from "./apply-transaction.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { MigrationRefused } from "./migration-refused.ts";
+import { misfitRefused } from "./misfit-type.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
@@ -110,16 +111,29 @@ export class SinkTables implements AppliedTables {
 
   /** Whether a table that is set aside could be copied by now, or needs another change. */
   isAnyChanged(client: Client): Promise<boolean> {
-    return this.setAside.isAnyChanged((asked) => this.registry.checkMigrations(client, asked));
+    return this.setAside.isAnyChanged(this.#checkOf(client));
   }
 
   /** Tables that lack a copy; those that cannot take one are set aside. */
   async #copyable(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
     const missing = tables.filter(({ relation }) => !this.ledger.holds(relation));
-    const check: MigrationCheck = (asked) => this.registry.checkMigrations(client, asked);
     const asked = this.context.makesCopies ? missing : [];
-    const ready = await this.setAside.look(client, tables, asked, check, since);
+    const ready = await this.setAside.look(client, tables, asked, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;
+  }
+
+  /** That the values of a type have no place only the sink's server tells, when it is sent one: it need not be asked again. */
+  #checkOf(client: Client): MigrationCheck {
+    return async (asked) => {
+      const refusals = [...(await this.registry.checkMigrations(client, asked))];
+      for (const [i, { relation }] of asked.entries()) {
+        const told = this.setAside.commandsOf(relation);
+        if (refusals[i] || told === null) continue;
+        const refusal = await misfitRefused(client, this.naming.target(relation), relation);
+        if (refusal?.commands.join() === told.join()) refusals[i] = refusal;
+      }
+      return refusals;
+    };
   }
 
   #tellFiring(): void {
