@@ -18,6 +18,7 @@ import {
   type RandomAct,
   RandomSchema,
 } from "../support/random-schema.ts";
+import { typeKinds } from "../support/random-types.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -30,7 +31,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 const act = (...kinds: readonly ActKind[]): fc.Arbitrary<RandomAct> =>
   fc.record({ kind: fc.constantFrom(...kinds), pick: fc.tuple(fc.nat(9_999), fc.nat(9_999), fc.nat(9_999)) });
 
-/** What MILLRACE_FUZZ_WIDE names is played too: `masks`, `tasks`, `deaths`, `manners`, `partitions`, or `all`. */
+/** What MILLRACE_FUZZ_WIDE names is played too: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, or `all`. */
 const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "").split(",");
 const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
 const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
@@ -49,6 +50,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
           { weight: 12, arbitrary: act("insert", "insert", ...changeKinds) },
           { weight: 5, arbitrary: act(...alterationKinds) },
           { weight: weight("partitions", 4), arbitrary: act("create root", ...partitionKinds) },
+          { weight: weight("types", 5), arbitrary: act("create type", ...typeKinds) },
         ),
         { minLength: 1, maxLength: 8 },
       ),

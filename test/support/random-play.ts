@@ -42,7 +42,13 @@ export class RandomPlay {
     } catch (error) {
       const script = this.#script.join(";\n");
       const found = JSON.stringify(
-        [await this.pair.difference(), this.pair.phases.slice(-4), this.pair.setAside],
+        [
+          await this.pair.difference(),
+          await this.#sinkTables(),
+          this.pair.warnings,
+          this.pair.phases.slice(-4),
+          this.pair.setAside,
+        ],
         (_, v) => (typeof v === "bigint" ? String(v) : v),
         1,
       );
@@ -50,6 +56,14 @@ export class RandomPlay {
         cause: error,
       });
     }
+  }
+
+  #sinkTables(): Promise<unknown> {
+    return this.pair.sink(
+      `select attrelid::regclass::text as table, string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' order by attnum) as columns
+       from pg_attribute join pg_class c on c.oid = attrelid and relkind in ('r', 'p')
+       where attnum > 0 and not attisdropped and relnamespace::regnamespace::text !~ '^(pg_|information)' group by 1`,
+    );
   }
 
   async #run(steps: readonly Step[]): Promise<void> {
@@ -101,7 +115,7 @@ export class RandomPlay {
         return await this.#execute(sql(acts).join("; "));
       case "half undone": {
         const first = sql(acts.slice(0, half));
-        const undoHalf = this.schema.savepoint();
+        const undoHalf = this.schema.savepoint(false);
         const later = sql(acts.slice(half));
         undoHalf();
         const last = sql(acts.slice(half).reverse());

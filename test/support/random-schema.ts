@@ -10,6 +10,8 @@ import {
   partitionKinds,
 } from "./random-partitions.ts";
 
+import { type OwnType, ownValue, type TypeKind, typeAct, typeKinds } from "./random-types.ts";
+
 /** A random step: what kind of thing is done, and numbers that decide which. */
 export interface RandomAct {
   readonly kind: ActKind;
@@ -35,11 +37,16 @@ export const alterationKinds = [
   "exchange tables",
   "rename key",
 ] as const;
-export type ActKind = (typeof changeKinds)[number] | (typeof alterationKinds)[number] | PartitionKind;
+export type ActKind =
+  | (typeof changeKinds)[number]
+  | (typeof alterationKinds)[number]
+  | PartitionKind
+  | TypeKind;
 
 interface ModelColumn {
   name: string;
-  type: ColumnType;
+  /** A key of `values`, or the name of one of the owner's types. */
+  type: string;
 }
 
 export interface ModelTable {
@@ -50,10 +57,8 @@ export interface ModelTable {
   readonly leaves?: ModelLeaf[];
 }
 
-type ColumnType = keyof typeof values;
-
 /** SQL of a value of each type, from a number. */
-const values = {
+const values: Readonly<Record<string, (n: number) => string>> = {
   int: (n: number) => String(n % 1000),
   bigint: (n: number) => String(BigInt(n) * 4_000_000_007n),
   "numeric(20,3)": (n: number) => `${n}.125`,
@@ -63,11 +68,11 @@ const values = {
   "timestamp with time zone": (n: number) => `'2001-02-03 04:05:06Z'::timestamptz + ${n} * interval '1 hour'`,
   "int[]": (n: number) => `array[${n % 100}, null]`,
   jsonb: (n: number) => `'{"n": ${n}}'::jsonb`,
-} as const;
-const types = Object.keys(values) as ColumnType[];
+};
+const types = Object.keys(values);
 
 /** Types that values of a type can be given by the default cast. */
-const wider: Readonly<Partial<Record<ColumnType, readonly ColumnType[]>>> = {
+const wider: Readonly<Record<string, readonly string[]>> = {
   int: ["bigint", "numeric(20,3)", "text"],
   bigint: ["text"],
   boolean: ["text"],
@@ -78,6 +83,7 @@ export const beginningNames = ["t1", "t4"] as const;
 
 export class RandomSchema {
   tables: ModelTable[] = [];
+  ownTypes: OwnType[] = [];
   #names = 0;
   /** Names that nothing has any more: to be given again. */
   #free = new Map<string, string[]>();
@@ -94,11 +100,12 @@ export class RandomSchema {
     return [this.#createTable(), this.#createTable(), ...(this.hasRoot ? [createRoot(this)] : [])].join("; ");
   }
 
-  /** Brings the model back to what it is now: for what the database has undone. */
-  savepoint(): () => void {
-    const [tables, names, free] = structuredClone([this.tables, this.#names, this.#free] as const);
+  /** `isCommitted`: all is, up to now. What it returns brings the model back: for what the database has undone. */
+  savepoint(isCommitted = true): () => void {
+    if (isCommitted) for (const { parts, pending } of this.ownTypes) parts.push(...pending.splice(0));
+    const saved = structuredClone([this.tables, this.#names, this.#free, this.ownTypes] as const);
     return () => {
-      [this.tables, this.#names, this.#free] = [tables, names, free];
+      [this.tables, this.#names, this.#free, this.ownTypes] = saved;
     };
   }
 
@@ -113,6 +120,7 @@ export class RandomSchema {
   act({ kind, pick: [a, b, c] }: RandomAct): string | null {
     const table = this.tables[a % Math.max(1, this.tables.length)];
     if (kind === "create table") return this.tables.length < 3 ? this.#createTable() : null;
+    if (isTypeKind(kind)) return typeAct(this, kind, [a, b, c]);
     if (isPartitionKind(kind)) return partitionAct(this, kind, [a, b, c]);
     if (!table) return null;
     if ((kind === "drop table" || kind === "rename table") && this.kept.includes(table.name)) return null;
@@ -120,10 +128,10 @@ export class RandomSchema {
     const column = others[b % Math.max(1, others.length)];
     switch (kind) {
       case "insert":
-        return insertSql(table, b, c);
+        return insertSql(table, b, c, (type, n) => this.#value(type, n));
       case "update":
         return column
-          ? `update ${table.name} set ${column.name} = ${values[column.type](c)} where ${near(table, b)}`
+          ? `update ${table.name} set ${column.name} = ${this.#value(column.type, c)} where ${near(table, b)}`
           : null;
       case "delete":
         return `delete from ${table.name} where ${near(table, b)}`;
@@ -161,7 +169,7 @@ export class RandomSchema {
     if (kind.startsWith("add")) {
       if (table.columns.length > 8) return null;
       const type = types[c % types.length]!;
-      const added = { name: this.freshName("c"), type };
+      const added = { name: this.freshColumn(table), type };
       table.columns.push(added);
       return `${alter} add column ${added.name} ${type}${addition(kind, type, b)}`;
     }
@@ -173,7 +181,7 @@ export class RandomSchema {
         return `${alter} drop column ${column.name}`;
       case "rename": {
         const before = column.name;
-        column.name = this.freshName("c");
+        column.name = this.freshColumn(table);
         this.release("c", before);
         return `${alter} rename ${before} to ${column.name}`;
       }
@@ -241,14 +249,31 @@ export class RandomSchema {
   }
 
   /** Every other name is one that something else had before. */
-  freshName(prefix: string): string {
+  freshName(prefix: string, taken: readonly string[] = []): string {
     const free = this.#free.get(prefix) ?? [];
-    return (++this.#names % 2 === 0 && free.shift()) || `${prefix}${this.#names}`;
+    const name = (++this.#names % 2 === 0 && free.shift()) || `${prefix}${this.#names}`;
+    return taken.includes(name) ? this.freshName(prefix, taken) : name;
+  }
+
+  freshColumn({ columns }: ModelTable): string {
+    return this.freshName(
+      "c",
+      columns.map(({ name }) => name),
+    );
+  }
+
+  #value(type: string, n: number): string {
+    const own = this.ownTypes.find(({ name }) => name === type);
+    return own ? ownValue(own, n) : values[type]!(n);
   }
 
   release(prefix: string, name: string): void {
     this.#free.set(prefix, [...(this.#free.get(prefix) ?? []), name]);
   }
+}
+
+function isTypeKind(kind: ActKind): kind is TypeKind {
+  return typeKinds.some((each) => each === kind);
 }
 
 function isPartitionKind(kind: ActKind): kind is PartitionKind {
@@ -262,9 +287,14 @@ function near(table: ModelTable, n: number): string {
   return `${table.columns[0]!.name} between ${n % 60} and ${(n % 60) + 4}`;
 }
 
-function insertSql(table: ModelTable, b: number, c: number): string {
+function insertSql(
+  table: ModelTable,
+  b: number,
+  c: number,
+  value: (type: string, n: number) => string,
+): string {
   const [key, ...others] = table.columns;
-  const list = others.map(({ type }, i) => ((b + i) % 7 === 0 ? "null" : values[type](c + i)));
+  const list = others.map(({ type }, i) => ((b + i) % 7 === 0 ? "null" : value(type, c + i)));
   return (
     `insert into ${table.name} select ${["g", ...list].join(", ")} ` +
     `from generate_series(${b % 60}, ${(b % 60) + (c % 4)}) g where ${isHeldSql(table, "g") ?? "true"} on conflict (${key!.name}) do nothing`
@@ -279,10 +309,10 @@ function moveKeySql(table: ModelTable, b: number, c: number): string {
   );
 }
 
-function addition(kind: ActKind, type: ColumnType, n: number): string {
+function addition(kind: ActKind, type: string, n: number): string {
   switch (kind) {
     case "add with value":
-      return ` default ${values[type](n)}`;
+      return ` default ${values[type]!(n)}`;
     case "add with time":
       return type.startsWith("timestamp") ? " default now()" : "";
     case "add volatile":

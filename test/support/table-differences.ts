@@ -62,7 +62,7 @@ function rowsSql(name: string, all: readonly string[], { excluded, hashed, salt 
     const value = escapeIdentifier(column);
     if (!hashed.includes(column)) return value;
     const text = `${escapeLiteral(salt)} || format('%s', ${value})`;
-    return `case when ${value} is not null then encode(sha256(convert_to(${text}, 'UTF8')), 'hex') end`;
+    return `case when num_nulls(${value}) = 0 then encode(sha256(convert_to(${text}, 'UTF8')), 'hex') end`;
   };
   return { wanted: rows(columns.map(asSent)), found: rows(columns.map(escapeIdentifier)) };
 }
