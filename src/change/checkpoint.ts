@@ -11,8 +11,16 @@ export interface Position {
   readonly ordinal: number;
 }
 
-/** A checkpoint's log where nothing is streamed: its LSN tells about where the source was, and no more. */
-export const noLog = "";
+/**
+ * What a checkpoint's log begins with where nothing is streamed: then it names the database alone, where that can be told from
+ * others, and its LSN tells about where the source was, and no more.
+ */
+export const noStream = "copies of ";
+
+/** Whether both logs are those of copies of one database, in which tables keep their ids. */
+export function areOfOneDatabase(log: string, other: string | undefined): boolean {
+  return log === other && log.startsWith(noStream) && log !== noStream;
+}
 
 /**
  * Everything up to here is durable at the sink.

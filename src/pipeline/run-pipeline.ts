@@ -2,7 +2,7 @@
 // told to stop. It knows neither the kind of the source nor that of the sink.
 
 import type { TupleForm } from "../change/change-batch.ts";
-import type { Checkpoint } from "../change/checkpoint.ts";
+import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
@@ -114,10 +114,13 @@ class PipelineRun {
       if (log !== known.log) await sink.goOnIn(log);
       return { checkpoint: { ...known, log }, point: null };
     }
+    const hasStream = this.request.work === "changes";
     // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
-    if (known !== null) await sink.forget();
+    if (hasStream && known !== null) await sink.forget(false);
     const point = await this.#firstPoint(source);
     held.use(point);
+    // Without a checkpoint the shapes that are known may be those of another source.
+    if (!hasStream) await sink.forget(areOfOneDatabase(point.log, known?.log));
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
     await sink.begin(checkpoint);
     return { checkpoint, point };

@@ -27,9 +27,10 @@ export interface Sink extends AsyncDisposable {
 
   /**
    * Forgets checkpoint and copies: the connector begins anew. What it has delivered stays, until the next initial copy
-   * of its table takes its place, where the sink can remove rows.
+   * of its table takes its place, where the sink can remove rows. `keepsShapes`: tables have the ids that they had, so that what
+   * was renamed, dropped or given another type since can be followed.
    */
-  forget(): Promise<void>;
+  forget(keepsShapes: boolean): Promise<void>;
 
   /**
    * Looks at the tables that the stream will bring: all that are selected. A copy of a table that is no longer among them,

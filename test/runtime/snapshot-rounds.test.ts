@@ -63,19 +63,23 @@ test("everything is copied once, and again when it is started again: what is gon
   const request = await made(
     "once",
     `create table t (id int primary key, v text); insert into t select i, 'v' || i from generate_series(1, 2000) i;
-     create table bare (v text); insert into bare values ('a'), ('a'), (null); create table none (id int primary key)`,
+     create table bare (v text); insert into bare values ('a'), ('a'), (null); create table none (id int primary key);
+     create table shaped (id int primary key, gone int not null, a int not null, x int); insert into shaped values (1, 2, 3, 4);
+     create table before (id int primary key); insert into before values (1)`,
   );
   await using runtime = await RuntimeFixture.open("real");
   await runtime.connectors.createOrReplace("once", request, null);
   const { progress } = await until(runtime, "once", isComplete);
-  expect(progress?.snapshot).toMatchObject({ tables: 3, tables_done: 3, rows: 2003 });
-  await expectEqual("once", "t", "bare", "none");
+  expect(progress?.snapshot).toMatchObject({ tables: 5, tables_done: 5, rows: 2005 });
+  await expectEqual("once", "t", "bare", "none", "shaped", "before");
   const phases = (await runtime.connectors.history("once")).map(({ status }) => Object.keys(status.state)[0]);
   expect(new Set(phases)).toEqual(new Set(["start", "initialize", "snapshot", "complete"]));
 
   await server.query(
     `delete from t where id % 3 = 0; update t set v = 'new' where id = 1; insert into t values (5000, 'x');
-     delete from bare where v is null; alter table t add column more int default 7; create table later (id int primary key)`,
+     delete from bare where v is null; alter table t add column more int default 7; create table later (id int primary key);
+     alter table shaped drop column gone; alter table shaped rename a to b; alter table shaped alter x type text;
+     insert into shaped values (2, 3, 'text'); alter table before rename to after`,
     "once_source",
   );
   // It is complete, and stays so over a restart of the service.
@@ -88,7 +92,10 @@ test("everything is copied once, and again when it is started again: what is gon
   const isNew = async () => (await runtime.connectors.get("once")).run_id !== run_id;
   await waitFor("a new run", isNew);
   await until(runtime, "once", isComplete);
-  await expectEqual("once", "t", "bare", "none", "later");
+  await expectEqual("once", "t", "bare", "none", "later", "shaped", "after");
+  expect(await server.query("select to_regclass('before')::text as name", "once_sink")).toEqual([
+    { name: null },
+  ]);
   expect(await server.query("select from pg_publication", "once_source")).toEqual([]);
 });
 

@@ -223,11 +223,16 @@ export async function voidCopies(
 }
 
 /** Forgets the connector's place: its next run begins anew. That its tables hold an earlier copy is kept. */
-export async function forgetConnector(client: Client, connectorId: string): Promise<void> {
+export async function forgetConnector(
+  client: Client,
+  connectorId: string,
+  keepsShapes: boolean,
+): Promise<void> {
   await client.query("update millrace.table_copy set point_lsn = '0/0' where connector_id = $1", [
     connectorId,
   ]);
-  await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
+  if (!keepsShapes)
+    await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.set_aside where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
 }

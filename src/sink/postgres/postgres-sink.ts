@@ -95,10 +95,10 @@ export class PostgresSink implements Sink {
     if (this.#checkpoint) this.#checkpoint = { ...this.#checkpoint, log };
   }
 
-  async forget(): Promise<void> {
-    await this.#guard((client) => forgetConnector(client, this.context.connectorId));
+  async forget(keepsShapes: boolean): Promise<void> {
+    await this.#guard((client) => forgetConnector(client, this.context.connectorId, keepsShapes));
     this.#checkpoint = null;
-    this.#tables.forget();
+    this.#tables.forget(keepsShapes);
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {

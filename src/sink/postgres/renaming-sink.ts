@@ -27,8 +27,8 @@ export class RenamingSink implements Sink {
     return this.sink.goOnIn(log);
   }
 
-  forget(): Promise<void> {
-    return this.sink.forget();
+  forget(keepsShapes: boolean): Promise<void> {
+    return this.sink.forget(keepsShapes);
   }
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {

@@ -58,9 +58,9 @@ export class SinkTables implements AppliedTables {
     await this.setAside.load(client);
   }
 
-  forget(): void {
+  forget(keepsShapes: boolean): void {
     this.ledger.voidKnown();
-    this.shapes.forget();
+    if (!keepsShapes) this.shapes.forget();
     this.setAside.forget();
   }
 

@@ -1,7 +1,7 @@
 // The copies of tables that are on their way, several at once: with which version each is sent, and when it
 // is recorded.
 
-import { noLog } from "../../change/checkpoint.ts";
+import { noStream } from "../../change/checkpoint.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
@@ -33,7 +33,7 @@ export class TableCopies {
     const { copy, lsn, timeUs, mode } = message;
     const { origin, copied, log } = keeper.record;
     let from = { version: Number(origin.version), timeUs: Number(origin.version), lsn: origin.lsn };
-    const isLater = log === noLog && timeUs !== origin.version;
+    const isLater = log?.startsWith(noStream) && timeUs !== origin.version;
     if (mode !== "initial" || isLater || copied.has(table.name)) {
       await stream.flush();
       from = { version: await stream.copyVersion(timeUs), timeUs: Number(timeUs), lsn };

@@ -33,11 +33,13 @@ export class PostgresCopySource implements Source {
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
     const signal = AbortSignal.any([this.context.signal, stop]);
+    const { host, port } = this.config.connection;
     const openSession = () =>
       connectPostgres(this.config.connection, "snapshot", this.context.signal, "source");
     return await ExportedSnapshot.ofTransaction(
       await connectPostgres(this.config.connection, "snapshot", signal, "source"),
       openSession,
+      `${host.toLowerCase()}:${port}`,
     );
   }
 

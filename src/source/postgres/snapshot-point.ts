@@ -4,7 +4,7 @@
 // https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 
 import type { Client } from "pg";
-import { noLog } from "../../change/checkpoint.ts";
+import { noStream } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
@@ -49,23 +49,21 @@ export class ExportedSnapshot implements SnapshotPoint {
 
   /**
    * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
-   * transaction is open. Throws what the connection met.
+   * transaction is open. `address`: where the source is, for a run that has no stream. Throws what the connection met.
    */
-  static async ofTransaction(holder: Client, openSession: () => Promise<Client>): Promise<ExportedSnapshot> {
+  static async ofTransaction(
+    holder: Client,
+    openSession: () => Promise<Client>,
+    address: string | null = null,
+  ): Promise<ExportedSnapshot> {
     try {
       // The server must not end it for being idle, or for its age.
       await holder.query(keepOpenSql);
       await holder.query("begin isolation level repeatable read read only");
       const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
       const { lsn, us, name } = rows[0]!;
-      return new ExportedSnapshot(
-        parseLsn(lsn),
-        BigInt(us),
-        noLog,
-        name,
-        holder,
-        new SessionPool(openSession),
-      );
+      const log = address === null ? "" : noStream + (await nameDatabase(holder, address));
+      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder, new SessionPool(openSession));
     } catch (error) {
       destroyClient(holder);
       throw describePostgresError(error, "source");
@@ -85,3 +83,15 @@ const pointQuery = `
   select coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/1')::text as lsn,
          (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us,
          pg_export_snapshot() as name`;
+
+/** Tells the database from one that was restored, or made anew, at its address. Empty where the server does not let that be asked. */
+async function nameDatabase(client: Client, address: string): Promise<string> {
+  const { rows: allowed } = await client.query<{ yes: boolean }>(
+    "select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as yes",
+  );
+  if (!allowed[0]?.yes) return "";
+  const { rows } = await client.query<{ name: string }>(
+    "select system_identifier || '/' || d.oid as name from pg_control_system(), pg_database d where datname = current_database()",
+  );
+  return rows[0] ? `${rows[0].name} at ${address}` : "";
+}

@@ -1,7 +1,7 @@
 // The sink through its real worker to a real receiver, with changes made by hand.
 
 import { afterEach, expect, test } from "bun:test";
-import { type Checkpoint, noLog } from "../../../src/change/checkpoint.ts";
+import { type Checkpoint, noStream } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
@@ -180,7 +180,7 @@ test("where no stream follows, rows of a copy that is made again are newer than 
     });
   const first = (await rig(connector, store)).sink();
   await first.open();
-  await first.begin({ ...start, log: noLog });
+  await first.begin({ ...start, log: noStream });
   await first.prepare([usersTable], ["text"]);
   const cut = copy(first, start.lastVersion, async function* () {
     yield Buffer.from(`1\tbefore\n9\t${"x".repeat(1_200_000)}\n`);
