@@ -8,6 +8,7 @@ import type { Catalog } from "../../src/connector/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { typeKinds } from "../support/random-own-type.ts";
 import { partitionKinds } from "../support/random-partitions.ts";
 import { type Manner, RandomPlay, type Step } from "../support/random-play.ts";
 import {
@@ -18,7 +19,6 @@ import {
   type RandomAct,
   RandomSchema,
 } from "../support/random-schema.ts";
-import { typeKinds } from "../support/random-types.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

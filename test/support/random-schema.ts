@@ -1,6 +1,7 @@
 // A model of a source's schema that turns random numbers into SQL that is valid for it: rows that come and go, and tables that
 // are altered meanwhile. What it makes of the same numbers is always the same.
 
+import { type OwnType, ownValue, type TypeKind, typeAct, typeKinds } from "./random-own-type.ts";
 import {
   createRoot,
   isHeldSql,
@@ -9,8 +10,6 @@ import {
   partitionAct,
   partitionKinds,
 } from "./random-partitions.ts";
-
-import { type OwnType, ownValue, type TypeKind, typeAct, typeKinds } from "./random-types.ts";
 
 /** A random step: what kind of thing is done, and numbers that decide which. */
 export interface RandomAct {
