@@ -31,8 +31,8 @@ afterAll(() => server[Symbol.asyncDispose]());
 const act = (...kinds: readonly ActKind[]): fc.Arbitrary<RandomAct> =>
   fc.record({ kind: fc.constantFrom(...kinds), pick: fc.tuple(fc.nat(9_999), fc.nat(9_999), fc.nat(9_999)) });
 
-/** What MILLRACE_FUZZ_WIDE names is played too: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, or `all`. */
-const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "").split(",");
+/** What MILLRACE_FUZZ_WIDE names is played too, by default tasks: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, or `all`. */
+const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "tasks").split(",");
 const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
 const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
 
