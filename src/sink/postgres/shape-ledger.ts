@@ -70,7 +70,14 @@ export class ShapeLedger {
 
   /** What another session has recorded and committed. */
   add(record: ShapeRecord): void {
+    for (const { tableId } of this.#othersNamed(record)) this.#records.delete(tableId);
     this.#records.set(record.tableId, record);
+  }
+
+  #othersNamed({ tableId, schema, name }: ShapeRecord): readonly ShapeRecord[] {
+    return [...this.#records.values()].filter(
+      (other) => other.schema === schema && other.name === name && other.tableId !== tableId,
+    );
   }
 
   forget(): void {
@@ -81,11 +88,13 @@ export class ShapeLedger {
     await writeShape(client, this.connectorId, record);
     const { tableId } = record;
     const before = this.#records.get(tableId);
+    const displaced = this.#othersNamed(record);
     this.undo.changed(() => {
+      for (const other of displaced) this.#records.set(other.tableId, other);
       if (before) this.#records.set(tableId, before);
       else this.#records.delete(tableId);
     });
-    this.#records.set(tableId, record);
+    this.add(record);
   }
 }
 
@@ -133,8 +142,16 @@ function shapeRecord(
   return { tableId, schema, name, since, columns, key: keyNumbers(relation) };
 }
 
+/**
+ * What else had the name is a table that is gone, and whose rows have made room: what still comes of it must not rename, or alter,
+ * the table that is there now.
+ */
 async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
   const { tableId, schema, name, since, columns, key } = record;
+  await client.query(
+    "delete from millrace.table_shape where connector_id = $1 and table_schema = $2 and table_name = $3 and table_id <> $4",
+    [connectorId, schema, name, tableId],
+  );
   await client.query(
     "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers) " +
       "values ($1, $2, $3, $4, $5, $6, $7) on conflict (connector_id, table_id) do update set " +
