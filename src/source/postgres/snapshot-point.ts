@@ -49,12 +49,12 @@ export class ExportedSnapshot implements SnapshotPoint {
 
   /**
    * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
-   * transaction is open. `address`: where the source is, for a run that has no stream. Throws what the connection met.
+   * transaction is open. `address`: where the source is. Throws what the connection met.
    */
   static async ofTransaction(
     holder: Client,
     openSession: () => Promise<Client>,
-    address: string | null = null,
+    address: string,
   ): Promise<ExportedSnapshot> {
     try {
       // The server must not end it for being idle, or for its age.
@@ -62,7 +62,7 @@ export class ExportedSnapshot implements SnapshotPoint {
       await holder.query("begin isolation level repeatable read read only");
       const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
       const { lsn, us, name } = rows[0]!;
-      const log = address === null ? "" : noStream + (await nameDatabase(holder, address));
+      const log = noStream + (await nameDatabase(holder, address));
       return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder, new SessionPool(openSession));
     } catch (error) {
       destroyClient(holder);
