@@ -17,6 +17,7 @@ import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
 import { releaseBytes } from "../../change/release-bytes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
+import { Gathering, restMs } from "./gathering.ts";
 import { formatLog, readLog } from "./source-log.ts";
 import { ValuePacker } from "./value-packer.ts";
 
@@ -107,6 +108,9 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
 
 export class ReplicationClient implements AsyncDisposable {
   #closed = false;
+  readonly #gathering = new Gathering();
+  #isPaused = false;
+  #rest: ReturnType<typeof setTimeout> | null = null;
 
   private constructor(
     private readonly service: LogicalReplicationService,
@@ -138,9 +142,11 @@ export class ReplicationClient implements AsyncDisposable {
     const plugin = new RawPlugin(request, (chunk, pgListener) => {
       passOn = pgListener;
       handlers.onBytes();
+      const { length } = chunk;
       client.#guard(() => reader.push(chunk));
       // All that is kept of it is copied by now.
       releaseBytes(chunk);
+      client.#restWhenDue(length);
     });
     const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
     const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(
@@ -178,11 +184,13 @@ export class ReplicationClient implements AsyncDisposable {
   }
 
   pause(): void {
+    this.#isPaused = true;
     this.#stream?.pause();
   }
 
   resume(): void {
-    this.#stream?.resume();
+    this.#isPaused = false;
+    if (this.#rest === null) this.#stream?.resume();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -204,7 +212,18 @@ export class ReplicationClient implements AsyncDisposable {
     return (this.#connection as unknown as { stream: Socket } | null)?.stream;
   }
 
+  #restWhenDue(bytes: number): void {
+    if (this.#closed || this.#rest !== null) return;
+    if (!this.#gathering.isRestDue(bytes, performance.now())) return;
+    this.#stream?.pause();
+    this.#rest = setTimeout(() => {
+      this.#rest = null;
+      if (!this.#isPaused) this.#stream?.resume();
+    }, restMs);
+  }
+
   async #stopService(): Promise<void> {
+    if (this.#rest !== null) clearTimeout(this.#rest);
     const client = this.#client;
     // A clean goodbye would wait for a server that may be gone, or for a socket that is paused.
     this.#stream?.destroy();
