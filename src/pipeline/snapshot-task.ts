@@ -21,7 +21,7 @@ export async function runSnapshotTask(
 ): Promise<void> {
   if (!(await task.claim())) return;
   try {
-    const table = findTable(await listTables(), task);
+    const table = findTable(await listTables(), source.database, task);
     await sink.flush();
     await using point = await source.snapshotPoint(stop);
     const form = sink.copyForm(table);
@@ -45,8 +45,14 @@ export async function runSnapshotTask(
   }
 }
 
-function findTable(tables: readonly TableShape[], task: OfferedTask): TableShape {
+function findTable(tables: readonly TableShape[], database: string, task: OfferedTask): TableShape {
   const { schema, name } = task.spec;
+  if (task.spec.database !== database) {
+    throw new MillraceError(
+      "table_unavailable",
+      `The connector reads the database ${database}, and no table of ${task.spec.database}.`,
+    );
+  }
   const table = tables.find(({ relation }) => relation.schema === schema && relation.name === name);
   if (table) return table;
   throw new MillraceError(

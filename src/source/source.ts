@@ -16,6 +16,9 @@ import type { TableShape } from "../change/relation.ts";
 import type { SourceNotes } from "./source-notes.ts";
 
 export interface Source extends AsyncDisposable {
+  /** The one that its tables are in. */
+  readonly database: string;
+
   /**
    * The selected tables as they are now. Nothing changes at the source: which of their changes were not published up to now
    * is in their coverage. Throws `table_unavailable` when one that was named is missing.

@@ -4,7 +4,7 @@ import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../connector/task.ts";
 import { specKey, unfinishedStates } from "../connector/task-state.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
+import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "./database.ts";
 import { tasks } from "./schema.ts";
 
 /** Most tasks that a listing returns. */
@@ -85,24 +85,24 @@ export class TaskStore {
 
   /**
    * Moves one task: `decide` is given the record, locked, and returns what it becomes, or null to leave it. What it
-   * throws is thrown, and nothing is changed. Returns the record as it is afterwards, or null when there is none.
+   * throws is thrown, and nothing is changed. Returns the record as it is afterwards, or null when there is none. Throws
+   * `conflict` when it would be unfinished beside an identical one.
    */
   async change(
     connectorId: string,
     taskId: string,
     decide: (task: Task) => Task | null,
   ): Promise<Task | null> {
-    return stored(
-      this.#database.transaction(async (transaction) => {
-        const rows = await transaction.select().from(tasks).where(oneTask(connectorId, taskId)).for("update");
-        if (!rows[0]) return null;
-        const current = read(rows[0]);
-        const next = decide(current);
-        if (!next) return current;
-        await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
-        return next;
-      }),
-    );
+    const moved = this.#database.transaction(async (transaction) => {
+      const rows = await transaction.select().from(tasks).where(oneTask(connectorId, taskId)).for("update");
+      if (!rows[0]) return null;
+      const current = read(rows[0]);
+      const next = decide(current);
+      if (!next) return current;
+      await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
+      return next;
+    });
+    return stored(moved.catch((error: unknown) => Promise.reject(hasTwin(error) ?? error)));
   }
 
   async saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
@@ -127,6 +127,12 @@ export class TaskStore {
     );
     return new Map(rows.map((row) => [row.state, row.count]));
   }
+}
+
+/** Only a task that had ended can meet one that has taken its place. */
+function hasTwin(error: unknown): MillraceError | null {
+  if (sqlState(error) !== uniqueViolation) return null;
+  return new MillraceError("conflict", "An identical task is pending or running: this one is not needed.");
 }
 
 function oneTask(connectorId: string, taskId: string) {

@@ -6,7 +6,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import type { Task } from "../../src/connector/task.ts";
-import { claimTask, finishTask, newTask } from "../../src/connector/task-state.ts";
+import {
+  cancelTask,
+  claimTask,
+  failTask,
+  finishTask,
+  newTask,
+  retryTask,
+} from "../../src/connector/task-state.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { noRound, type StoredConnector } from "../../src/state/connector-store.ts";
 import { historyBound } from "../../src/state/history-store.ts";
@@ -142,6 +149,18 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.tasks.create("racing", task("orders"))).id).toBe(id);
       await state.tasks.change("racing", id, finishTask);
       expect((await state.tasks.create("racing", task("orders"))).id).not.toBe(id);
+    });
+
+    test("gives a failed task that is retried no place beside an identical one", async () => {
+      await state.connectors.insert(storedConnector("twins"));
+      const { id } = await state.tasks.create("twins", task("orders"));
+      const failure = { reason: "no", retryable: false, nowMs: 0, random: 0 };
+      await state.tasks.change("twins", id, (failed) => failTask(claimTask(failed), failure));
+      const twin = await state.tasks.create("twins", task("orders"));
+      const retried = state.tasks.change("twins", id, retryTask);
+      await expect(retried).rejects.toMatchObject({ code: "conflict" });
+      await state.tasks.change("twins", twin.id, cancelTask);
+      expect((await state.tasks.change("twins", id, retryTask))?.state).toBe("Pending");
     });
 
     test("knows no task of a connector that is gone", async () => {

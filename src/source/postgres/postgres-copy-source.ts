@@ -24,6 +24,10 @@ export class PostgresCopySource implements Source {
     this.#selection = selectionOf(config);
   }
 
+  get database(): string {
+    return this.config.connection.database;
+  }
+
   async tables(): Promise<readonly TableShape[]> {
     const { catalog, partitions_as_root: asRoot } = this.config;
     const tables = await this.#withClient((client) => readTableShapes(client, this.#selection, asRoot));

@@ -82,6 +82,10 @@ export class PostgresSource implements Source {
     });
   }
 
+  get database(): string {
+    return this.config.connection.database;
+  }
+
   async tables(): Promise<readonly TableShape[]> {
     return await this.#withClient(async (client) => {
       for (let looks = 1; ; looks++) {
