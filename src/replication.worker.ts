@@ -52,7 +52,7 @@ async function run(
 }
 
 async function attempt(
-  { connector, work, owner, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
+  { connector, work, owner, isAfterRefusal, webhook }: Extract<ToReplicationWorker, { type: "start" }>,
   initialized: boolean,
   forms: readonly TupleForm[],
   notes: SourceNotes,
@@ -83,6 +83,7 @@ async function attempt(
           signal: abort.signal,
           checkpoints,
           makesCopies: !skipSnapshots,
+          isAfterRefusal,
           events,
         },
         webhook,

@@ -27,6 +27,8 @@ export interface RunRequest {
   readonly runId: string;
   readonly owner: string;
   readonly initialized: boolean;
+  /** The attempt before it ended because the sink refused rows. */
+  readonly isAfterRefusal: boolean;
 }
 
 /** What the run tells and asks. A rejected promise is answered to the worker as an error. */
@@ -140,16 +142,16 @@ export class ConnectorRun implements RunAttempt {
   }
 
   #postStart(): void {
-    const { connector, work, runId, owner, initialized } = this.request;
+    const { connector, runId, ...rest } = this.request;
     this.#started = true;
     const begin = { type: "start", connector, runId } as const;
     if (!this.#webhook) {
-      this.#replication.post({ ...begin, work, owner, initialized, webhook: null });
+      this.#replication.post({ ...begin, ...rest, webhook: null });
       return;
     }
     const { port1, port2 } = new MessageChannel();
     this.#webhook.post({ ...begin, line: port1 }, [port1]);
-    this.#replication.post({ ...begin, work, owner, initialized, webhook: port2 }, [port2]);
+    this.#replication.post({ ...begin, ...rest, webhook: port2 }, [port2]);
   }
 
   #hear(message: Exclude<FromReplicationWorker, { type: "ready" }>): void {

@@ -18,6 +18,8 @@ export type ToReplicationWorker =
       readonly owner: string;
       /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
       readonly initialized: boolean;
+      /** The attempt before this one ended because the sink refused rows. */
+      readonly isAfterRefusal: boolean;
       /** The line to the webhook worker, for a webhook sink. */
       readonly webhook: MessagePort | null;
     }

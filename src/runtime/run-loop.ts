@@ -168,6 +168,7 @@ export class RunLoop {
         runId: this.runId,
         owner: ownerOf(this.connector),
         initialized: this.#initialized,
+        isAfterRefusal: this.#isRefused,
       },
       {
         ...events,

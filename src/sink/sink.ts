@@ -95,6 +95,8 @@ export interface SinkContext {
   readonly checkpoints: CheckpointStore;
   /** What `prepare` finds missing is copied. Without copies a table that has missed changes would not come back. */
   readonly makesCopies: boolean;
+  /** The attempt before this one ended because rows were refused: it is worth some time to tell which, and to take them with care. */
+  readonly isAfterRefusal?: boolean;
   readonly events: SinkEvents;
 }
 

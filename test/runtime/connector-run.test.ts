@@ -33,6 +33,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     owner: "me",
     work: "changes" as const,
     initialized: false,
+    isAfterRefusal: false,
   };
   return { run: new ConnectorRun(request, events, { replication: worker, webhook: worker }, stopMs), lines };
 }

@@ -155,6 +155,70 @@ test.concurrent.each([
   await on.goesOn();
 });
 
+const asClerk = () => ({
+  before: `grant create on database refusal${count + 1} to clerk; grant create, usage on schema public to clerk`,
+  connection: { user: "clerk", password: "clerk" },
+});
+const alone = "create table alone (id int primary key)";
+
+test.concurrent("a deferred constraint names the row that breaks it, and not those that did for a while", async () => {
+  await using on = await setUp(`${plain}; insert into t values (1, 'a'), (2, 'b'); ${alone}`, asClerk());
+  await on.sink(
+    "alter table t add constraint own unique (v) deferrable initially deferred; insert into t values (-1, 'secret 8')",
+  );
+  await on.source("insert into alone values (1)");
+  await on.source(
+    `begin; update t set v = 'c' where id = 1; insert into t values (6, 'secret 6'); update t set v = 'a' where id = 2; update t set v = 'b' where id = 1;
+     insert into t select i, 'secret ' || i from generate_series(7, 300) i; commit`,
+  );
+  await on.source("insert into alone values (2)");
+  const reason =
+    "Table public.t: The server refused a value that is there already: constraint own, table public.t (SQLSTATE 23505). The row is (id)=(8), of the transaction that was committed at";
+  const text = await on.refusal();
+  expect(text).toContain(reason);
+  expect(text).not.toContain("secret");
+  expect(await on.sink("select id from t order by id")).toEqual([{ id: -1 }, { id: 1 }, { id: 2 }]);
+  expect(await on.sink("select id from alone")).toEqual([{ id: 1 }]);
+  await on.sink("delete from t where id = -1");
+  await on.goesOn();
+});
+
+test.concurrent("a deferred constraint that refuses a transaction in pieces, and one that a row broke which should not be there", async () => {
+  await using on = await setUp(plain, { ...asClerk(), bufferedRows: 20 });
+  await on.sink(
+    "alter table t add constraint own unique (v) deferrable initially deferred; insert into t values (-1, 'secret 7')",
+  );
+  await on.source("insert into t select i, 'secret ' || i from generate_series(1, 2000) i");
+  const text = await on.refusal();
+  expect(text).toContain("Table public.t: The server refused a value that is there already: constraint own,");
+  expect(text).toContain("It is a row, of the transaction that was committed at");
+  expect(text).not.toContain("secret");
+  await on.sink(
+    "alter table t drop constraint t_pkey; alter table t add primary key (id) deferrable initially deferred",
+  );
+  await on.sink("delete from t where id = -1; insert into t values (3000, 'x')");
+  await on.source("insert into t values (3000, 'y')");
+  await on.goesOn();
+});
+
+test.concurrent("a constraint trigger at the end of the transaction", async () => {
+  await using on = await setUp(plain);
+  await on.sink(
+    `create function refuse() returns trigger language plpgsql as $$ begin if new.id >= 7 then raise exception 'secret %', new.v; end if; return null; end $$;
+     create constraint trigger refuse after insert or update on t deferrable initially deferred for each row execute function refuse();
+     alter table t enable always trigger refuse`,
+  );
+  await on.source(two);
+  await on.source("insert into t select i, 'secret ' || i from generate_series(5, 300) i");
+  const text = await on.refusal();
+  expect(text).toContain(
+    "Table public.t: The server refused a value in a trigger or a function (SQLSTATE P0001). The row is (id)=(7), of",
+  );
+  expect(text).not.toContain("secret");
+  await on.sink("drop trigger refuse on t");
+  await on.goesOn();
+});
+
 test.concurrent("what was committed before a refused row is there, and nothing of its transaction", async () => {
   await using on = await setUp(plain, { bufferedRows: 20 });
   await on.sink("alter table t add constraint short check (v <> 'secret')");

@@ -13,10 +13,11 @@ import type { SinkEvents } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { isRowRefused, withRow } from "./refused-row.ts";
-import { describeRefusedRows } from "./refused-rows.ts";
+import { isRowRefused, withPlace, withRow } from "./refused-row.ts";
+import { describeRefusedRows, withTable } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
@@ -61,6 +62,8 @@ export class ApplyTransaction {
     private readonly tables: AppliedTables,
     private readonly makesCopies: boolean,
     private readonly events: SinkEvents,
+    /** The last run has ended because rows were refused: until something is durable, no row is trusted to be new. */
+    private isCareful: boolean,
   ) {}
 
   /** It holds what is not committed. */
@@ -74,15 +77,17 @@ export class ApplyTransaction {
    */
   async apply(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
     const isPiece = this.#isOpen;
+    // What COMMIT refuses is undone as a whole: of pieces, it could not be applied again.
+    const isStrict = isPiece && !batch.endsInTransaction;
     if (!isPiece) await client.query("begin");
     this.#isOpen = true;
     if (batch.count === 0) return null;
     if (isPiece) await this.#setSavepoint(client);
     try {
-      await this.#applyAll(client, batch, isPiece);
+      await this.#applyAll(client, batch, isPiece, isStrict);
     } catch (error) {
       if (!isRowRefused(error)) throw error;
-      return await this.#findRefused(client, batch, isPiece, error as MillraceError);
+      return await this.#findRefused(client, batch, isPiece, error as MillraceError, isStrict);
     }
     if (isPiece) await client.query("release savepoint piece");
     // The next piece rolls back to a savepoint of its own.
@@ -90,12 +95,34 @@ export class ApplyTransaction {
     return null;
   }
 
-  async #applyAll(client: Client, batch: ChangeBatch, isPiece: boolean): Promise<void> {
-    const tried = { care: false, order: false, look: false };
+  /**
+   * Behind a COMMIT that was refused, by a constraint that the sink checks there: applies the batch once more, with what can be
+   * done about it. Where that is not enough, as `apply`.
+   */
+  async applyAgain(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
+    await client.query("rollback; discard temp");
+    this.#staging.clear();
+    await this.#undo(client, false);
+    try {
+      await this.#applyAll(client, batch, false, true);
+      return null;
+    } catch (error) {
+      if (!isRowRefused(error)) throw error;
+      return await this.#findRefused(client, batch, false, error as MillraceError, true);
+    }
+  }
+
+  /** `isStrict`: with what constraints at the sink would only check at COMMIT. */
+  async #applyAll(client: Client, batch: ChangeBatch, isPiece: boolean, isStrict: boolean): Promise<void> {
+    const tried = { care: this.isCareful, order: false, look: false };
     while (true) {
       const applier = this.#applier(client, batch, tried);
+      let isApplied = false;
       try {
-        return await applier.apply();
+        await applier.apply();
+        isApplied = true;
+        if (isStrict) await checkDeferred(client);
+        return;
       } catch (error) {
         // The copy of a table that was altered while it was caught up with is made again, by the next run.
         const altered = this.tables.registry.takeAltered();
@@ -104,9 +131,10 @@ export class ApplyTransaction {
         if (remedy?.kind === "care" || remedy?.kind === "order" || remedy?.kind === "look")
           tried[remedy.kind] = true;
         else {
-          await this.#help(client, applier.current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
+          const current = isApplied ? null : applier.current;
+          await this.#help(client, current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
           // What earlier pieces hold of the table is to be left out as well.
-          if (isPiece && !this.#isOpen) throw beginAgain(applier.current);
+          if (isPiece && !this.#isOpen) throw beginAgain(current);
         }
         await this.#undo(client, isPiece);
         if (tried.order) await client.query("set constraints all deferred");
@@ -127,12 +155,13 @@ export class ApplyTransaction {
     batch: ChangeBatch,
     isPiece: boolean,
     refusal: MillraceError,
+    isStrict: boolean,
   ): Promise<RefusedRow> {
     let error = refusal;
     const isTaken = async (count: number) => {
       await this.#undo(client, isPiece);
       try {
-        await this.#applyAll(client, { ...batch, count }, isPiece);
+        await this.#applyAll(client, { ...batch, count }, isPiece, isStrict);
         return true;
       } catch (failure) {
         if (!isRowRefused(failure)) throw failure;
@@ -140,16 +169,19 @@ export class ApplyTransaction {
         return false;
       }
     };
-    const at = await longestPrefix(batch.count, isTaken);
+    // The server does not say more, and an earlier piece cannot be applied again.
+    if (isStrict && isPiece && !(await isTaken(0))) throw withPlace(error, batch, 0);
+    const at = isStrict ? await refusedAtEnd(batch, isTaken) : await longestPrefix(batch.count, isTaken);
     await this.#undo(client, isPiece);
-    const described = await withRow(client, error, batch, at);
+    const relation = batch.relations[batch.relation[at]!]!;
+    const described = await withRow(client, withTable(error, relation), batch, at);
     const transaction = batch.transaction[at]!;
     const rows = batch.transaction.indexOf(transaction);
     const resumeLsn = transaction === 0 || isPiece ? null : lsn(batch.transactions.endLsn[transaction - 1]!);
     const isKept = resumeLsn !== null && (await isTaken(rows));
     return {
       error: described,
-      relation: batch.relations[batch.relation[at]!]!,
+      relation,
       commitLsn: lsn(batch.transactions.commitLsn[transaction]!),
       before: isKept ? { resumeLsn, rows } : null,
     };
@@ -161,6 +193,7 @@ export class ApplyTransaction {
     if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isOpen = false;
+    this.isCareful = false;
     this.tables.undo.committed();
     for (const state of this.#staging.values()) state.dirty = false;
   }

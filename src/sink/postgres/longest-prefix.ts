@@ -21,3 +21,29 @@ export async function longestPrefix(
   }
   return taken;
 }
+
+/**
+ * The same, from the end: a beginning of at least `from` that is taken while the one that is longer by one is refused. The one of
+ * `from` is taken, and the one of `to` is refused.
+ */
+export async function lastTaken(
+  from: number,
+  to: number,
+  isTaken: (length: number) => Promise<boolean>,
+): Promise<number> {
+  let taken = from;
+  let refused = to;
+  for (let step = 1; to - step > from; step *= 2) {
+    if (await isTaken(to - step)) {
+      taken = to - step;
+      break;
+    }
+    refused = to - step;
+  }
+  while (refused - taken > 1) {
+    const length = (taken + refused) >> 1;
+    if (await isTaken(length)) taken = length;
+    else refused = length;
+  }
+  return taken;
+}

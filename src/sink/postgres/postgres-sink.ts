@@ -11,7 +11,7 @@ import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
-import { ApplyTransaction } from "./apply-transaction.ts";
+import { ApplyTransaction, type RefusedRow } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
@@ -25,6 +25,7 @@ import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
+import { isRowRefused } from "./refused-row.ts";
 import { describeRefusedRows, withLine } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
@@ -64,6 +65,7 @@ export class PostgresSink implements Sink {
       this.#tables,
       makesCopies,
       events,
+      context.isAfterRefusal === true,
     );
     this.#copySessions = new SessionPool(() => openCopySession(config, context));
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -186,20 +188,36 @@ export class PostgresSink implements Sink {
 
   async write(batch: ChangeBatch): Promise<void> {
     await this.#guard(async (client) => {
-      const refused = await this.#transaction.apply(client, batch);
-      if (refused !== null) {
-        const { before, error } = refused;
-        if (before) {
-          this.#count({ ...batch, count: before.rows });
-          await this.#commit(client, before.resumeLsn);
-        }
-        if (this.context.makesCopies)
-          await askForTypes(client, this.context.connectorId, refused, this.#tables.ledger);
-        throw error;
+      const refused = (await this.#transaction.apply(client, batch)) ?? (await this.#finish(client, batch));
+      if (refused === null) return;
+      const { before, error } = refused;
+      if (before) {
+        this.#count({ ...batch, count: before.rows });
+        await this.#commit(client, before.resumeLsn);
       }
-      this.#count(batch);
-      if (!batch.endsInTransaction) await this.#commit(client, batch.resumeLsn);
+      if (this.context.makesCopies)
+        await askForTypes(client, this.context.connectorId, refused, this.#tables.ledger);
+      throw error;
     });
+  }
+
+  /** The batch is applied. Constraints that are checked at COMMIT may refuse a row still. */
+  async #finish(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
+    this.#count(batch);
+    if (batch.endsInTransaction) return null;
+    try {
+      await this.#commit(client, batch.resumeLsn);
+      return null;
+    } catch (error) {
+      const refusal = describePostgresError(error, "sink", "sink_rejected_rows");
+      if (!isRowRefused(refusal)) throw error;
+      const refused = await this.#transaction.applyAgain(client, batch);
+      this.#undurable = { rows: 0, bytes: 0 };
+      if (refused !== null) return refused;
+      this.#count(batch);
+      await this.#commit(client, batch.resumeLsn);
+      return null;
+    }
   }
 
   #count(batch: ChangeBatch): void {

@@ -31,15 +31,22 @@ export async function withRow(
   batch: ChangeBatch,
   i: number,
 ): Promise<MillraceError> {
-  const place = formatLsn(lsn(batch.transactions.commitLsn[batch.transaction[i]!]!));
   const key = await keyText(client, batch, i).catch(() => null);
-  const row = key === null ? "It is a row without a key" : `The row is ${key}`;
+  return withPlace(error, batch, i, key === null ? "It is a row without a key" : `The row is ${key}`);
+}
+
+/** `error`, which came of the transaction of change `i`, with its place in the stream. */
+export function withPlace(
+  error: MillraceError,
+  batch: ChangeBatch,
+  i: number,
+  row = "It is a row",
+): MillraceError {
+  const place = formatLsn(lsn(batch.transactions.commitLsn[batch.transaction[i]!]!));
   return new MillraceError(
     error.code,
     `${error.message} ${row}, of the transaction that was committed at ${place}.${keyHint(error.cause)}`,
-    {
-      cause: error.cause,
-    },
+    { cause: error.cause },
   );
 }
 

@@ -36,6 +36,18 @@ export function describeRefusedRows(
   return withText(described, `${table}, column ${column}: ${described.message}`, error);
 }
 
+/** `error` of a constraint that was checked behind the statement: the server may name its table. */
+export function describeRefusedLate(error: unknown): MillraceError {
+  const { schema, table } = error instanceof DatabaseError ? error : {};
+  if (schema && table) return describeRefusedRows(error, { schema, name: table }, []);
+  return describePostgresError(error, "sink", "sink_rejected_rows");
+}
+
+/** `error`, which came of a row of this table, with its name. */
+export function withTable(error: MillraceError, table: TargetName): MillraceError {
+  return error.message.startsWith("Table ") ? error : describeRefusedRows(error.cause, table, []);
+}
+
 /** `described`, with the place in the copy that the server names in `error`. */
 export function withLine(described: MillraceError, error: unknown): MillraceError {
   const line =
