@@ -242,7 +242,7 @@ test.concurrent("a row that the copy brings", async () => {
   expect(text).toContain(
     "Table public.t: The server refused a value that breaks a check: constraint t_v_check",
   );
-  expect(text).toContain("It is row 10 of the copy.");
+  expect(text).toContain("It is row 10 of the copy: (id)=(10).");
   expect(text).not.toContain("secret");
   await on.sink("alter table t drop constraint t_v_check");
   await on.goesOn();

@@ -26,7 +26,7 @@ import { watchMends } from "./mend-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
 import { isRowRefused } from "./refused-row.ts";
-import { describeRefusedRows, withLine } from "./refused-rows.ts";
+import { describeRefusedCopy } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
@@ -50,6 +50,8 @@ export class PostgresSink implements Sink {
   #mendWatch: AsyncDisposable | null = null;
   #waitsForLock = false;
   #undurable = { rows: 0, bytes: 0 };
+  /** Tables whose last copy failed, by OID at the source. */
+  readonly #refusedCopies = new Set<number>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -126,7 +128,7 @@ export class PostgresSink implements Sink {
   }
 
   copyForm(table: TableShape): TupleForm {
-    return this.#tables.registry.copyForm(table);
+    return this.#isTraced(table.relation) ? "text" : this.#tables.registry.copyForm(table);
   }
 
   async copyTable(request: CopyRequest): Promise<void> {
@@ -144,6 +146,7 @@ export class PostgresSink implements Sink {
       const known = {
         shape: this.#tables.shapeToCopyInto(relation),
         nullColumn: this.#tables.setAside.nullColumnOf(relation),
+        isTraced: this.#isTraced(relation),
       };
       const { record, shape } = await watchedCopy(
         this.#connected,
@@ -154,6 +157,7 @@ export class PostgresSink implements Sink {
       this.#tables.ledger.add(record);
       this.#tables.shapes.add(shape);
       this.#tables.setAside.copied(relation);
+      this.#refusedCopies.delete(relation.id);
       this.#showLockWait(null);
       this.#tables.registry.forgetShapes();
       await this.#copySessions.giveBack(client);
@@ -161,12 +165,18 @@ export class PostgresSink implements Sink {
       destroyClient(client);
       if (signal.aborted) throw signal.reason;
       const { relation } = request.table;
+      this.#refusedCopies.add(relation.id);
       await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
-      throw withLine(describeRefusedRows(error, this.naming.target(relation), names), error);
+      throw describeRefusedCopy(error, this.naming.target(relation), names);
     } finally {
       signal.removeEventListener("abort", abort);
     }
+  }
+
+  /** Its last copy may have ended because a row was refused. */
+  #isTraced({ id }: Relation): boolean {
+    return this.context.isAfterRefusal === true || this.#refusedCopies.has(id);
   }
 
   /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */

@@ -17,11 +17,12 @@ const refusingStates = /^(22|23|44|54|P0|42|3F)/;
 
 /** Whether a row was refused for what it holds, and not all of them for what the server lacks. */
 export function isRowRefused(error: unknown): boolean {
-  return (
-    error instanceof MillraceError &&
-    error.code === "sink_rejected_rows" &&
-    refusingStates.test(sqlStateOf(error) ?? "")
-  );
+  return error instanceof MillraceError && error.code === "sink_rejected_rows" && isRefusal(error);
+}
+
+/** As `isRowRefused`, by what the server said of a statement that writes rows. */
+export function isRefusal(error: unknown): boolean {
+  return refusingStates.test(sqlStateOf(error) ?? "");
 }
 
 /** `error`, which came of change `i`, with the row's key. Where its key cannot be had, the open transaction fails. */
@@ -56,15 +57,26 @@ async function keyText(client: Client, batch: ChangeBatch, i: number): Promise<s
   if (relation.key.length === 0 || batch.kind[i] === ChangeKind.truncate) return null;
   const isGone = batch.kind[i] === ChangeKind.delete;
   const tuple = tupleColumns(batch.arena, isGone ? batch.oldStart[i]! : batch.newStart[i]!);
-  const values: string[] = [];
+  const values: (string | null)[] = [];
   for (const index of relation.key) {
     const { start, length } = tuple[index]!;
     const column = relation.columns[index]!;
-    if (length < 0) values.push("null");
+    if (length < 0) values.push(null);
     else values.push(await valueText(client, batch, column, batch.arena.subarray(start, start + length)));
   }
-  const names = relation.key.map((index) => relation.columns[index]!.name);
-  return `(${names.join(", ")})=(${values.join(", ")})`;
+  return shownKey(
+    relation.key.map((index) => relation.columns[index]!.name),
+    values,
+  );
+}
+
+/** `(a, b)=(1, x)` */
+export function shownKey(names: readonly string[], values: readonly (string | null)[]): string {
+  const shown = values.map((text) => {
+    if (text === null) return "null";
+    return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+  });
+  return `(${names.join(", ")})=(${shown.join(", ")})`;
 }
 
 async function valueText(
@@ -73,8 +85,7 @@ async function valueText(
   column: Column,
   bytes: Uint8Array,
 ): Promise<string> {
-  const text = form === "text" ? new TextDecoder().decode(bytes) : await printed(client, column, bytes);
-  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text;
+  return form === "text" ? new TextDecoder().decode(bytes) : await printed(client, column, bytes);
 }
 
 /** A Buffer is sent as the type's binary form. The type's name is SQL, as the source's server wrote it. */

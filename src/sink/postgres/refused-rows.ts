@@ -48,13 +48,40 @@ export function withTable(error: MillraceError, table: TargetName): MillraceErro
   return error.message.startsWith("Table ") ? error : describeRefusedRows(error.cause, table, []);
 }
 
-/** `described`, with the place in the copy that the server names in `error`. */
-export function withLine(described: MillraceError, error: unknown): MillraceError {
-  const line =
-    error instanceof DatabaseError ? /(?:^|\n)COPY .+?, line (\d+)/.exec(error.where ?? "")?.[1] : undefined;
-  if (line === undefined) return described;
-  const text = `${described.message} It is row ${line} of the copy.${keyHint(error)}`;
+/** Which row of a copy was refused, and why: its cause. */
+export class CopyRowRefused extends MillraceError {
+  constructor(
+    /** From 1. */
+    readonly row: number,
+    /** As `(a, b)=(1, x)`; null where it has none, or it is not at hand. */
+    readonly key: string | null,
+    cause: unknown,
+  ) {
+    super("sink_rejected_rows", "a row of a copy was refused", { cause });
+  }
+}
+
+/** As `describeRefusedRows`, of a copy, with the row as far as it is known. */
+export function describeRefusedCopy(
+  error: unknown,
+  target: TargetName,
+  columnNames: readonly string[],
+): MillraceError {
+  const found = error instanceof CopyRowRefused ? error : null;
+  const cause = found?.cause ?? error;
+  const described = describeRefusedRows(cause, target, columnNames);
+  const row = found?.row ?? lineOf(cause);
+  if (row === null) return described;
+  const key = found?.key ? `: ${found.key}` : "";
+  const text = `${described.message} It is row ${row} of the copy${key}.${keyHint(cause)}`;
   return withText(described, text, described.cause);
+}
+
+/** The line of a COPY that the server names in `error`, from 1. */
+export function lineOf(error: unknown): number | null {
+  if (!(error instanceof DatabaseError)) return null;
+  const line = /(?:^|\n)COPY .+?, line (\d+)/.exec(error.where ?? "")?.[1];
+  return line === undefined ? null : Number(line);
 }
 
 /**

@@ -17,6 +17,7 @@ import { addKey, addKeyOf, createTable } from "./table-schema.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { equalSql, keyIndexOf, readTargetTable, type TargetTable } from "./target-table.ts";
+import { tracedCopyIn } from "./traced-copy.ts";
 
 const staging = "pg_temp.millrace_copy";
 
@@ -33,6 +34,8 @@ export interface KnownTable {
   readonly shape: ShapeRecord | null;
   /** One of its columns that has to take null. */
   readonly nullColumn: string | null;
+  /** A row that is refused is to be told by its key. */
+  readonly isTraced: boolean;
 }
 
 /** All in one transaction: table, rows, and that the copy was made. */
@@ -59,15 +62,20 @@ export async function copyIntoTarget(
   // Which of the rows that it did not bring are this table's own is not known. By another key the rows that are there cannot be found.
   const isReplacing = (mode === "replace" || isKeyChanged) && !isShared;
   const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
+  const isTraced = known.isTraced && request.form === "text" && !existing?.isReferred;
+  const take = async (sql: string) =>
+    isTraced
+      ? await tracedCopyIn(client, sql, table.relation, request.chunks)
+      : await copyIn(client, sql, request.chunks);
   let rows: number;
   if (isEmpty && !isHashed) {
-    rows = await copyIn(client, copySql(sqlName(target), columns, request), request.chunks);
+    rows = await take(copySql(sqlName(target), columns, request));
     if (existing === null) await addKeyOf(client, target, table);
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
     );
-    rows = await copyIn(client, copySql(staging, columns, request), request.chunks);
+    rows = await take(copySql(staging, columns, request));
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     await merge(client, into, columns, table.relation, isMerged);
