@@ -85,7 +85,9 @@ function discardingSink(events: SinkEvents): Sink {
     forget: async () => {},
     prepare: async () => ({ form: "binary", missing: [], behind: [] }),
     copyForm: () => "binary",
+    beginCopy: async () => null,
     copyTable: async () => {},
+    endCopy: async () => {},
     write: async (batch) => {
       if (batch.endsInTransaction || checkpoint === null) return;
       checkpoint = { ...checkpoint, resumeLsn: batch.resumeLsn };

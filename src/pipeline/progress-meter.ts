@@ -51,18 +51,28 @@ export class ProgressMeter implements Disposable {
     if (done !== null) this.progress.latencyMs = Math.max(0, this.nowMs() - Number(done / 1000n));
   }
 
-  /** A table's copy is so far. */
-  copying(table: string, rows: number, bytes: number): void {
-    this.#copying.set(table, { rows, bytes });
+  /** The copy of a table, or of one of its ranges, is so far. */
+  copying(part: string, rows: number, bytes: number): void {
+    this.#copying.set(part, { rows, bytes });
+    this.#sumCopies();
+  }
+
+  /** Rows of ranges that an earlier run has copied. */
+  resumed(rows: number): void {
+    this.#copied = { ...this.#copied, rows: this.#copied.rows + rows };
+    this.#sumCopies();
+  }
+
+  rangeCopied(part: string): void {
+    const { rows, bytes } = this.#copying.get(part) ?? { rows: 0, bytes: 0 };
+    this.#copying.delete(part);
+    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
     this.#sumCopies();
   }
 
   copied(table: string): void {
-    const { rows, bytes } = this.#copying.get(table) ?? { rows: 0, bytes: 0 };
-    this.#copying.delete(table);
-    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
     this.progress.snapshot.tablesDone++;
-    this.#sumCopies();
+    this.rangeCopied(table);
   }
 
   flush(): void {

@@ -8,7 +8,8 @@ import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, SetAsideTable, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
-import { copyTables } from "./initial-copy.ts";
+import { CopyPoints } from "./copy-points.ts";
+import { type CopyPace, copyTables, defaultCopyPace } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
@@ -23,6 +24,7 @@ export interface PipelineRequest {
   readonly initialized: boolean;
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
+  readonly copyPace?: CopyPace;
   /** The forms that the stream may take. */
   readonly forms: readonly TupleForm[];
   readonly makeSource: (events: SourceEvents) => Source;
@@ -75,7 +77,7 @@ class PipelineRun {
     else await this.#carryOutTasks(source, sink);
   }
 
-  /** The snapshot that a new slot brings is held until the tables are copied, and no longer. */
+  /** The snapshot that a new slot brings is held until the tables are copied at most. */
   async #beginAndCopy(
     source: Source,
     sink: Sink,
@@ -144,13 +146,12 @@ class PipelineRun {
     { missing: tables, isOrdered }: PreparedTables,
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
-    const { reporter, parallelCopies, skipSnapshots, stop } = this.request;
+    const { reporter, parallelCopies, skipSnapshots, stop, copyPace: pace = defaultCopyPace } = this.request;
     if (tables.length === 0 || skipSnapshots) return;
-    await using own = ofSlot === null ? await source.snapshotPoint(stop) : null;
-    const point = ofSlot ?? own;
-    if (point === null) return;
+    const first = ofSlot ?? (await source.snapshotPoint(stop));
+    await using points = new CopyPoints(first, { next: null, heldMs: pace.pointHeldMs });
     const parallel = isOrdered ? 1 : parallelCopies;
-    await copyTables({ source, sink, reporter, meter, parallel, isOrdered, stop }, tables, point);
+    await copyTables({ source, sink, reporter, meter, pace, parallel, isOrdered, stop }, tables, points);
   }
 
   async #carry(

@@ -12,6 +12,7 @@
 import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { Lsn } from "../change/lsn.ts";
+import type { PageRange } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 
@@ -41,8 +42,17 @@ export interface Sink extends AsyncDisposable {
   /** In which form it wants a copy of this table. */
   copyForm(table: TableShape): TupleForm;
 
-  /** Takes a copy of a table; returns when it, and that it was made, is durable. */
+  /**
+   * Begins a copy of a table in ranges of its pages. `goesOn`: ranges that it holds as of earlier points count still, as the stream
+   * that follows brings what lies between. Null: it takes the table whole.
+   */
+  beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null>;
+
+  /** Takes a copy of a table, or of a range of its pages; returns when it, and that it was made, is durable. */
   copyTable(request: CopyRequest): Promise<void>;
+
+  /** It holds all ranges of the table: they take their place together. Returns when that, and that the copy was made, is durable. */
+  endCopy(table: TableShape): Promise<void>;
 
   /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;
@@ -65,8 +75,19 @@ export interface PreparedTables {
   readonly behind: readonly TableShape[];
 }
 
+/** A copy that is made in ranges. */
+export interface BegunCopy {
+  /** In which it wants them. */
+  readonly form: TupleForm;
+  /** Those that it holds durably, and how many rows there are in them. */
+  readonly ranges: readonly PageRange[];
+  readonly rows: number;
+}
+
 export interface CopyRequest {
   readonly table: TableShape;
+  /** Of the copy that was begun; absent: the whole table. Several of a table may be on their way at once. */
+  readonly range?: PageRange;
   readonly form: TupleForm;
   readonly chunks: AsyncIterable<Uint8Array>;
   /** The consistent point of the copy: changes committed before it are in it. */

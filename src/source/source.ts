@@ -12,6 +12,7 @@
 import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { Lsn } from "../change/lsn.ts";
+import type { PageRange, TableSize } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { SourceNotes } from "./source-notes.ts";
 
@@ -63,8 +64,14 @@ export interface Source extends AsyncDisposable {
    */
   snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint>;
 
-  /** Reads one table as of `point`. Several may run at once. */
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy;
+  /** How large the table is; null: it can only be copied whole. */
+  measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null>;
+
+  /**
+   * Reads one table as of `point`, or what lies in a range of its pages: each row that the point has is in one range of all. Several
+   * may run at once. Throws `table_changed` when the table is not what it was when `tables` told of it.
+   */
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy;
 
   /** The sink has durably what `copyTable` read of the table: what no change event told of it is mended. */
   copied(table: TableShape): void;
@@ -73,7 +80,7 @@ export interface Source extends AsyncDisposable {
   stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream>;
 }
 
-/** A snapshot of the source that stays readable until it is disposed of. */
+/** A snapshot of the source that stays readable until it is disposed of, which may be done again. */
 export interface SnapshotPoint extends AsyncDisposable {
   /** Transactions whose commit record starts before it are in the snapshot, the others are not. */
   readonly lsn: Lsn;

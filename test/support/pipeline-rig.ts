@@ -3,11 +3,14 @@
 
 import { expect } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
+import type { Lsn } from "../../src/change/lsn.ts";
+import type { PageRange } from "../../src/change/page-range.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
@@ -42,6 +45,8 @@ export interface RigOptions {
   readonly maxBufferedRows?: number;
   /** Where the source's notes are kept; by default in memory. */
   readonly notes?: NoteStore;
+  /** How large tables are divided for their copies. */
+  readonly copyPace?: Partial<CopyPace>;
   /** Where the sink's database is; by default beside the source's. */
   readonly sinkServer?: PostgresServer;
 }
@@ -57,6 +62,8 @@ export class PipelineRig implements AsyncDisposable {
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
+  /** Each copy that was read, of a table or of a range of its pages. */
+  readonly copies: { readonly table: string; readonly range: PageRange | null; readonly lsn: Lsn }[] = [];
   initialized = false;
   /** Role that the sink is written as, for runs that are started from here on; null: the server's superuser. */
   sinkUser: string | null = null;
@@ -175,6 +182,7 @@ export class PipelineRig implements AsyncDisposable {
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,
+      copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,
       makeSource: (events) =>
         this.#watchedSource(
@@ -347,6 +355,11 @@ export class PipelineRig implements AsyncDisposable {
     source.stream = (checkpoint, form) => {
       this.streamForms.push(form);
       return stream(checkpoint, form);
+    };
+    const copyTable = source.copyTable.bind(source);
+    source.copyTable = (table, point, form, range) => {
+      this.copies.push({ table: table.relation.name, range: range ?? null, lsn: point.lsn });
+      return copyTable(table, point, form, range);
     };
     return this.#calls.watch(source);
   }

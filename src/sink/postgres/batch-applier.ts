@@ -97,7 +97,8 @@ export class BatchApplier {
     if (!table && this.tables.isLeftOut(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
     if (copy.kind === "none" || this.#commitLsn(i) >= copy.point) return false;
-    return copy.kind === "exact" || (!table && this.#isSuperseded(relation, i));
+    if (copy.kind === "exact" || (copy.first !== null && this.#commitLsn(i) < copy.first)) return true;
+    return !table && this.#isSuperseded(relation, i);
   }
 
   /** The copy was put over what is there. It has each row that stands, and does not tell which are gone. */

@@ -61,6 +61,28 @@ create table if not exists millrace.type_question (
   resume_lsn pg_lsn not null,
   primary key (connector_id, table_id)
 );
+create table if not exists millrace.divided_copy (
+  connector_id text not null,
+  table_id int8 not null,
+  mark text not null,
+  primary key (connector_id, table_id)
+);
+create table if not exists millrace.copied_range (
+  connector_id text not null,
+  table_id int8 not null,
+  first_page int8 not null,
+  next_page int8,
+  point_lsn pg_lsn not null,
+  row_count int8 not null,
+  primary key (connector_id, table_id, first_page)
+);
+create table if not exists millrace.owed_row (
+  connector_id text not null,
+  table_id int8 not null,
+  row_key text[] not null
+);
+create index if not exists owed_row_table on millrace.owed_row (connector_id, table_id);
+alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 create table if not exists millrace.table_claim (
   table_schema text not null,
   table_name text not null,
@@ -81,8 +103,13 @@ export interface TableCopyRecord {
   readonly identity: string;
   /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
   readonly point: Lsn;
-  /** The copy was put over rows that were there. */
+  /** The copy was put over rows that were there, or its ranges are as of several points. */
   readonly isMerged: boolean;
+  /**
+   * Not null: its ranges are as of several points, so that a row may be in none of them. Changes committed before it are in all of
+   * them; zero: rows that were there before need those as well.
+   */
+  readonly first: Lsn | null;
 }
 
 interface CheckpointRow {
@@ -97,13 +124,14 @@ interface TableCopyRow {
   readonly table_identity: string;
   readonly point_lsn: string;
   readonly is_merged: boolean;
+  readonly first_lsn: string | null;
 }
 
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_claim') is not null and exists (select from pg_attribute " +
-      "where attrelid = to_regclass('millrace.table_shape') and attname = 'key_numbers') as exists",
+    "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'first_lsn') as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");
@@ -118,7 +146,7 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     [connectorId],
   );
   const copies = await client.query<TableCopyRow>(
-    "select table_schema, table_name, table_identity, point_lsn::text, is_merged " +
+    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text " +
       "from millrace.table_copy where connector_id = $1",
     [connectorId],
   );
@@ -141,6 +169,7 @@ function recordOf(row: TableCopyRow): TableCopyRecord {
     identity: row.table_identity,
     point: parseLsn(row.point_lsn),
     isMerged: row.is_merged,
+    first: row.first_lsn === null ? null : parseLsn(row.first_lsn),
   };
 }
 
@@ -182,12 +211,21 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
 }
 
 export async function recordCopy(client: Client, connectorId: string, copy: TableCopyRecord): Promise<void> {
+  const { schema, name, identity, point, isMerged, first } = copy;
   await client.query(
-    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged) " +
-      "values ($1, $2, $3, $4, $5, $6) on conflict (connector_id, table_schema, table_name) do update " +
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn) " +
+      "values ($1, $2, $3, $4, $5, $6, $7) on conflict (connector_id, table_schema, table_name) do update " +
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
-      "is_merged = excluded.is_merged, copied_at = now()",
-    [connectorId, copy.schema, copy.name, copy.identity, formatLsn(copy.point), copy.isMerged],
+      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, copied_at = now()",
+    [
+      connectorId,
+      schema,
+      name,
+      identity,
+      formatLsn(point),
+      isMerged,
+      first === null ? null : formatLsn(first),
+    ],
   );
 }
 
@@ -234,5 +272,6 @@ export async function forgetConnector(
   if (!keepsShapes)
     await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.set_aside where connector_id = $1", [connectorId]);
+  await client.query("delete from millrace.owed_row where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
 }

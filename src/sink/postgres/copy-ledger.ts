@@ -3,7 +3,7 @@
 
 import type { Client } from "pg";
 import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
-import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import { zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
@@ -53,7 +53,8 @@ export class CopyLedger {
     const record = this.#of(relation);
     // A change from before the point is in the copy, in whatever shape the table was then.
     if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
-    return { kind: record.isMerged ? "merged" : "exact", point: record.point };
+    const { point, first } = record;
+    return record.isMerged ? { kind: "merged", point, first } : { kind: "exact", point };
   }
 
   /** Copies that no longer count: their tables are not among `tables`, are others by now, or are gone at the sink. */
@@ -133,7 +134,10 @@ function tableIdOf({ identity }: TableCopyRecord): number {
 }
 
 /** What is recorded of a copy of `table`. */
-export function copyRecord(table: TableShape, point: Lsn, isMerged: boolean): TableCopyRecord {
+export function copyRecord(
+  table: TableShape,
+  made: Pick<TableCopyRecord, "point" | "isMerged" | "first">,
+): TableCopyRecord {
   const { schema, name } = table.relation;
-  return { schema, name, identity: copyMark(table), point, isMerged };
+  return { schema, name, identity: copyMark(table), ...made };
 }

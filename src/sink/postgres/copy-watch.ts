@@ -6,7 +6,6 @@ import type { Client } from "pg";
 import { processIdOf } from "../../connection/postgres-client.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { CopyRequest } from "../sink.ts";
-import type { CopyOutcome } from "./table-copy.ts";
 
 const lookEveryMs = 500;
 
@@ -21,12 +20,12 @@ interface CopyWatch {
 }
 
 /** Makes the copy in `session`, with the counted request. `observer` is a session beside it; it must be idle. */
-export async function watchedCopy(
+export async function watchedCopy<Request extends CopyRequest, Outcome extends { readonly rows: number }>(
   observer: Client,
   session: WatchedSession,
-  request: CopyRequest,
-  copy: (counted: CopyRequest) => Promise<CopyOutcome>,
-): Promise<CopyOutcome> {
+  request: Request,
+  copy: (counted: Request) => Promise<Outcome>,
+): Promise<Outcome> {
   const watch = watchCopy(observer, session.client, request);
   try {
     const outcome = await whileWatched({ ...session, isOurTurn: watch.isWaitingForRows }, () =>

@@ -4,13 +4,12 @@ import type { Client } from "pg";
 import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
-import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
+import type { BegunCopy, CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
 import { ApplyTransaction, type RefusedRow } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
@@ -20,17 +19,12 @@ import {
   updateLog,
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
-import { watchedCopy } from "./copy-watch.ts";
 import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
-import { MigrationRefused } from "./migration-refused.ts";
-import { isValueRefused, misfitRefused } from "./misfit-type.ts";
 import { isRowRefused } from "./refused-row.ts";
-import { describeRefusedCopy } from "./refused-rows.ts";
-import { refusedNull } from "./remedy.ts";
-import { openApplySession, openCopySession } from "./sink-session.ts";
+import { SinkCopies } from "./sink-copies.ts";
+import { openApplySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
-import { copyIntoTarget } from "./table-copy.ts";
 import { TargetNaming } from "./target-naming.ts";
 import { askForTypes } from "./type-question.ts";
 
@@ -46,17 +40,15 @@ export class PostgresSink implements Sink {
   #checkpoint: Checkpoint | null = null;
   readonly #tables: SinkTables;
   readonly #transaction: ApplyTransaction;
-  readonly #copySessions: SessionPool;
+  readonly #copies: SinkCopies;
   #mendWatch: AsyncDisposable | null = null;
   #waitsForLock = false;
   #undurable = { rows: 0, bytes: 0 };
-  /** Tables whose last copy failed, by OID at the source. */
-  readonly #refusedCopies = new Set<number>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
-    private readonly naming = new TargetNaming(config.target_schema),
+    naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = defaultPace,
   ) {
     this.#tables = new SinkTables(config, naming, context);
@@ -69,7 +61,13 @@ export class PostgresSink implements Sink {
       events,
       context.isAfterRefusal === true,
     );
-    this.#copySessions = new SessionPool(() => openCopySession(config, context));
+    this.#copies = new SinkCopies(config, naming, context, this.#tables, {
+      guard: (action) => this.#guard(action),
+      client: () => this.#connected,
+      watched: (client) => this.#session(client),
+      resumeLsn: () => this.#resumeLsn,
+      wentOn: () => this.#showLockWait(null),
+    });
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
@@ -95,12 +93,19 @@ export class PostgresSink implements Sink {
   }
 
   async goOnIn(log: string): Promise<void> {
-    await this.#guard((client) => updateLog(client, this.context.connectorId, log));
+    await this.#guard(async (client) => {
+      // The other log may not have all that they are as of.
+      await this.#tables.divided.drop(client);
+      await updateLog(client, this.context.connectorId, log);
+    });
     if (this.#checkpoint) this.#checkpoint = { ...this.#checkpoint, log };
   }
 
   async forget(keepsShapes: boolean): Promise<void> {
-    await this.#guard((client) => forgetConnector(client, this.context.connectorId, keepsShapes));
+    await this.#guard(async (client) => {
+      await this.#tables.divided.drop(client);
+      await forgetConnector(client, this.context.connectorId, keepsShapes);
+    });
     this.#checkpoint = null;
     this.#tables.forget(keepsShapes);
   }
@@ -128,72 +133,19 @@ export class PostgresSink implements Sink {
   }
 
   copyForm(table: TableShape): TupleForm {
-    return this.#isTraced(table.relation) ? "text" : this.#tables.registry.copyForm(table);
+    return this.#copies.isTraced(table.relation) ? "text" : this.#tables.registry.copyForm(table);
   }
 
   async copyTable(request: CopyRequest): Promise<void> {
-    const { signal } = this.context;
-    // First copies come by themselves, once `prepare` has seen to the names.
-    if (request.mode !== "initial") {
-      await this.#guard((apply) => this.#tables.takeName(apply, request.table.relation));
-    }
-    const client = await this.#copySessions.take();
-    const abort = () => destroyClient(client);
-    signal.addEventListener("abort", abort, { once: true });
-    try {
-      const { relation } = request.table;
-      const mode = this.#tables.ledger.isVoid(relation) ? "replace" : request.mode;
-      const known = {
-        shape: this.#tables.shapeToCopyInto(relation),
-        nullColumn: this.#tables.setAside.nullColumnOf(relation),
-        isTraced: this.#isTraced(relation),
-      };
-      const { record, shape } = await watchedCopy(
-        this.#connected,
-        this.#session(client),
-        { ...request, mode },
-        (counted) => copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
-      );
-      this.#tables.ledger.add(record);
-      this.#tables.shapes.add(shape);
-      this.#tables.setAside.copied(relation);
-      this.#refusedCopies.delete(relation.id);
-      this.#showLockWait(null);
-      this.#tables.registry.forgetShapes();
-      await this.#copySessions.giveBack(client);
-    } catch (error) {
-      destroyClient(client);
-      if (signal.aborted) throw signal.reason;
-      const { relation } = request.table;
-      this.#refusedCopies.add(relation.id);
-      await this.#setAsideRefused(relation, error);
-      const names = relation.columns.map(({ name }) => name);
-      throw describeRefusedCopy(error, this.naming.target(relation), names);
-    } finally {
-      signal.removeEventListener("abort", abort);
-    }
+    await this.#copies.take(request);
   }
 
-  /** Its last copy may have ended because a row was refused. */
-  #isTraced({ id }: Relation): boolean {
-    return this.context.isAfterRefusal === true || this.#refusedCopies.has(id);
+  beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
+    return this.#copies.begin(table, goesOn);
   }
 
-  /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
-  async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
-    if (this.#tables.ledger.holds(relation) || !this.context.makesCopies) return;
-    await this.#guard(async (client) => {
-      const refusal = await this.#refusalOf(client, relation, error);
-      const { column = null } = refusal ?? {};
-      const isOurs = column === null || relation.columns.some(({ name }) => name === column);
-      if (refusal && isOurs) await this.#tables.setAside.add(client, relation, refusal, this.#resumeLsn);
-    });
-  }
-
-  async #refusalOf(client: Client, relation: Relation, error: unknown): Promise<MigrationRefused | null> {
-    if (error instanceof MigrationRefused) return error;
-    if (isValueRefused(error)) return await misfitRefused(client, this.naming.target(relation), relation);
-    return refusedNull(error)?.refusal ?? null;
+  endCopy(table: TableShape): Promise<void> {
+    return this.#copies.end(table);
   }
 
   async write(batch: ChangeBatch): Promise<void> {
@@ -240,7 +192,7 @@ export class PostgresSink implements Sink {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.context.signal.removeEventListener("abort", this.#onAbort);
-    await this.#copySessions[Symbol.asyncDispose]();
+    await this.#copies[Symbol.asyncDispose]();
     await this.#mendWatch?.[Symbol.asyncDispose]();
     const client = this.#client;
     this.#client = null;

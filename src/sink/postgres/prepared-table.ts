@@ -54,8 +54,11 @@ export type CopyState =
   | { readonly kind: "none" }
   /** Changes committed before `point` are in the copy, and must not be applied. */
   | { readonly kind: "exact"; readonly point: Lsn }
-  /** The copy was put over rows that were there: changes from before `point` are applied again, to rows in any state. */
-  | { readonly kind: "merged"; readonly point: Lsn };
+  /**
+   * The copy was put over rows that were there, or its ranges are as of several points: changes from before `point` are applied
+   * again, to rows in any state. `first`: not null where a row may be in none of the ranges; all before it are in the copy.
+   */
+  | { readonly kind: "merged"; readonly point: Lsn; readonly first: Lsn | null };
 
 /** Throws `stream_form_changed` when the table cannot take the relation's rows in the stream's form. */
 export function prepareTable(

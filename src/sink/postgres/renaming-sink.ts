@@ -5,7 +5,7 @@ import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
-import type { CopyRequest, PreparedTables, Sink } from "../sink.ts";
+import type { BegunCopy, CopyRequest, PreparedTables, Sink } from "../sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./target-naming.ts";
 
@@ -42,6 +42,16 @@ export class RenamingSink implements Sink {
   copyForm(table: TableShape): TupleForm {
     const { keep } = this.naming.named(table.relation);
     return keep === null ? this.sink.copyForm(this.naming.shape(table)) : "text";
+  }
+
+  async beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
+    const { keep } = this.naming.named(table.relation);
+    const begun = await this.sink.beginCopy(this.naming.shape(table), goesOn);
+    return begun && keep !== null ? { ...begun, form: "text" } : begun;
+  }
+
+  endCopy(table: TableShape): Promise<void> {
+    return this.sink.endCopy(this.naming.shape(table));
   }
 
   copyTable(request: CopyRequest): Promise<void> {

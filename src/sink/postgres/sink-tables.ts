@@ -10,6 +10,7 @@ import type { PreparedTables, SetAsideTable, SinkContext } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
+import { DividedCopies } from "./divided-copies.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { misfitRefused } from "./misfit-type.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
@@ -27,6 +28,7 @@ export class SinkTables implements AppliedTables {
   readonly shapes: ShapeLedger;
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
+  readonly divided: DividedCopies;
   /** What was warned of last. */
   #firing: string | null = null;
 
@@ -37,6 +39,7 @@ export class SinkTables implements AppliedTables {
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, this.undo);
+    this.divided = new DividedCopies(connectorId);
     this.shapes = new ShapeLedger(connectorId, this.undo);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
@@ -56,6 +59,7 @@ export class SinkTables implements AppliedTables {
     this.ledger.load(copies);
     await this.shapes.load(client);
     await this.setAside.load(client);
+    await this.divided.load(client);
   }
 
   forget(keepsShapes: boolean): void {
@@ -70,6 +74,9 @@ export class SinkTables implements AppliedTables {
     tables: readonly TableShape[],
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
+    // First: a side table may have columns of a type that has to make room.
+    const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
+    await this.divided.keep(client, uncopied, since);
     const best = await this.registry.look(client, tables);
     this.#tellFiring();
     const { connectorId } = this.context;

@@ -64,6 +64,13 @@ class WebhookSink implements Sink {
     return "text";
   }
 
+  /** Its copies are whole ones. */
+  async beginCopy(): Promise<null> {
+    return null;
+  }
+
+  async endCopy(): Promise<void> {}
+
   async copyTable(request: CopyRequest): Promise<void> {
     const { relation } = request.table;
     const copy = ++this.#copies;

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import type { PageRange, TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
@@ -10,7 +11,7 @@ import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
 import { requireNamedTables } from "./named-tables.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
-import { copyTableChunks } from "./table-copy.ts";
+import { copyTableChunks, measureTable } from "./table-copy.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes } from "./table-shapes.ts";
 
@@ -47,11 +48,26 @@ export class PostgresCopySource implements Source {
     );
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
+  async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { connection } = this.config;
     const { signal } = this.context;
-    const chunks = copyTableChunks({ connection, table, point, form, selection: this.#selection, signal });
+    return await measureTable({ connection, table, point, selection: this.#selection, signal });
+  }
+
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const { connection } = this.config;
+    const { signal } = this.context;
+    const chunks = copyTableChunks({
+      connection,
+      table,
+      point,
+      form,
+      range,
+      selection: this.#selection,
+      signal,
+    });
     return { table, form, chunks };
   }
 

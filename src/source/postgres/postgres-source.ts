@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
+import type { PageRange, TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
@@ -26,7 +27,7 @@ import { SourcePublications } from "./source-publications.ts";
 import { SourceSlot } from "./source-slot.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
 import { StreamShapes } from "./stream-shapes.ts";
-import { copyTableChunks } from "./table-copy.ts";
+import { copyTableChunks, measureTable } from "./table-copy.ts";
 import { readTableNames, type TableNames } from "./table-names.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
@@ -174,11 +175,26 @@ export class PostgresSource implements Source {
     return await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm): TableCopy {
+  async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const { connection } = this.config;
+    const { signal } = this.context;
+    return await measureTable({ connection, table, point, selection: this.#selection, signal });
+  }
+
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
     const { connection } = this.config;
-    const chunks = copyTableChunks({ connection, table, point, form, selection: this.#selection, signal });
+    const chunks = copyTableChunks({
+      connection,
+      table,
+      point,
+      form,
+      range,
+      selection: this.#selection,
+      signal,
+    });
     return { table, form, chunks };
   }
 

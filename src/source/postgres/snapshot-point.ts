@@ -14,6 +14,8 @@ import { createSlot, type SlotKind } from "./slot.ts";
 import { formatLog, readLog } from "./source-log.ts";
 
 export class ExportedSnapshot implements SnapshotPoint {
+  #closed: Promise<void> | null = null;
+
   private constructor(
     readonly lsn: Lsn,
     readonly timeUs: bigint,
@@ -70,7 +72,12 @@ export class ExportedSnapshot implements SnapshotPoint {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
     await this.sessions[Symbol.asyncDispose]();
     await closeClient(this.holder);
   }

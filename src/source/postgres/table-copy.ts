@@ -4,7 +4,8 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { PageRange, TableSize } from "../../change/page-range.ts";
+import { type Column, qualifiedName, type TableShape } from "../../change/relation.ts";
 import { destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
@@ -18,19 +19,45 @@ import { renderedQuery } from "./row-rendering.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
 import type { TableSelection } from "./table-selection.ts";
 import { readStorage } from "./table-shapes.ts";
+import { hasRanges, hasSameKey, readTableSize } from "./table-size.ts";
 
 export interface TableCopyRequest {
   readonly connection: PostgresConnection;
   readonly table: TableShape;
   readonly point: ExportedSnapshot;
   readonly form: TupleForm;
+  /** Absent: the whole table. */
+  readonly range?: PageRange | undefined;
   readonly selection: TableSelection;
   readonly signal: AbortSignal;
 }
 
+/** Null: the table can only be copied whole, or is gone. */
+export async function measureTable(
+  request: Omit<TableCopyRequest, "form" | "range">,
+): Promise<TableSize | null> {
+  const { connection, table, point, selection, signal } = request;
+  if (!hasRanges(table, selection)) return null;
+  const client = await point.sessions.take();
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    using _watch = watchSession({ connection, side: "source", client, signal });
+    const size = await readTableSize(client, table);
+    await point.sessions.giveBack(client);
+    return size;
+  } catch (error) {
+    destroyClient(client);
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, "source", "source_connection_lost");
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
+}
+
 /** The chunks of the copy. Takes a session of the point's at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, form, selection, signal } = request;
+  const { connection, table, point, form, range, selection, signal } = request;
   const client = await point.sessions.take();
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -43,15 +70,19 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
-    const from = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
+    const whole = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
     await requireSameColumns(client, table);
-    await requireSameNames(client, table, from);
+    await requireSameNames(client, table, whole);
+    if (range) await beginRange(client, table);
+    const from = range ? `${whole} where ${inRange(range)}` : whole;
     const rendered = renderedQuery(table.relation, selection, from, point.lsn);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
-    for await (const chunk of client.query(copyTo(copySql(table, rendered, form)))) {
+    for await (const chunk of client.query(
+      copyTo(copySql(table, rendered ?? selectSql(table, from, range), form)),
+    )) {
       isOurTurn = true;
       yield chunk as Uint8Array;
       isOurTurn = false;
@@ -132,16 +163,32 @@ function describeCopyError(error: unknown, table: TableShape): MillraceError {
   );
 }
 
+/** Other ranges may have been copied before: rows that had another key then could not be told from these. */
+async function beginRange(client: Client, table: TableShape): Promise<void> {
+  if (!(await hasSameKey(client, table))) throw alteredBefore(table);
+  // What is left is the scan of the range's pages, and no others.
+  await client.query("set local enable_seqscan = off");
+}
+
+/** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
+function inRange({ from, to }: PageRange): string {
+  return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
+}
+
 /**
- * A query where something is made of the rows, and rather than the table's name because COPY refuses partitioned tables; ONLY
- * leaves out inheritance children.
+ * A query for a range, and rather than the table's name because COPY refuses partitioned tables; ONLY leaves out inheritance
+ * children. Null: the table's name will do.
  */
-function copySql(table: TableShape, rendered: string | null, form: TupleForm): string {
-  const { columns } = table.relation;
-  const list = columns.map((column) => escapeIdentifier(column.name)).join(", ");
-  const target = sqlName(table.relation);
-  const only = table.isPartitioned ? "" : "only ";
-  const query = table.isPartitioned || columns.length === 0 ? `select ${list} from ${only}${target}` : null;
-  const source = rendered ?? query;
-  return `copy ${source === null ? `${target} (${list})` : `(${source})`} to stdout (format ${form})`;
+function selectSql({ relation, isPartitioned }: TableShape, from: string, range?: PageRange): string | null {
+  if (!range && !isPartitioned && relation.columns.length > 0) return null;
+  return `select ${columnList(relation.columns)} from ${from}`;
+}
+
+function copySql({ relation }: TableShape, query: string | null, form: TupleForm): string {
+  const source = query === null ? `${sqlName(relation)} (${columnList(relation.columns)})` : `(${query})`;
+  return `copy ${source} to stdout (format ${form})`;
+}
+
+function columnList(columns: readonly Column[]): string {
+  return columns.map(({ name }) => escapeIdentifier(name)).join(", ");
 }
