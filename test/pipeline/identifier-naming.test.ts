@@ -91,6 +91,38 @@ test("of columns whose names collide the first is kept, or the run stops", async
   await pair.stop();
 });
 
+test("a column that is kept from here on brings what it has held all along", async () => {
+  await using pair = await rig(fivetran({ column_conflict: "KeepFirst" }), true);
+  await pair.source(`create table t (id int primary key, x text, "userName" text, user_name text, "User Name" int);
+    insert into t values (1, 'x1', 'a', 'b', 3), (2, 'x2', 'c', 'd', 4)`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(
+    `update t set user_name = 'z' where id = 1; alter table t drop "userName"; insert into t values (3, 'x3', 'e', 7)`,
+  );
+  await expectSame(pair, "select id, user_name from t order by 1", "select id, user_name from t order by 1");
+  await pair.source(`alter table t rename user_name to other; insert into t values (4, 'x4', 'f', 8)`);
+  await expectSame(
+    pair,
+    'select id, other, "User Name" as n from t order by 1',
+    "select id, other, user_name as n from t order by 1",
+  );
+  // Another name that comes before it, and is there again when that goes.
+  await pair.source(`alter table t rename x to "user name"; update t set other = 'g' where id = 1`);
+  await expectSame(
+    pair,
+    'select id, other, "user name" as n from t order by 1',
+    "select id, other, user_name as n from t order by 1",
+  );
+  await pair.source(`alter table t drop "user name"; insert into t values (5, 'h', 9)`);
+  await expectSame(
+    pair,
+    'select id, other, "User Name" as n from t order by 1',
+    "select id, other, user_name as n from t order by 1",
+  );
+  await pair.stop();
+});
+
 test("tables whose names collide are merged, or the run stops", async () => {
   const made = `create table "Orders" (id int primary key, a text); create table orders (id int primary key, b text);
     insert into "Orders" values (1, 'A1'), (2, 'A2'); insert into orders values (11, 'B11'), (12, 'B12')`;

@@ -60,3 +60,10 @@ function wantedKey(relation: Relation): readonly string[] {
 function isSameSet(names: readonly (string | null)[], others: readonly string[]): boolean {
   return names.length === others.length && names.every((name) => name !== null && others.includes(name));
 }
+
+/** `added` with its columns in the order that they have in the source's primary key, if they are that key. */
+export function inOrder(added: AddKey, primaryKey: readonly string[]): AddKey {
+  const isSame =
+    primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
+  return isSame ? { ...added, key: primaryKey } : added;
+}

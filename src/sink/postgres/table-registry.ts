@@ -9,12 +9,18 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { announcedShape } from "./announced-shape.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
-import type { AddKey } from "./key-migration.ts";
+import { inOrder } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 import { holdsOldLabels } from "./old-labels.ts";
 import { type PreparedTable, prepareTable } from "./prepared-table.ts";
-import { isFollowed, type ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import {
+  hasColumnFromBefore,
+  isFollowed,
+  isRecorded,
+  type ShapeLedger,
+  type ShapeRecord,
+} from "./shape-ledger.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { hasRemadeColumn } from "./shared-migration.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
@@ -24,7 +30,7 @@ import { addKey, addKeyOf, createTable } from "./table-schema.ts";
 import { TargetLook } from "./target-look.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
-import { readTargetTable, type TargetTable } from "./target-table.ts";
+import { readTargetTable, type TargetTable, tableMissing } from "./target-table.ts";
 import type { TypeMaker } from "./type-maker.ts";
 
 export class TableRegistry {
@@ -251,14 +257,15 @@ export class TableRegistry {
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
     // Its values are nowhere at the sink: a copy brings them.
-    if (hasLostColumn(table, record?.columns ?? [], relation) && this.ledger.holds(relation))
-      throw this.#copyAgain(relation);
+    const isLost =
+      hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
+    if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
     this.#requireOwnValues(table, record, relation);
     const isChanged = await this.#change(client, table, record, relation);
     const nullable = this.#nullable.get(relation.id);
     if (nullable) await dropNotNull(client, table, relation, nullable);
     const fitted = isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
-    if (!isFollowed(record, relation)) await this.shapes.record(client, relation, at, fitted);
+    if (!isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
     return fitted;
   }
 
@@ -294,7 +301,10 @@ export class TableRegistry {
       const isShared = this.naming.isShared(relation);
       const { migration_strategy: strategy } = this.config;
       const fitted = await fitTable(client, strategy, table, followed, relation, { isShared });
-      if (fitted.key) await addKey(client, table.target, this.#inOrder(relation, fitted.key));
+      if (fitted.key) {
+        const { primaryKey = [] } = this.#look.shapeOf(relation.id) ?? {};
+        await addKey(client, table.target, inOrder(fitted.key, primaryKey));
+      }
       return fitted.isChanged;
     } catch (error) {
       // The source has converted them in a way of its own: a copy brings what came of it.
@@ -302,19 +312,4 @@ export class TableRegistry {
       throw error;
     }
   }
-
-  /** The columns of a primary key in the order that they have at the source, as far as it is known. */
-  #inOrder({ id }: Relation, added: AddKey): AddKey {
-    const { primaryKey = [] } = this.#look.shapeOf(id) ?? {};
-    const isSame =
-      primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
-    return isSame ? { ...added, key: primaryKey } : added;
-  }
-}
-
-function tableMissing(target: TargetName): MillraceError {
-  return new MillraceError(
-    "sink_table_missing",
-    `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
-  );
 }

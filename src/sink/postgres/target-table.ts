@@ -1,9 +1,10 @@
 // A table at the sink as its catalog describes it, beside the relation whose rows it takes.
 
 import type { Client } from "pg";
-import type { Column, Relation } from "../../change/relation.ts";
+import { type Column, qualifiedName, type Relation } from "../../change/relation.ts";
 import { BinaryLayouts } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ColumnWidth } from "./row-width.ts";
 import type { TableChange } from "./table-migration.ts";
 import type { TargetName } from "./target-name.ts";
@@ -199,4 +200,12 @@ export function equalSql(column: KeyColumn | undefined, left: string, right: str
   const { operator, comparedAs } = column ?? { operator: "=", comparedAs: null };
   const cast = comparedAs === null ? "" : `::${comparedAs}`;
   return `${left}${cast} ${operator} ${right}${cast}`;
+}
+
+/** Somebody has dropped it, with rows that no change brings. */
+export function tableMissing(target: TargetName): MillraceError {
+  return new MillraceError(
+    "sink_table_missing",
+    `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
+  );
 }
