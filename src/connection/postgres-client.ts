@@ -48,6 +48,8 @@ const sessionSettings: Readonly<Record<string, string>> = {
   quote_all_identifiers: "off",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
+  // A stricter one has statements of several sessions fail that are right side by side.
+  default_transaction_isolation: "read\\ committed",
   // A policy that would hide rows from a copy is an error.
   row_security: "off",
 };
@@ -133,6 +135,16 @@ export async function withPostgres<Result>(
     signal.removeEventListener("abort", abort);
     await closeClient(client);
   }
+}
+
+/**
+ * Before transactions that take as long as they take. Not among the settings of the startup packet: servers before version 17 refuse
+ * what they do not know.
+ */
+export async function liftTransactionTimeout(client: Client): Promise<void> {
+  await client.query(
+    "select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) <> '0'",
+  );
 }
 
 /** Says goodbye to the server, and does not wait long for a server that is gone. */

@@ -138,6 +138,7 @@ test("each session prints values the same way", async () => {
             "lock_timeout",
             "statement_timeout",
             "application_name",
+            "default_transaction_isolation",
           ],
         ],
       );
@@ -152,6 +153,7 @@ test("each session prints values the same way", async () => {
     array_nulls: "on",
     bytea_output: "hex",
     client_encoding: "UTF8",
+    default_transaction_isolation: "read committed",
     extra_float_digits: "3",
     lc_monetary: "C",
     lock_timeout: "3s",

@@ -256,6 +256,25 @@ describe("a role that may not switch triggers and foreign keys off", () => {
   });
 });
 
+test("a role whose settings would end its transactions, or have them fail side by side", async () => {
+  await using pair = await rig();
+  await pair.source(
+    "create table t (id int primary key, v text); create table u (id int primary key); create table w (id int primary key); insert into t select g, repeat('v', 50) from generate_series(1, 30000) g",
+  );
+  await server.query("create role hasty login");
+  await server.query(`grant create, temporary on database "${pair.sinkDatabase}" to hasty`);
+  await server.query(
+    "alter role hasty set transaction_timeout = '50ms'; alter role hasty set default_transaction_isolation = 'serializable'",
+  );
+  await pair.sink("grant create, usage on schema public to hasty");
+  pair.sinkUser = "hasty";
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source("update t set v = 'w'");
+  await pair.expectEqual();
+  await pair.stop();
+});
+
 test("a table that a running connector writes to is refused to another; one that was another's since is copied again", async () => {
   await using first = await between("create table t (id int primary key); insert into t values (1), (2)", "");
   await using second = await rig({

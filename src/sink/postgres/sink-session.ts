@@ -1,7 +1,7 @@
 // Connections to the sink's server, set up for applying changes that have been checked once already, at the source.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { connectPostgres, destroyClient } from "../../connection/postgres-client.ts";
+import { connectPostgres, destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
@@ -58,6 +58,7 @@ async function openSession(
 async function setUp(client: Client, name: string, warn: (reason: string) => void): Promise<Client> {
   await client.query(`set application_name = ${escapeLiteral(name)}; set jit = off`);
   await client.query(waitForTheLog);
+  await liftTransactionTimeout(client);
   await client.query(noticeLostClient).catch((error: unknown) => {
     // The server's platform cannot.
     if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;

@@ -5,6 +5,7 @@ import { type Client, escapeLiteral } from "pg";
 import {
   connectPostgres,
   destroyClient,
+  liftTransactionTimeout,
   processIdOf,
   withPostgres,
 } from "../../connection/postgres-client.ts";
@@ -82,6 +83,7 @@ export async function openReplication(
   );
   try {
     await client.query(`SET application_name = ${escapeLiteral(walsenderName(owner))}`);
+    await liftTransactionTimeout(client);
     return client;
   } catch (error) {
     destroyClient(client);

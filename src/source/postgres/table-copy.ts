@@ -6,7 +6,7 @@ import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { PageRange, TableSize } from "../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../change/relation.ts";
-import { destroyClient } from "../../connection/postgres-client.ts";
+import { destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
@@ -66,6 +66,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
   let isOurTurn = false;
   using _watch = watchSession({ connection, side: "source", client, isOurTurn: () => isOurTurn, signal });
   try {
+    await liftTransactionTimeout(client);
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
