@@ -2,8 +2,8 @@
 
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
-import type { BegunCopy, Sink } from "../sink/sink.ts";
-import type { Source } from "../source/source.ts";
+import type { BegunCopy, OwedRows, Sink } from "../sink/sink.ts";
+import type { SnapshotPoint, Source } from "../source/source.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunReporter } from "./run-reporter.ts";
@@ -112,10 +112,11 @@ async function copyRows(
   table: TableShape,
   form: BegunCopy["form"],
   range: PageRange | null,
-  part: string,
+  name: string,
 ): Promise<void> {
   await points.use(async (point) => {
-    const { chunks } = source.copyTable(table, point, form, range ?? undefined);
+    const part = range ? { part: { kind: "range" as const, range } } : {};
+    const { chunks } = source.copyTable(table, point, form, part.part);
     await sink.copyTable({
       table,
       form,
@@ -123,9 +124,30 @@ async function copyRows(
       lsn: point.lsn,
       timeUs: point.timeUs,
       mode: "initial",
-      ...(range ? { range } : {}),
-      progress: (rows, bytes) => meter.copying(part, rows, bytes),
+      ...part,
+      progress: (rows, bytes) => meter.copying(name, rows, bytes),
     });
+  });
+}
+
+/** Rows that the sink lacks of tables that it has copies of, as of a point of now. */
+export async function copyOwedRows(
+  source: Source,
+  sink: Sink,
+  { table, keys }: OwedRows,
+  point: SnapshotPoint,
+): Promise<void> {
+  const part = { kind: "rows", keys } as const;
+  const form = sink.copyForm(table);
+  await sink.copyTable({
+    table,
+    form,
+    chunks: source.copyTable(table, point, form, part).chunks,
+    lsn: point.lsn,
+    timeUs: point.timeUs,
+    mode: "merge",
+    part,
+    progress: () => {},
   });
 }
 

@@ -9,7 +9,7 @@ import { MillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, SetAsideTable, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
-import { type CopyPace, copyTables, defaultCopyPace } from "./initial-copy.ts";
+import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
@@ -143,15 +143,24 @@ class PipelineRun {
     source: Source,
     sink: Sink,
     meter: ProgressMeter,
-    { missing: tables, isOrdered }: PreparedTables,
+    { missing: tables, isOrdered, owed = [] }: PreparedTables,
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
     const { reporter, parallelCopies, skipSnapshots, stop, copyPace: pace = defaultCopyPace } = this.request;
-    if (tables.length === 0 || skipSnapshots) return;
+    if (skipSnapshots || (tables.length === 0 && owed.length === 0)) return;
     const first = ofSlot ?? (await source.snapshotPoint(stop));
-    await using points = new CopyPoints(first, { next: null, heldMs: pace.pointHeldMs });
+    await using points = this.#points(source, first, isOrdered);
+    for (const rows of owed) await points.use((point) => copyOwedRows(source, sink, rows, point));
+    if (tables.length === 0) return;
     const parallel = isOrdered ? 1 : parallelCopies;
     await copyTables({ source, sink, reporter, meter, pace, parallel, isOrdered, stop }, tables, points);
+  }
+
+  /** Where no stream brings what lies between, all copies are as of one point. */
+  #points(source: Source, first: SnapshotPoint, isOrdered = false): CopyPoints {
+    const { work, stop, copyPace = defaultCopyPace } = this.request;
+    const next = work === "changes" && !isOrdered ? () => source.snapshotPoint(stop) : null;
+    return new CopyPoints(first, { next, heldMs: copyPace.pointHeldMs });
   }
 
   async #carry(
@@ -223,7 +232,7 @@ class PipelineRun {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     await source.publish();
-    if (missing.length > 0) await sink.flush();
+    if (missing.length > 0 || prepared.owed) await sink.flush();
     await this.#copy(source, sink, meter, prepared, null);
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);

@@ -11,6 +11,7 @@
 
 import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
+import type { CopyPart, RowKey } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { PageRange } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
@@ -73,6 +74,13 @@ export interface PreparedTables {
    * that is told may come again or be lost with the run; an idempotent sink, which must repeat itself, asks for none.
    */
   readonly behind: readonly TableShape[];
+  /** Rows that the sink lacks though it has a copy of their table: they are to be copied before the stream goes on. */
+  readonly owed?: readonly OwedRows[];
+}
+
+export interface OwedRows {
+  readonly table: TableShape;
+  readonly keys: readonly RowKey[];
 }
 
 /** A copy that is made in ranges. */
@@ -86,8 +94,11 @@ export interface BegunCopy {
 
 export interface CopyRequest {
   readonly table: TableShape;
-  /** Of the copy that was begun; absent: the whole table. Several of a table may be on their way at once. */
-  readonly range?: PageRange;
+  /**
+   * A range of the copy that was begun, of which several may be on their way at once; or rows that are owed, which replace what has
+   * their keys. Absent: the whole table.
+   */
+  readonly part?: CopyPart;
   readonly form: TupleForm;
   readonly chunks: AsyncIterable<Uint8Array>;
   /** The consistent point of the copy: changes committed before it are in it. */

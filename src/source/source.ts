@@ -11,8 +11,9 @@
 
 import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
+import type { CopyPart } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
-import type { PageRange, TableSize } from "../change/page-range.ts";
+import type { TableSize } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { SourceNotes } from "./source-notes.ts";
 
@@ -68,10 +69,9 @@ export interface Source extends AsyncDisposable {
   measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null>;
 
   /**
-   * Reads one table as of `point`, or what lies in a range of its pages: each row that the point has is in one range of all. Several
-   * may run at once. Throws `table_changed` when the table is not what it was when `tables` told of it.
+   * Reads one table as of `point`, or a part of it: each row that the point has is in one range of all. Several may run at once. Throws `table_changed` when the table is not what it was when `tables` told of it.
    */
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy;
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy;
 
   /** The sink has durably what `copyTable` read of the table: what no change event told of it is mended. */
   copied(table: TableShape): void;

@@ -1,7 +1,9 @@
 // Large tables are copied in ranges of their pages: several at once, and what is copied stays so, whatever dies. Here tables of a few
 // hundred pages stand for large ones.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { PageRange } from "../../src/change/page-range.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
@@ -23,7 +25,23 @@ const create = (options: RigOptions = {}) =>
 
 const copyRecords =
   "select table_name, is_merged, first_lsn is not null as is_mixed from millrace.table_copy order by 1";
+const doneRanges =
+  "select first_page::int4 as from, next_page::int4 as to from millrace.copied_range order by 1";
 const sideTables = "select relname from pg_class where relname like 'copy\\_%' and relkind = 'r'";
+
+const rangesOf = (rig: PipelineRig, name: string) =>
+  rig.copies.flatMap(({ table, part }) => (table === name && part?.kind === "range" ? [part.range] : []));
+
+/** A run that ends when some ranges of a table are copied, and others are left. Returns those that are. */
+async function copySome(rig: PipelineRig): Promise<readonly PageRange[]> {
+  rig.start();
+  rig.dieAt(36);
+  await rig.ended();
+  const done = await rig.sink<PageRange>(doneRanges);
+  expect(done.length).toBeGreaterThan(1);
+  expect(done.at(-1)?.to).not.toBeNull();
+  return done;
+}
 
 test("ranges of a table are copied side by side, as of one point, while its rows change, and become the table together", async () => {
   await using rig = await create();
@@ -35,11 +53,11 @@ test("ranges of a table are copied side by side, as of one point, while its rows
     rig.start();
     await rig.untilRealtime();
   }
-  const ranges = rig.copies.filter(({ table, range }) => table === "m" && range !== null);
+  const ranges = rangesOf(rig, "m");
   expect(ranges.length).toBeGreaterThan(10);
-  expect(ranges.filter(({ range }) => range?.to === null).length).toBe(1);
-  expect(new Set(ranges.map(({ lsn }) => lsn)).size).toBe(1);
-  expect(rig.copies.filter(({ table }) => table === "keyless")).toMatchObject([{ range: null }]);
+  expect(ranges.filter(({ to }) => to === null).length).toBe(1);
+  expect(new Set(rig.copies.map(({ lsn }) => lsn)).size).toBe(1);
+  expect(rig.copies.filter(({ table }) => table === "keyless")).toMatchObject([{ part: null }]);
   expect(await rig.sink(copyRecords)).toMatchObject([
     { table_name: "keyless" },
     { table_name: "m", is_merged: false, is_mixed: false },
@@ -68,11 +86,167 @@ test("ranges go over the rows that a table at the sink has, also where it has ot
   }
   expect(rig.copies.filter(({ table }) => table === "m").length).toBeGreaterThan(10);
   // Values of another unique index could be there twice for a while.
-  expect(rig.copies.filter(({ table }) => table === "u")).toMatchObject([{ range: null }]);
+  expect(rig.copies.filter(({ table }) => table === "u")).toMatchObject([{ part: null }]);
   const all = "select id, n::int, text::text, far from m where id < 9999 order by id";
   await rig.expectSame(all);
   expect(await rig.sink("select note from m where id in (7, 9999) order by id")).toEqual([
     { note: "kept" },
     { note: "its own" },
   ]);
+});
+
+/** Runs until the stream is reached, dying every so many calls. Returns how often it died, and how many ranges were copied. */
+async function copyAmidDeaths(rig: PipelineRig, calls: number): Promise<{ deaths: number; copied: number }> {
+  let deaths = 0;
+  let copied = 0;
+  for (; deaths < 60; deaths++) {
+    const done = deaths === 0 ? [] : await rig.sink<PageRange>(doneRanges);
+    const before = rangesOf(rig, "m").length;
+    rig.start();
+    // The first calls of a run look at the tables.
+    rig.dieAt(30 + calls);
+    const isStreaming = await rig.untilRealtime().then(
+      () => true,
+      () => false,
+    );
+    const begun = rangesOf(rig, "m").slice(before);
+    copied += begun.length;
+    expect(begun.filter((range) => done.some((other) => overlap(range, other)))).toEqual([]);
+    if (isStreaming) return { deaths, copied };
+  }
+  throw new Error("the copy does not get on");
+}
+
+function overlap(one: PageRange, other: PageRange): boolean {
+  const isBefore = (a: PageRange, b: PageRange) => a.to !== null && a.to <= b.from;
+  return !isBefore(one, other) && !isBefore(other, one);
+}
+
+describe.each([
+  ["default", 1],
+  ["full", 2],
+] as const)(
+  "a copy that dies again and again amid changes of its rows, under replica identity %s (%i)",
+  (identity, seed) => {
+    test("goes on with the ranges that are left, and the sink equals the source", async () => {
+      await using rig = await create({ copyPace: { ...pace, rangeBytes: 100_000, pointHeldMs: 50 } });
+      await rig.source(movingRows("m", 800, identity));
+      {
+        await using moving = await moveRows(rig, "m", 800, seed);
+        const { deaths } = await copyAmidDeaths(rig, 12);
+        expect(deaths).toBeGreaterThan(1);
+        // It dies on while the stream brings what lies between the ranges, and rows are copied that none of them has.
+        for (let calls = 20; calls < 60; calls += 10) {
+          rig.dieAt(calls);
+          await rig.ended();
+          rig.start();
+        }
+        rig.dieAt(Number.POSITIVE_INFINITY);
+        expect(moving.transactions).toBeGreaterThan(100);
+      }
+      expect(await rig.sink(copyRecords)).toMatchObject([
+        { table_name: "m", is_merged: true, is_mixed: true },
+      ]);
+      await rig.expectEqual();
+      expect(await rig.sink(sideTables)).toEqual([]);
+    });
+  },
+);
+
+test("rows that are in none of the ranges, and of which the stream brings parts, are copied by themselves", async () => {
+  await using rig = await create();
+  await rig.source(movingRows("m", rows));
+  await copySome(rig);
+  // Their place is taken by rows from behind, whose values out of line stay where they are.
+  await rig.source("delete from m where id <= 30");
+  await rig.source("vacuum m");
+  await rig.source("update m set n = n + 1 where id between 1400 and 1410");
+  await rig.source(
+    "update m set id = id + 10000 where id between 1420 and 1424; delete from m where id = 1405",
+  );
+  rig.start();
+  await rig.untilRealtime();
+  await rig.expectEqual();
+  const keys = rig.copies.flatMap(({ part }) => (part?.kind === "rows" ? part.keys.flat() : []));
+  expect(keys).toContain("1400");
+  expect(keys).toContain("11424");
+  expect(keys.filter((key) => Number(key) < 1400)).toEqual([]);
+  expect(await rig.sink("select from millrace.owed_row")).toEqual([]);
+  await rig.source("update m set n = n + 1, far = far || 'x' where id in (1400, 11420)");
+  await rig.expectEqual();
+});
+
+describe("between two ranges", () => {
+  test.each([
+    ["written anew", "vacuum full m", true],
+    [
+      "emptied and filled again",
+      "truncate m; insert into m select g, 1, 'b', 'b' from generate_series(1, 1000) g",
+      true,
+    ],
+    ["given a column", "alter table m add column c int default 7; update m set c = 8 where id < 9", true],
+    ["rid of a column", "alter table m drop column n", true],
+    [
+      "given another key",
+      "alter table m drop constraint m_pkey; alter table m add primary key (id, n)",
+      true,
+    ],
+    [
+      "dropped, and another made",
+      "drop table m; create table m (id int primary key, far text); insert into m select g, repeat('f', 5000) from generate_series(1, 800) g",
+      true,
+    ],
+    ["left as it was", "update m set n = 5 where id < 300", false],
+  ])("the table is %s", async (_, sql, isBegunAgain) => {
+    await using rig = await create({ isSupervised: true });
+    await rig.source(movingRows("m", 1000));
+    const done = await copySome(rig);
+    const before = rangesOf(rig, "m").length;
+    await rig.source(sql);
+    rig.start();
+    await rig.untilRealtime();
+    const again = rangesOf(rig, "m")
+      .slice(before)
+      .filter((range) => done.some((other) => overlap(range, other)));
+    expect(again.length > 0).toBe(isBegunAgain);
+    await rig.expectEqual();
+    expect(await rig.sink(sideTables)).toEqual([]);
+  });
+
+  test("the table is dropped, or left out: nothing is left of it", async () => {
+    await using rig = await create({ isSupervised: true });
+    await rig.source(movingRows("m", 1000));
+    await copySome(rig);
+    await rig.source("drop table m");
+    rig.start();
+    await rig.untilRealtime();
+    expect(await rig.sink(sideTables)).toEqual([]);
+    expect(await rig.sink(doneRanges)).toEqual([]);
+  });
+});
+
+test("no transaction at the source is open for much longer than a point is held", async () => {
+  const heldMs = 300;
+  await using rig = await create({ copyPace: { ...pace, rangeBytes: 20_000, pointHeldMs: heldMs } });
+  await rig.source(movingRows("m", 2500));
+  const begunAt = performance.now();
+  rig.start();
+  let isCopying = true;
+  const copied = rig.untilRealtime().finally(() => {
+    isCopying = false;
+  });
+  let longestMs = 0;
+  while (isCopying) {
+    const [{ ms = 0 } = {}] = await rig.source<{ ms: number }>(
+      "select (extract(epoch from max(now() - xact_start)) * 1000)::float8 as ms from pg_stat_activity where application_name like 'millrace%'",
+    );
+    longestMs = Math.max(longestMs, ms);
+    await sleep(20);
+  }
+  await copied;
+  const tookMs = performance.now() - begunAt;
+  expect(new Set(rig.copies.map(({ lsn }) => lsn)).size).toBeGreaterThan(2);
+  expect(tookMs).toBeGreaterThan(3 * heldMs);
+  expect(longestMs).toBeLessThan(tookMs / 2);
+  await rig.expectEqual();
 });

@@ -1,6 +1,7 @@
 // A table whose rows move between its pages and its keys while something else happens, and hold values that are stored out of line and
 // that most changes leave as they are.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { PipelineRig } from "./pipeline-rig.ts";
 
 /** `rows` rows, about 13 to a page of the table itself. */
@@ -13,6 +14,9 @@ export interface MovingRows extends AsyncDisposable {
   /** Transactions that were committed so far. */
   readonly transactions: number;
 }
+
+/** Between two changes: the sink is to keep up with them. */
+const paceMs = 4;
 
 /** The first rows stay as they are. */
 const settledRows = 50;
@@ -27,7 +31,8 @@ export async function moveRows(rig: PipelineRig, table: string, rows: number, se
   const move = async () => {
     while (!isOver) {
       const [a, b] = [key(), key()];
-      await session.query(changeOf(table, Math.floor(random() * 9), a, b, ++transactions));
+      await session.query(changeOf(table, Math.floor(random() * 60), a, b, ++transactions));
+      await sleep(paceMs);
     }
   };
   const moving = move();
@@ -46,6 +51,7 @@ export async function moveRows(rig: PipelineRig, table: string, rows: number, se
 function changeOf(table: string, kind: number, a: number, b: number, n: number): string {
   switch (kind) {
     case 0:
+      return `vacuum ${table}`;
     case 1:
       return `update ${table} set n = ${n} where id between ${a} and ${a + 5}`;
     case 2:

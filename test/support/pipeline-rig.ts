@@ -3,8 +3,8 @@
 
 import { expect } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
+import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
-import type { PageRange } from "../../src/change/page-range.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
@@ -62,8 +62,8 @@ export class PipelineRig implements AsyncDisposable {
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
-  /** Each copy that was read, of a table or of a range of its pages. */
-  readonly copies: { readonly table: string; readonly range: PageRange | null; readonly lsn: Lsn }[] = [];
+  /** Each copy that was read, of a table or of a part of it. */
+  readonly copies: { readonly table: string; readonly part: CopyPart | null; readonly lsn: Lsn }[] = [];
   initialized = false;
   /** Role that the sink is written as, for runs that are started from here on; null: the server's superuser. */
   sinkUser: string | null = null;
@@ -357,9 +357,9 @@ export class PipelineRig implements AsyncDisposable {
       return stream(checkpoint, form);
     };
     const copyTable = source.copyTable.bind(source);
-    source.copyTable = (table, point, form, range) => {
-      this.copies.push({ table: table.relation.name, range: range ?? null, lsn: point.lsn });
-      return copyTable(table, point, form, range);
+    source.copyTable = (table, point, form, part) => {
+      this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
+      return copyTable(table, point, form, part);
     };
     return this.#calls.watch(source);
   }

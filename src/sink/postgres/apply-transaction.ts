@@ -15,6 +15,7 @@ import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
 import { longestPrefix } from "./longest-prefix.ts";
+import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { isRowRefused, withPlace, withRow } from "./refused-row.ts";
 import { describeRefusedRows, withTable } from "./refused-rows.ts";
@@ -35,6 +36,7 @@ export interface AppliedTables {
   readonly registry: TableRegistry;
   readonly ledger: CopyLedger;
   readonly setAside: SetAsideTables;
+  readonly owed: OwedRowNotes;
   /** Of what the transaction changes in what is remembered. */
   readonly undo: UndoLog;
 }
@@ -268,6 +270,7 @@ export class ApplyTransaction {
       staging: this.#staging,
       careful: tried.care,
       repeats: false,
+      owed: null,
       inOrder: tried.order,
       warn: (reason) => this.events.warning("rows", reason),
     };
@@ -278,6 +281,7 @@ export class ApplyTransaction {
         this.#leftOut.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
         this.tables.ledger.isReplaced(relation),
+      owed: this.tables.owed,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });
   }

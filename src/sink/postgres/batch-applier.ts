@@ -5,6 +5,7 @@ import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-ba
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
+import type { OwedRowNotes } from "./owed-rows.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { applySingle, isSingle } from "./single-change.ts";
@@ -23,6 +24,8 @@ export interface ApplierTables {
   isLeftOut(relation: Relation): boolean;
   /** Whether the copy, made later, is all that can be had of the relation's changes: its target cannot follow them. */
   isSuperseded(relation: Relation, at: Lsn): boolean;
+  /** Rows that the tables' copies lack. */
+  readonly owed: OwedRowNotes;
 }
 
 export class BatchApplier {
@@ -119,8 +122,11 @@ export class BatchApplier {
 
   /** The session for one table: with care where equal rows are one, and while its merged copy is caught up with, from change `i` on. */
   #sessionFor(table: PreparedTable, i = 0): MergeSession {
-    if (table.copy.kind === "merged" && this.#commitLsn(i) < table.copy.point) {
-      return { ...this.session, careful: true, repeats: true };
+    const { copy } = table;
+    const mayLack = copy.kind === "merged" && copy.first !== null;
+    const lacks = mayLack && this.tables.owed.has(table.relation.id);
+    if (copy.kind === "merged" && (lacks || this.#commitLsn(i) < copy.point)) {
+      return { ...this.session, careful: true, repeats: true, owed: mayLack ? this.tables.owed : null };
     }
     return table.relation.isKeyedByHash ? { ...this.session, careful: true } : this.session;
   }

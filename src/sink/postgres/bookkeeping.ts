@@ -80,9 +80,10 @@ create table if not exists millrace.copied_range (
 create table if not exists millrace.owed_row (
   connector_id text not null,
   table_id int8 not null,
-  row_key text[] not null
+  key_hash text not null,
+  row_key text[] not null,
+  primary key (connector_id, table_id, key_hash)
 );
-create index if not exists owed_row_table on millrace.owed_row (connector_id, table_id);
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 create table if not exists millrace.table_claim (
   table_schema text not null,

@@ -3,7 +3,7 @@
 
 import type { Client } from "pg";
 import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
-import { zeroLsn } from "../../change/lsn.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { recordCopy, renameCopy, type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import type { CopyState } from "./prepared-table.ts";
@@ -47,6 +47,11 @@ export class CopyLedger {
     const named = this.#byName.get(qualifiedName(relation));
     const isOthers = named !== undefined && named.point > zeroLsn && tableIdOf(named) !== relation.id;
     return isOthers && !this.holds(relation);
+  }
+
+  /** Of the copy that counts for the table; null: there is none. */
+  pointOf(tableId: number): Lsn | null {
+    return this.#byName.values().find((record) => countsFor(record, tableId))?.point ?? null;
   }
 
   stateOf(relation: Relation): CopyState {
@@ -120,12 +125,14 @@ export class CopyLedger {
 
   /** The copy that counts for the table, also when it is held under a name that the table had before. */
   #of(relation: Relation): TableCopyRecord | null {
-    const counts = (record: TableCopyRecord | undefined) =>
-      record !== undefined && record.point > zeroLsn && tableIdOf(record) === relation.id;
     const own = this.#byName.get(qualifiedName(relation));
-    if (own && counts(own)) return own;
-    return this.#byName.values().find(counts) ?? null;
+    if (own && countsFor(own, relation.id)) return own;
+    return this.#byName.values().find((record) => countsFor(record, relation.id)) ?? null;
   }
+}
+
+function countsFor(record: TableCopyRecord, tableId: number): boolean {
+  return record.point > zeroLsn && tableIdOf(record) === tableId;
 }
 
 /** A copy's identity begins with it; see `copyIdentity`. */

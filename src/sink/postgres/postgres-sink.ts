@@ -223,7 +223,8 @@ export class PostgresSink implements Sink {
     const { rows, bytes } = this.#undurable;
     this.#undurable = { rows: 0, bytes: 0 };
     this.context.events.durable(this.#checkpoint, rows, bytes);
-    if (this.#tables.registry.takeLookDue()) this.context.events.mended();
+    const isLookDue = this.#tables.registry.takeLookDue();
+    if (this.#tables.owed.takeDue(resumeLsn) || isLookDue) this.context.events.mended();
   }
 
   #session(client: Client): WatchedSession {

@@ -4,6 +4,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import type { PageRange } from "../../change/page-range.ts";
 import { isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
@@ -95,7 +96,8 @@ function formOf(side: TargetTable, relation: Relation): TupleForm | null {
 export async function copyRange(
   client: Client,
   { connector, table, side }: RangeCopy,
-  { range, form, chunks, lsn: point }: CopyRequest & Required<Pick<CopyRequest, "range">>,
+  { form, chunks, lsn: point }: CopyRequest,
+  range: PageRange,
 ): Promise<CopiedRange> {
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   await client.query("begin");
@@ -128,7 +130,7 @@ export async function joinRanges(
       : await putOver(client, config, copy, existing, areMixed, known);
   if (fitted === null) await putInPlace(client, copy, areMixed);
   const made = { point, isMerged: areMixed || hasOthers, first: firstOf(areMixed, hasOthers, first) };
-  const outcome = await recordOutcome(client, connector, table, made, known, fitted);
+  const outcome = await recordOutcome(client, connector, table, made, known, fitted, null);
   await dropDivided(client, connector.connectorId, table.relation.id, side);
   await client.query("commit");
   return { rows: ranges.reduce((sum, { rows }) => sum + rows, 0), ...outcome };

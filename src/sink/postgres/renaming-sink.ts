@@ -33,9 +33,14 @@ export class RenamingSink implements Sink {
 
   async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
     const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
-    const prepared = await this.sink.prepare([...named.keys()], forms);
+    const { owed = [], ...prepared } = await this.sink.prepare([...named.keys()], forms);
     const asTold = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
-    return { ...prepared, missing: asTold(prepared.missing), behind: asTold(prepared.behind) };
+    return {
+      ...prepared,
+      missing: asTold(prepared.missing),
+      behind: asTold(prepared.behind),
+      owed: owed.flatMap(({ table, keys }) => asTold([table]).map((told) => ({ table: told, keys }))),
+    };
   }
 
   /** Fields are left out of rows as text: they end where they seem to. */

@@ -1,12 +1,13 @@
 // Applies one change by itself, for the few that cannot be folded into a batch: changes of rows without a key, which are
 // found by their whole old row, and rows that move to another key while the source did not send all of their values.
 
-import { escapeIdentifier } from "pg";
+import { type Client, escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { isSystemColumn, qualifiedName } from "../../change/relation.ts";
 import { newTuple, type TupleRef, unchangedColumns } from "../../change/tuple.ts";
 import { copyBody } from "./copy-body.ts";
 import { longValueBytes } from "./net-changes.ts";
+import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { stage } from "./staged-rows.ts";
@@ -24,7 +25,7 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 
 /**
  * A row that is not there is reported as a warning. Throws RowsMissing for one that moves while a merged copy is caught up with,
- * and that the copy does not have where it moves to: what is under its old key may be another row of the copy's by now, whose
+ * and that the copy does not have where it moves to, unless it is owed then: what is under its old key may be another row of the copy's by now, whose
  * values would stand for those that were not sent; and for one that nothing tells from others.
  */
 export async function applySingle(
@@ -52,7 +53,9 @@ export async function applySingle(
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
     if (await isMovedAlready(session, table, keeps)) return;
-    throw new RowsMissing();
+    if (session.owed === null) throw new RowsMissing();
+    await oweMoved(session.client, session.owed, table);
+    return;
   }
   const set = table.columns
     .map((column, c) => ({ column, c }))
@@ -83,13 +86,26 @@ async function isMovedAlready(
   table: PreparedTable,
   keeps: readonly number[],
 ): Promise<boolean> {
-  const isOld = table.isWide ? `s.ctid = ${firstRow}` : inGroups([stageGroup.delete]);
-  const isNew = table.isWide ? `s.ctid <> ${firstRow}` : inGroups([stageGroup.update]);
+  const { isOld, isNew } = staged(table);
   const update = updateSql(table, keeps) ?? ((condition: string) => findSql(table, condition));
   const { rowCount } = await client.query(update(isNew));
   if (!rowCount) return false;
   await client.query(deleteSql(table, isOld));
   return true;
+}
+
+/** The row is under no key any more until it is copied by itself: what was under the old one may be another's. */
+async function oweMoved(client: Client, owed: OwedRowNotes, table: PreparedTable): Promise<void> {
+  const { isOld, isNew } = staged(table);
+  await client.query(owed.noteSql(table, isNew));
+  owed.noted(table.relation.id);
+  await client.query(deleteSql(table, isOld));
+}
+
+/** The conditions that pick the old row and the new one. */
+function staged({ isWide }: PreparedTable): { readonly isOld: string; readonly isNew: string } {
+  if (isWide) return { isOld: `s.ctid = ${firstRow}`, isNew: `s.ctid <> ${firstRow}` };
+  return { isOld: inGroups([stageGroup.delete]), isNew: inGroups([stageGroup.update]) };
 }
 
 /** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */

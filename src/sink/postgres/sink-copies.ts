@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { Lsn } from "../../change/lsn.ts";
+import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { destroyClient } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
@@ -73,13 +74,13 @@ export class SinkCopies implements AsyncDisposable {
   }
 
   async take(request: CopyRequest): Promise<void> {
-    const { table, range } = request;
+    const { table, part } = request;
     const { relation } = table;
+    if (part?.kind === "range") return await this.#takeRange(request, part.range);
     // First copies come by themselves, once `prepare` has seen to the names.
     if (request.mode !== "initial") {
       await this.apply.guard((client) => this.tables.takeName(client, relation));
     }
-    if (range) return await this.#takeRange({ ...request, range });
     const whole = { ...request, mode: this.#modeOf(request) };
     const known = this.#known(relation);
     const outcome = await this.#inSession(relation, true, (client) =>
@@ -107,20 +108,21 @@ export class SinkCopies implements AsyncDisposable {
     await this.#sessions[Symbol.asyncDispose]();
   }
 
-  async #takeRange(request: CopyRequest & Required<Pick<CopyRequest, "range">>): Promise<void> {
+  async #takeRange(request: CopyRequest, range: PageRange): Promise<void> {
     const { relation } = request.table;
     const copy = this.#rangeCopy(request.table);
     const copied = await this.#inSession(relation, false, (client) =>
       watchedCopy(this.apply.client(), this.apply.watched(client), request, (counted) =>
-        copyRange(client, copy, counted),
+        copyRange(client, copy, counted, range),
       ),
     );
     this.tables.divided.added(relation.id, copied);
     this.apply.wentOn();
   }
 
-  #made(relation: Relation, { record, shape }: CopyOutcome): void {
+  #made(relation: Relation, { record, shape, owesMore }: CopyOutcome): void {
     this.tables.ledger.add(record);
+    this.tables.owed.brought(relation.id, !owesMore);
     this.tables.shapes.add(shape);
     this.tables.setAside.copied(relation);
     this.#refused.delete(relation.id);
@@ -128,8 +130,9 @@ export class SinkCopies implements AsyncDisposable {
     this.tables.registry.forgetShapes();
   }
 
-  #modeOf({ table, mode }: Pick<CopyRequest, "table" | "mode">): CopyRequest["mode"] {
-    return this.tables.ledger.isVoid(table.relation) ? "replace" : mode;
+  #modeOf({ table, mode, part }: Pick<CopyRequest, "table" | "mode" | "part">): CopyRequest["mode"] {
+    // Some rows never stand for all.
+    return part ? mode : this.tables.ledger.isVoid(table.relation) ? "replace" : mode;
   }
 
   #known(relation: Relation): KnownTable {

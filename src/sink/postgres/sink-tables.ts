@@ -13,6 +13,7 @@ import { CopyLedger } from "./copy-ledger.ts";
 import { DividedCopies } from "./divided-copies.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { misfitRefused } from "./misfit-type.ts";
+import { OwedRowNotes } from "./owed-rows.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
@@ -29,6 +30,7 @@ export class SinkTables implements AppliedTables {
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
   readonly divided: DividedCopies;
+  readonly owed: OwedRowNotes;
   /** What was warned of last. */
   #firing: string | null = null;
 
@@ -40,6 +42,7 @@ export class SinkTables implements AppliedTables {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, this.undo);
     this.divided = new DividedCopies(connectorId);
+    this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
@@ -60,12 +63,14 @@ export class SinkTables implements AppliedTables {
     await this.shapes.load(client);
     await this.setAside.load(client);
     await this.divided.load(client);
+    await this.owed.load(client);
   }
 
   forget(keepsShapes: boolean): void {
     this.ledger.voidKnown();
     if (!keepsShapes) this.shapes.forget();
     this.setAside.forget();
+    this.owed.forget();
   }
 
   /** `best`: the form that all tables' rows can come in. `since`: what the stream has brought before it is durable. */
@@ -86,11 +91,14 @@ export class SinkTables implements AppliedTables {
     await this.ledger.remark(client, tables);
     const missing = await this.#makeRoom(client, await this.#copyable(client, tables, since), since);
     const inOrder = this.registry.inOrder(missing);
+    const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
+    const asFollowed = tables.filter((table) => !behind.includes(table));
     return {
       best,
       missing: inOrder ?? missing,
       isOrdered: inOrder !== null,
-      behind: this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id)),
+      behind,
+      owed: await this.owed.due(client, asFollowed, since),
     };
   }
 

@@ -2,15 +2,19 @@
 // they go through a staging table and replace what has the same key.
 
 import { type Client, escapeIdentifier } from "pg";
-import type { TableShape } from "../../change/relation.ts";
+import type { RowKey } from "../../change/copy-part.ts";
+import { zeroLsn } from "../../change/lsn.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyRequest } from "../sink.ts";
 import { recordCopy, type TableCopyRecord } from "./bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { mergeCopy } from "./copy-merge.ts";
+import { settleOwed } from "./owed-rows.ts";
 import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
 import { type Fitted, fitTable } from "./table-fit.ts";
@@ -27,6 +31,8 @@ export interface CopyOutcome {
   readonly record: TableCopyRecord;
   /** What the table follows by now. */
   readonly shape: ShapeRecord;
+  /** Rows of the table are to be copied still. */
+  readonly owesMore: boolean;
 }
 
 /** What the sink knows of a table that is to be copied into. */
@@ -83,13 +89,20 @@ export async function copyIntoTarget(
     if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
   }
   if (key) await addKey(client, target, key);
-  const made = { point: request.lsn, isMerged, first: null };
-  const outcome = await recordOutcome(client, connector, table, made, known, existing);
+  const keys = request.part?.kind === "rows" ? request.part.keys : null;
+  if (keys !== null && !isMerged) throw alteredMeanwhile(table);
+  // Other rows may still be missing.
+  const first = keys === null ? null : zeroLsn;
+  const made = { point: request.lsn, isMerged, first };
+  const outcome = await recordOutcome(client, connector, table, made, known, existing, keys);
   await client.query("commit");
   return { rows, ...outcome };
 }
 
-/** With the transaction of the copy. `existing`: what it was made into; null: the table is new. */
+/**
+ * With the transaction of the copy. `existing`: what it was made into; null: the table is new. `owed`: keys of the rows that it is a
+ * copy of; null: of all.
+ */
 export async function recordOutcome(
   client: Client,
   { connectorId }: ConnectorAtSink,
@@ -97,12 +110,14 @@ export async function recordOutcome(
   made: Pick<TableCopyRecord, "point" | "isMerged" | "first">,
   known: KnownTable,
   existing: TargetTable | null,
+  owed: readonly RowKey[] | null,
 ): Promise<Omit<CopyOutcome, "rows">> {
   const record = copyRecord(table, made);
   await recordCopy(client, connectorId, record);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
-  return { record, shape };
+  const owesMore = !(await settleOwed(client, connectorId, table.relation.id, owed));
+  return { record, shape, owesMore };
 }
 
 /** `existing`: the table that was there; null when it was made. */
@@ -145,6 +160,13 @@ export async function fitExisting(
     ...fitted,
     existing: isChanged ? ((await readTargetTable(client, target)) ?? existing) : existing,
   };
+}
+
+function alteredMeanwhile({ relation }: TableShape): MillraceError {
+  return new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(relation)} was altered before rows of it could be copied that the sink lacks: they are copied again.`,
+  );
 }
 
 export async function hasRows(client: Client, table: TargetTable): Promise<boolean> {

@@ -8,6 +8,7 @@ import { keyAlone, type TupleRef } from "../../change/tuple.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
 import { copyIn } from "./copy-in.ts";
 import type { InsertRuns, NetChanges } from "./net-changes.ts";
+import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
@@ -41,6 +42,8 @@ export interface MergeSession {
   readonly careful: boolean;
   /** Changes that the table's merged copy holds already are applied once more: rows may be in any state. */
   readonly repeats: boolean;
+  /** Notes rows that are missing while `repeats` holds; null: none is missing that the source still has. */
+  readonly owed: OwedRowNotes | null;
   /** Each change by itself, in its order: where foreign keys at the sink refuse what the batch comes to, written table by table. */
   readonly inOrder: boolean;
   readonly warn: (reason: string) => void;
@@ -195,8 +198,14 @@ async function updateStaged(session: MergeSession, table: PreparedTable, plan: M
 async function updatePartial(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   for (const { group, unchanged, rows } of plan.partial) {
     const sql = updateSql(table, unchanged);
+    const updated = sql === null ? 0 : await plan.staged.over([group], sql);
+    if (session.owed !== null && updated !== rows) {
+      const { owed } = session;
+      const noted = await plan.staged.over([group], (condition) => owed.noteSql(table, condition));
+      if (noted > 0) owed.noted(table.relation.id);
+      continue;
+    }
     if (sql === null) continue;
-    const updated = await plan.staged.over([group], sql);
     // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
     if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
     throw new RowsMissing();

@@ -3,7 +3,8 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { PageRange, TableSize } from "../../change/page-range.ts";
+import type { CopyPart } from "../../change/copy-part.ts";
+import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
@@ -55,7 +56,7 @@ export class PostgresCopySource implements Source {
     return await measureTable({ connection, table, point, selection: this.#selection, signal });
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy {
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { connection } = this.config;
     const { signal } = this.context;
@@ -64,7 +65,7 @@ export class PostgresCopySource implements Source {
       table,
       point,
       form,
-      range,
+      part,
       selection: this.#selection,
       signal,
     });

@@ -4,8 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { CopyPart } from "../../change/copy-part.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
-import type { PageRange, TableSize } from "../../change/page-range.ts";
+import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
@@ -182,7 +183,7 @@ export class PostgresSource implements Source {
     return await measureTable({ connection, table, point, selection: this.#selection, signal });
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, range?: PageRange): TableCopy {
+  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { signal } = this.context;
     const { connection } = this.config;
@@ -191,7 +192,7 @@ export class PostgresSource implements Source {
       table,
       point,
       form,
-      range,
+      part,
       selection: this.#selection,
       signal,
     });

@@ -4,7 +4,8 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { PageRange, TableSize } from "../../change/page-range.ts";
+import type { CopyPart } from "../../change/copy-part.ts";
+import type { TableSize } from "../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../change/relation.ts";
 import { destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
@@ -27,14 +28,14 @@ export interface TableCopyRequest {
   readonly point: ExportedSnapshot;
   readonly form: TupleForm;
   /** Absent: the whole table. */
-  readonly range?: PageRange | undefined;
+  readonly part?: CopyPart | undefined;
   readonly selection: TableSelection;
   readonly signal: AbortSignal;
 }
 
 /** Null: the table can only be copied whole, or is gone. */
 export async function measureTable(
-  request: Omit<TableCopyRequest, "form" | "range">,
+  request: Omit<TableCopyRequest, "form" | "part">,
 ): Promise<TableSize | null> {
   const { connection, table, point, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
@@ -57,7 +58,7 @@ export async function measureTable(
 
 /** The chunks of the copy. Takes a session of the point's at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, form, range, selection, signal } = request;
+  const { connection, table, point, form, part, selection, signal } = request;
   const client = await point.sessions.take();
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -74,15 +75,15 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     const whole = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
     await requireSameColumns(client, table);
     await requireSameNames(client, table, whole);
-    if (range) await beginRange(client, table);
-    const from = range ? `${whole} where ${inRange(range)}` : whole;
+    if (part) await beginPart(client, table, part);
+    const from = part ? `${whole} where ${isInPart(table, part)}` : whole;
     const rendered = renderedQuery(table.relation, selection, from, point.lsn);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
     for await (const chunk of client.query(
-      copyTo(copySql(table, rendered ?? selectSql(table, from, range), form)),
+      copyTo(copySql(table, rendered ?? selectSql(table, from, part), form)),
     )) {
       isOurTurn = true;
       yield chunk as Uint8Array;
@@ -164,24 +165,36 @@ function describeCopyError(error: unknown, table: TableShape): MillraceError {
   );
 }
 
-/** Other ranges may have been copied before: rows that had another key then could not be told from these. */
-async function beginRange(client: Client, table: TableShape): Promise<void> {
+const keysSetting = "millrace.keys";
+
+/** Others may have been copied before: rows that had another key then could not be told from these. */
+async function beginPart(client: Client, table: TableShape, part: CopyPart): Promise<void> {
   if (!(await hasSameKey(client, table))) throw alteredBefore(table);
-  // What is left is the scan of the range's pages, and no others.
+  // What is left is the scan of the range's pages and no others, or of the key's index.
   await client.query("set local enable_seqscan = off");
+  if (part.kind === "range") return;
+  // Bound: no statement's text holds a key.
+  await client.query("select set_config($1, $2, true)", [keysSetting, JSON.stringify(part.keys)]);
 }
 
 /** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
-function inRange({ from, to }: PageRange): string {
-  return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
+function isInPart({ relation }: TableShape, part: CopyPart): string {
+  if (part.kind === "range") {
+    const { from, to } = part.range;
+    return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
+  }
+  const key = relation.key.map((i) => relation.columns[i]!);
+  const values = key.map(({ typeName }, i) => `(k->>${i})::${typeName}`);
+  const keys = `json_array_elements(current_setting('${keysSetting}')::json) k`;
+  return `(${columnList(key)}) in (select ${values.join(", ")} from ${keys})`;
 }
 
 /**
- * A query for a range, and rather than the table's name because COPY refuses partitioned tables; ONLY leaves out inheritance
+ * A query for a part, and rather than the table's name because COPY refuses partitioned tables; ONLY leaves out inheritance
  * children. Null: the table's name will do.
  */
-function selectSql({ relation, isPartitioned }: TableShape, from: string, range?: PageRange): string | null {
-  if (!range && !isPartitioned && relation.columns.length > 0) return null;
+function selectSql({ relation, isPartitioned }: TableShape, from: string, part?: CopyPart): string | null {
+  if (!part && !isPartitioned && relation.columns.length > 0) return null;
   return `select ${columnList(relation.columns)} from ${from}`;
 }
 
