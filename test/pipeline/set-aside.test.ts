@@ -229,6 +229,8 @@ describe("a table that cannot take its first copy", () => {
   test.concurrent.each([
     ["lacks a column", "create table t (id int primary key)"],
     ["takes no null", "create table t (id int primary key, a int, b int not null)"],
+    ["is a view", "create view t as select 1 as id, 2 as a, 3 as b"],
+    ["is a materialized view", "create materialized view t as select 1 as id, 2 as a, 3 as b"],
   ])("is set aside while the others are copied: it %s", async (_, there) => {
     const options = { sink: nothing, isSupervised: true };
     await using pair = await PipelineRig.create(server, `aside${++count}`, options);

@@ -11,6 +11,7 @@ import type { ShapeRecord } from "./shape-ledger.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
 import { renameRefused } from "./table-rename.ts";
+import { nameTaken } from "./taken-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
 
@@ -45,7 +46,11 @@ export async function checkMigrations(
   const refusals: (MigrationRefused | null)[] = [];
   for (const [i, table] of tables.entries()) {
     const target = (table.known && before[i]) ?? (table.isNameTaken ? null : named[i]) ?? null;
-    refusals.push(target && (await checkMigration(client, strategy, naming, table, target)));
+    refusals.push(
+      target === null
+        ? await nameTaken(client, naming.target(table.relation))
+        : await checkMigration(client, strategy, naming, table, target),
+    );
   }
   return refusals;
 }

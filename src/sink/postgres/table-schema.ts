@@ -5,6 +5,7 @@ import { type Column, isIdentified, type TableShape } from "../../change/relatio
 import { BinaryLayouts, firstUnpinnedOid } from "../../connection/binary-layout.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { AddKey } from "./key-migration.ts";
+import { nameTaken } from "./taken-name.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
 import { ownKeyComment } from "./target-table.ts";
 
@@ -20,8 +21,13 @@ export async function createSchemas(client: Client, schemas: ReadonlySet<string>
   for (const { name } of rows) await client.query(`create schema if not exists ${escapeIdentifier(name)}`);
 }
 
-/** CREATE TABLE with the source's types, without its key. A type that the sink lacks becomes text. */
+/**
+ * CREATE TABLE with the source's types, without its key. A type that the sink lacks becomes text. Throws `sink_schema_mismatch` where
+ * something else has the name.
+ */
 export async function createTable(client: Client, target: TargetName, shape: TableShape): Promise<void> {
+  const taken = await nameTaken(client, target);
+  if (taken) throw taken;
   await createSchemas(client, new Set([target.schema]));
   const types = await resolveTypes(client, shape.relation.columns);
   const columns = shape.relation.columns.map((column, i) => {
