@@ -17,6 +17,7 @@ import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { mendDenial } from "./privileges.ts";
 import { isRowRefused, withPlace, withRow } from "./refused-row.ts";
 import { describeRefusedRows, withTable } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
@@ -291,7 +292,8 @@ export class ApplyTransaction {
     try {
       return await this.tables.registry.prepared(client, relation, this.form, at);
     } catch (error) {
-      throw error instanceof MillraceError ? error : describeRefusedRows(error, relation, []);
+      if (error instanceof MillraceError) throw error;
+      throw mendDenial(error, client.user, relation) ?? describeRefusedRows(error, relation, []);
     }
   }
 

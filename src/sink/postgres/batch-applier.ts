@@ -7,6 +7,7 @@ import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
+import { mendDenial } from "./privileges.ts";
 import { describeRefusedRows } from "./refused-rows.ts";
 import { applySingle, isSingle } from "./single-change.ts";
 import { insertRuns, type MergeSession, mergeNetChanges } from "./table-merge.ts";
@@ -209,7 +210,10 @@ export class BatchApplier {
     try {
       await action();
     } catch (error) {
-      throw describeRefusedRows(error, table.target, table.columnNames);
+      throw (
+        mendDenial(error, this.session.client.user, table.target) ??
+        describeRefusedRows(error, table.target, table.columnNames)
+      );
     }
   }
 }

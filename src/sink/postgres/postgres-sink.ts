@@ -21,6 +21,7 @@ import {
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
 import { describeLockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
+import { mendDenial } from "./privileges.ts";
 import { isRowRefused } from "./refused-row.ts";
 import { SinkCopies } from "./sink-copies.ts";
 import { openApplySession } from "./sink-session.ts";
@@ -253,6 +254,9 @@ export class PostgresSink implements Sink {
 
   #described(error: unknown): unknown {
     if (this.context.signal.aborted) return this.context.signal.reason;
-    return describePostgresError(error, "sink", "sink_rejected_rows");
+    return (
+      mendDenial(error, this.config.connection.user, null) ??
+      describePostgresError(error, "sink", "sink_rejected_rows")
+    );
   }
 }

@@ -14,6 +14,7 @@ import { watchedCopy } from "./copy-watch.ts";
 import { dividedMark } from "./divided-copies.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
+import { mendDenial } from "./privileges.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 import { describeRefusedCopy } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
@@ -169,7 +170,10 @@ export class SinkCopies implements AsyncDisposable {
       this.#refused.add(relation.id);
       if (isIntoTarget) await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
-      throw describeRefusedCopy(error, this.naming.target(relation), names);
+      const target = this.naming.target(relation);
+      throw (
+        mendDenial(error, this.config.connection.user, target) ?? describeRefusedCopy(error, target, names)
+      );
     } finally {
       signal.removeEventListener("abort", abort);
     }
