@@ -21,6 +21,7 @@ export const sqlState = {
   objectNotInPrerequisiteState: "55000",
   objectInUse: "55006",
   lockNotAvailable: "55P03",
+  queryCanceled: "57014",
   undefinedFile: "58P01",
   internalError: "XX000",
 } as const;

@@ -91,11 +91,18 @@ export const SetAsideTableSchema = strictObject(
   {
     schema: Type.String({ description: "At the source." }),
     name: Type.String(),
-    since_lsn: Type.String({ description: "Changes that were committed from here on are left out." }),
+    since_lsn: Type.Optional(
+      Type.String({
+        description: "Changes that were committed from here on are left out. Absent: they are delivered.",
+      }),
+    ),
     reason,
     commands: Type.Array(Type.String(), { description: "SQL to run at the sink, ready to paste." }),
   },
-  { description: "A table that needs a change at the sink which migration_strategy does not allow." },
+  {
+    description:
+      "A table that needs a change at the sink which migration_strategy does not allow, or that the source does not let be read.",
+  },
 );
 export type SetAsideTable = Static<typeof SetAsideTableSchema>;
 

@@ -1,12 +1,15 @@
 // Copies the tables that the sink does not hold yet: several at a time, and a large one in ranges of its pages, side by side.
+// One that cannot be read does not keep the others.
 
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { BegunCopy, OwedRows, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunReporter } from "./run-reporter.ts";
+import { UnreadableTables } from "./unreadable-tables.ts";
 import { type Work, WorkPool } from "./work-pool.ts";
 
 /** How large tables are divided. */
@@ -28,18 +31,22 @@ export const defaultCopyPace: CopyPace = {
 export interface InitialCopy {
   readonly source: Source;
   readonly sink: Sink;
-  readonly reporter: RunReporter;
+  readonly reporter: Pick<RunReporter, "phase">;
   readonly meter: ProgressMeter;
   readonly pace: CopyPace;
   /** Tables, and ranges of tables, that are copied side by side. */
   readonly parallel: number;
   /** In the order in which they stand, one after the other. */
   readonly isOrdered?: boolean | undefined;
+  readonly unreadable: UnreadableTables;
   /** Finish the copies in hand, and begin no others. */
   readonly stop: AbortSignal;
 }
 
-/** Returns when every table's copy is durable, or when it was stopped. The first failure ends the others. */
+/**
+ * Returns when every table's copy is durable or the table has turned out to be unreadable, or when it was stopped. Any other
+ * failure ends the others.
+ */
 export async function copyTables(
   copy: InitialCopy,
   tables: readonly TableShape[],
@@ -63,11 +70,15 @@ async function copyOne(
   points: CopyPoints,
 ): Promise<void> {
   const name = qualifiedName(table.relation);
+  const reading: Reading = { table, failure: null };
   copy.reporter.phase({ name: "snapshot", table: name }, { kind: "start" });
-  const divided = await divide(copy, table, points);
+  copy.meter.began(name);
+  const divided = await unlessUnreadable(copy, reading, () => divide(copy, reading, points));
+  if (reading.failure) return;
   if (divided === null) {
-    await copyRows(copy, points, table, copy.sink.copyForm(table), null, name);
-    finish(copy, table);
+    const form = copy.sink.copyForm(table);
+    await unlessUnreadable(copy, reading, () => copyRows(copy, points, reading, form, null, name));
+    if (reading.failure === null) finish(copy, table);
     return;
   }
   const { begun, ranges } = divided;
@@ -80,8 +91,10 @@ async function copyOne(
   if (left === 0) return await join();
   const works = ranges.map((range): Work => {
     return async () => {
+      if (reading.failure) return;
       const part = `${name} ${range.from}`;
-      await copyRows(copy, points, table, begun.form, range, part);
+      await unlessUnreadable(copy, reading, () => copyRows(copy, points, reading, begun.form, range, part));
+      if (reading.failure) return;
       copy.meter.rangeCopied(part);
       left--;
       if (left === 0) await join();
@@ -90,16 +103,52 @@ async function copyOne(
   pool.add(works);
 }
 
+/** A table that is being read, in one or several parts. */
+interface Reading {
+  readonly table: TableShape;
+  /** Why it cannot be read: the first that was met. */
+  failure: MillraceError | null;
+}
+
+/** What the source has failed of, while it was asked for the table. The sink may have made another error of it. */
+class ReadFailure extends Error {
+  constructor(readonly failure: MillraceError) {
+    super(failure.message, { cause: failure });
+  }
+}
+
+/** What `work` gives; null when the table turns out to be unreadable. Throws what is not the matter with this table alone. */
+async function unlessUnreadable<T>(
+  { reporter, meter, unreadable }: InitialCopy,
+  reading: Reading,
+  work: () => Promise<T>,
+): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ReadFailure)) throw error;
+    const { failure } = error;
+    if (!UnreadableTables.isOfOneTable(failure)) throw failure;
+    if (reading.failure) return null;
+    reading.failure = failure;
+    const name = qualifiedName(reading.table.relation);
+    meter.gaveUp(name);
+    unreadable.failed(reading.table, failure);
+    reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: failure.message });
+    return null;
+  }
+}
+
 /** Null: the table is to be copied whole. */
 async function divide(
   copy: InitialCopy,
-  table: TableShape,
+  { table }: Reading,
   points: CopyPoints,
 ): Promise<{ readonly begun: BegunCopy; readonly ranges: readonly PageRange[] } | null> {
   const { source, sink, pace } = copy;
   const isOneByOne = copy.isOrdered === true;
   return await points.use(async (point) => {
-    const size = isOneByOne ? null : await source.measure(table, point);
+    const size = isOneByOne ? null : await source.measure(table, point).catch(throwReadFailure);
     if (size === null || size.bytes < pace.dividedFromBytes) return null;
     const begun = await sink.beginCopy(table, !points.isOnlyOne);
     return begun && { begun, ranges: rangesLeft(size, begun.ranges, pace.rangeBytes) };
@@ -109,24 +158,29 @@ async function divide(
 async function copyRows(
   { source, sink, meter }: InitialCopy,
   points: CopyPoints,
-  table: TableShape,
+  { table }: Reading,
   form: BegunCopy["form"],
   range: PageRange | null,
   name: string,
 ): Promise<void> {
-  await points.use(async (point) => {
+  const failed: { error: unknown } = { error: null };
+  const copying = points.use(async (point) => {
     const part = range ? { part: { kind: "range" as const, range } } : {};
     const { chunks } = source.copyTable(table, point, form, part.part);
     await sink.copyTable({
       table,
       form,
-      chunks,
+      chunks: watched(chunks, failed),
       lsn: point.lsn,
       timeUs: point.timeUs,
       mode: "initial",
       ...part,
       progress: (rows, bytes) => meter.copying(name, rows, bytes),
     });
+  });
+  await copying.catch((error: unknown) => {
+    if (failed.error === null) throw error;
+    throwReadFailure(failed.error);
   });
 }
 
@@ -151,9 +205,27 @@ export async function copyOwedRows(
   });
 }
 
-function finish({ source, meter, reporter }: InitialCopy, table: TableShape): void {
+/** The chunks; notes what the source has failed of. */
+async function* watched(
+  chunks: AsyncIterable<Uint8Array>,
+  failed: { error: unknown },
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    failed.error = error;
+    throw error;
+  }
+}
+
+function throwReadFailure(error: unknown): never {
+  throw new ReadFailure(toMillraceError(error));
+}
+
+function finish({ source, meter, reporter, unreadable }: InitialCopy, table: TableShape): void {
   const name = qualifiedName(table.relation);
   source.copied(table);
   meter.copied(name);
+  unreadable.copied(table);
   reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
 }

@@ -12,13 +12,15 @@ export class ProgressMeter implements Disposable {
     rowsIn: 0,
     rowsDurable: 0,
     bytesDurable: 0,
-    snapshot: { tables: 0, tablesDone: 0, rows: 0, bytes: 0, estimatedRows: 0 },
+    snapshot: { tables: 0, tablesDone: 0, copying: 0, rows: 0, bytes: 0, estimatedRows: 0 },
     lagBytes: 0,
     latencyMs: null,
     resumeLsn: null,
   };
   /** Commit times of what was written and is not yet durable, in rising order. */
   readonly #inFlight: { readonly resumeLsn: Lsn; readonly commitTimeUs: bigint }[] = [];
+  /** Under way. */
+  readonly #tables = new Set<string>();
   readonly #copying = new Map<string, { rows: number; bytes: number }>();
   #copied = { rows: 0, bytes: 0 };
   #last = "";
@@ -51,6 +53,12 @@ export class ProgressMeter implements Disposable {
     if (done !== null) this.progress.latencyMs = Math.max(0, this.nowMs() - Number(done / 1000n));
   }
 
+  /** A table's copy has begun; it ends with `copied` or `gaveUp`. */
+  began(table: string): void {
+    this.#tables.add(table);
+    this.#sumCopies();
+  }
+
   /** The copy of a table, or of one of its ranges, is so far. */
   copying(part: string, rows: number, bytes: number): void {
     this.#copying.set(part, { rows, bytes });
@@ -71,8 +79,18 @@ export class ProgressMeter implements Disposable {
   }
 
   copied(table: string): void {
+    this.#tables.delete(table);
     this.progress.snapshot.tablesDone++;
     this.rangeCopied(table);
+  }
+
+  /** What was copied of the table is undone. */
+  gaveUp(table: string): void {
+    this.#tables.delete(table);
+    for (const part of this.#copying.keys()) {
+      if (part === table || part.startsWith(`${table} `)) this.#copying.delete(part);
+    }
+    this.#sumCopies();
   }
 
   flush(): void {
@@ -90,6 +108,7 @@ export class ProgressMeter implements Disposable {
 
   #sumCopies(): void {
     const { snapshot } = this.progress;
+    snapshot.copying = this.#tables.size;
     snapshot.rows = this.#copied.rows;
     snapshot.bytes = this.#copied.bytes;
     for (const { rows, bytes } of this.#copying.values()) {

@@ -6,17 +6,21 @@ import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { PreparedTables, SetAsideTable, Sink, SinkEvents } from "../sink/sink.ts";
+import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
-import { CopyPoints } from "./copy-points.ts";
-import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
+import type { CopyPace } from "./initial-copy.ts";
+import { LogWatch } from "./log-watch.ts";
+import { MissingCopies } from "./missing-copies.ts";
 import { ProgressMeter } from "./progress-meter.ts";
-import type { PhaseHealth, RunReporter, TaskInbox } from "./run-reporter.ts";
+import { RunHealth } from "./run-health.ts";
+import type { RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
-import { describeSetAside } from "./set-aside-warning.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
-import { StandingWarnings } from "./standing-warnings.ts";
 import { StreamEvents } from "./stream-events.ts";
+import type { RetryPace } from "./unreadable-tables.ts";
+
+/** A stream that is so far behind may become a burden to its source. */
+const muchLagBytes = 256 * 1024 * 1024;
 
 export interface PipelineRequest {
   readonly work: RunWork;
@@ -25,6 +29,10 @@ export interface PipelineRequest {
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
   readonly copyPace?: CopyPace;
+  /** How often what cannot be read is tried again. */
+  readonly retryPace?: RetryPace;
+  /** How often it is asked what the source keeps of its log, where that may be much. */
+  readonly logWatchMs?: number;
   /** The forms that the stream may take. */
   readonly forms: readonly TupleForm[];
   readonly makeSource: (events: SourceEvents) => Source;
@@ -49,48 +57,75 @@ export async function runPipeline(request: PipelineRequest): Promise<void> {
 }
 
 class PipelineRun {
-  readonly #warnings = new StandingWarnings();
+  readonly #health: RunHealth;
   #stream: ChangeStream | null = null;
   #events: StreamEvents | null = null;
-  #health: (health: PhaseHealth) => void = () => {};
+  #logWatch: LogWatch | null = null;
+  /** Between two batches, for longer. */
+  #isStanding = false;
 
-  constructor(private readonly request: PipelineRequest) {}
+  constructor(private readonly request: PipelineRequest) {
+    this.#health = new RunHealth(request.reporter);
+  }
 
   async toTheEnd(): Promise<void> {
     const { request } = this;
     const { reporter } = request;
     using meter = new ProgressMeter(
       (progress) => reporter.progress(progress),
-      () => this.#stream?.lag().bytes ?? 0,
+      () => Math.max(this.#stream?.lag().bytes ?? 0, this.#logWatch?.bytes ?? 0),
     );
     await using source = request.makeSource({
-      warning: (topic, reason) => this.#warn(`source ${topic}`, reason),
+      warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
     });
+    using logWatch = new LogWatch(
+      source,
+      () => this.#mayKeepMuch(),
+      (reason) => this.#health.warn("log", reason),
+      request.logWatchMs,
+    );
+    this.#logWatch = logWatch;
     await using sink = request.makeSink(this.#sinkEvents(meter));
-    this.#step("connect to the sink");
+    this.#health.step("connect to the sink");
     const known = await sink.open();
-    this.#step("read the source's tables");
+    using copies = this.#copiesOf(source, sink, meter);
+    this.#health.step("read the source's tables");
     const tables = await source.tables();
-    const begun = await this.#beginAndCopy(source, sink, meter, known, tables);
+    const begun = await this.#beginAndCopy(source, sink, copies, known, tables);
     if (request.stop.aborted) return;
-    if (request.work === "changes") await this.#carry(source, sink, meter, begun);
-    else await this.#carryOutTasks(source, sink);
+    if (request.work === "changes") return await this.#carry(source, sink, copies, meter, begun);
+    await copies.finish(
+      () => this.#carryOutTasks(source, sink, copies),
+      (wake) => request.tasks.onArrival(wake),
+    );
+  }
+
+  /** While copies are made nothing is acknowledged, and the stream does not tell how far the server is. */
+  #mayKeepMuch(): boolean {
+    return this.#stream === null || this.#isStanding || this.#stream.lag().bytes >= muchLagBytes;
+  }
+
+  #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {
+    return new MissingCopies({
+      ...this.request,
+      ...{ source, sink, meter, reporter: this.#health, hasStream: this.request.work === "changes" },
+    });
   }
 
   /** The snapshot that a new slot brings is held until the tables are copied at most. */
   async #beginAndCopy(
     source: Source,
     sink: Sink,
-    meter: ProgressMeter,
+    copies: MissingCopies,
     known: Checkpoint | null,
     tables: readonly TableShape[],
   ): Promise<Begun> {
     await using held = new AsyncDisposableStack();
     const { checkpoint, point } = await this.#begin(source, sink, known, held);
     await this.request.reporter.initialized();
-    const prepared = await sink.prepare(tables, this.request.forms);
+    const prepared = await copies.prepare(tables);
     if (point === null) await source.publish();
-    if (this.request.work !== "tasks") await this.#copy(source, sink, meter, prepared, point);
+    if (this.request.work !== "tasks") await copies.make(tables, prepared, point);
     return { checkpoint, form: prepared.form, behind: this.#stillBehind(prepared) };
   }
 
@@ -110,7 +145,7 @@ class PipelineRun {
         );
       }
       if (this.request.work !== "changes") return { checkpoint: known, point: null };
-      this.#step("check the replication slot");
+      this.#health.step("check the replication slot");
       const log = await source.checkSlot(known);
       // Before anything is delivered from it: an LSN means something in one log only.
       if (log !== known.log) await sink.goOnIn(log);
@@ -131,53 +166,32 @@ class PipelineRun {
   async #firstPoint(source: Source): Promise<SnapshotPoint> {
     const { work, stop } = this.request;
     if (work !== "changes") {
-      this.#step("take a snapshot of the source");
+      this.#health.step("take a snapshot of the source");
       return await source.snapshotPoint(stop);
     }
-    this.#step("make the replication slot");
+    this.#health.step("make the replication slot");
     await source.publish();
     return await source.createSlot(stop);
-  }
-
-  async #copy(
-    source: Source,
-    sink: Sink,
-    meter: ProgressMeter,
-    { missing: tables, isOrdered, owed = [] }: PreparedTables,
-    ofSlot: SnapshotPoint | null,
-  ): Promise<void> {
-    const { reporter, parallelCopies, skipSnapshots, stop, copyPace: pace = defaultCopyPace } = this.request;
-    if (skipSnapshots || (tables.length === 0 && owed.length === 0)) return;
-    const first = ofSlot ?? (await source.snapshotPoint(stop));
-    await using points = this.#points(source, first, isOrdered);
-    for (const rows of owed) await points.use((point) => copyOwedRows(source, sink, rows, point));
-    if (tables.length === 0) return;
-    const parallel = isOrdered ? 1 : parallelCopies;
-    await copyTables({ source, sink, reporter, meter, pace, parallel, isOrdered, stop }, tables, points);
-  }
-
-  /** Where no stream brings what lies between, all copies are as of one point. */
-  #points(source: Source, first: SnapshotPoint, isOrdered = false): CopyPoints {
-    const { work, stop, copyPace = defaultCopyPace } = this.request;
-    const next = work === "changes" && !isOrdered ? () => source.snapshotPoint(stop) : null;
-    return new CopyPoints(first, { next, heldMs: copyPace.pointHeldMs });
   }
 
   async #carry(
     source: Source,
     sink: Sink,
+    copies: MissingCopies,
     meter: ProgressMeter,
     { checkpoint, form, behind }: Begun,
   ): Promise<void> {
-    const { reporter, stop, tasks } = this.request;
+    const { stop, tasks } = this.request;
     await using stream = await source.stream(checkpoint, form);
     this.#stream = stream;
-    this.#enter((health) => reporter.phase({ name: "realtime" }, health));
+    this.#health.enter({ name: "realtime" });
     if (behind.length > 0) await source.announceShapes(behind);
     using events = new StreamEvents(stream, source, tasks, stop);
     this.#events = events;
+    copies.retryBeside(() => events.lookAgain());
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole);
+      this.#isStanding = event.type === "task" || event.type === "tables";
       switch (event.type) {
         case "batch":
           meter.writing(event.batch);
@@ -186,35 +200,36 @@ class PipelineRun {
           isWhole = !event.batch.endsInTransaction;
           break;
         case "task": {
-          const listTables = () => this.#adoptTables(source, sink, meter, form);
+          const listTables = () => this.#adoptTables(source, sink, copies, form);
           await runSnapshotTask(source, sink, event.task, listTables, stop);
-          this.#goOn();
+          this.#health.goOn();
           break;
         }
         case "tables":
-          await this.#adoptTables(source, sink, meter, form);
-          this.#goOn();
+          await this.#adoptTables(source, sink, copies, form);
+          this.#health.goOn();
           break;
         case "stop":
           break;
         default:
           event satisfies never;
       }
+      this.#isStanding = false;
     }
     this.#stream = null;
   }
 
   /** Without a stream: one after the other, until none waits. */
-  async #carryOutTasks(source: Source, sink: Sink): Promise<void> {
-    const { tasks, stop, forms } = this.request;
+  async #carryOutTasks(source: Source, sink: Sink, copies: MissingCopies): Promise<void> {
+    const { tasks, stop } = this.request;
     const listTables = async () => {
       const tables = await source.tables();
-      await sink.prepare(tables, forms);
+      await copies.prepare(tables);
       return tables;
     };
     for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {
       await runSnapshotTask(source, sink, task, listTables, stop);
-      this.#goOn();
+      this.#health.goOn();
     }
   }
 
@@ -222,18 +237,18 @@ class PipelineRun {
   async #adoptTables(
     source: Source,
     sink: Sink,
-    meter: ProgressMeter,
+    copies: MissingCopies,
     form: TupleForm,
   ): Promise<readonly TableShape[]> {
     const tables = await source.tables();
-    const prepared = await sink.prepare(tables, this.request.forms);
+    const prepared = await copies.prepare(tables);
     const { form: wanted, missing } = prepared;
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     await source.publish();
     if (missing.length > 0 || prepared.owed) await sink.flush();
-    await this.#copy(source, sink, meter, prepared, null);
+    await this.#health.within(() => copies.make(tables, prepared, null));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
     return tables;
@@ -250,43 +265,12 @@ class PipelineRun {
         this.#stream?.acknowledge(checkpoint.resumeLsn);
         meter.durable(checkpoint, rows, bytes);
       },
-      warning: (topic, reason) => this.#warn(`sink ${topic}`, reason),
+      warning: (topic, reason) => this.#health.warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
-      setAside: (tables) => this.#setAside(tables),
+      setAside: (tables) => this.#health.setAside(tables),
       mended: () => this.#events?.lookAgain(),
-      retrying: (attempt, reason) =>
-        attempt === null ? this.#goOn() : this.#health({ kind: "retry", attempt, reason }),
+      retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
-  }
-
-  #setAside(tables: readonly SetAsideTable[]): void {
-    this.request.reporter.setAside(tables);
-    const isNews = this.#warnings.set("tables set aside", describeSetAside(tables));
-    if (isNews) this.#goOn();
-  }
-
-  /** A step of the beginning; what is warned of meanwhile is shown with it. */
-  #step(step: string): void {
-    const { reporter } = this.request;
-    this.#enter((health) => reporter.phase({ name: "initialize", step }, health));
-  }
-
-  /** Another phase begins, under what has been warned of. */
-  #enter(health: (health: PhaseHealth) => void): void {
-    this.#health = health;
-    health({ kind: "start" });
-    if (this.#warnings.text !== null) this.#goOn();
-  }
-
-  #warn(topic: string, reason: string | null): void {
-    this.#warnings.set(topic, reason);
-    this.#goOn();
-  }
-
-  /** Shows the run as it goes on, with the warnings that stand. */
-  #goOn(): void {
-    const reason = this.#warnings.text;
-    this.#health(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
   }
 }
 

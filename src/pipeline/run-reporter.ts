@@ -23,6 +23,8 @@ export interface Progress {
   readonly snapshot: {
     tables: number;
     tablesDone: number;
+    /** Tables that are being copied now. */
+    copying: number;
     rows: number;
     bytes: number;
     estimatedRows: number;

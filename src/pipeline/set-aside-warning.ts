@@ -16,6 +16,7 @@ export function describeSetAside(tables: readonly SetAsideTable[]): string | nul
 
 function describe(table: SetAsideTable): string {
   const name = qualifiedName(table);
+  if (table.since === null) return `Table ${name} is not copied. ${table.reason}`;
   if (table.commands.length === 0) return `Table ${name} was set aside. ${table.reason}`;
   const sql = table.commands.map((command) => `${command};`).join(" ");
   return (

@@ -112,10 +112,11 @@ export interface RunMetrics {
   readonly rowsDurable: number;
   readonly bytesDurable: number;
   readonly requests: number;
-  /** Tables of the initial copy: done and in all; rows copied of rows expected, over all of them. */
+  /** Tables of the initial copy: done, under way, and in all; rows copied of rows expected, over all of them. */
   readonly snapshot: {
     readonly tables: number;
     readonly tablesDone: number;
+    readonly copying: number;
     readonly rows: number;
     readonly bytes: number;
     readonly estimatedRows: number;

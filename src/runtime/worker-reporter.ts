@@ -30,7 +30,8 @@ export function workerReporter(main: Main, slot: string): RunReporter {
 
 function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
   const pasted = commands.map((command) => `${command};`);
-  return { schema, name, since_lsn: formatLsn(since), reason, commands: pasted };
+  const place = since === null ? {} : { since_lsn: formatLsn(since) };
+  return { schema, name, ...place, reason, commands: pasted };
 }
 
 /** The task as the pipeline sees it. */

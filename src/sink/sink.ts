@@ -37,8 +37,14 @@ export interface Sink extends AsyncDisposable {
   /**
    * Looks at the tables that the stream will bring: all that are selected. A copy of a table that is no longer among them,
    * or that is another table of the same name by now, counts as none from here on: changes of it were missed.
+   * Changes of tables that are `unreadable` come before their copies: a sink that cannot have them so leaves them out, durably,
+   * up to the point of the copy.
    */
-  prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables>;
+  prepare(
+    tables: readonly TableShape[],
+    forms: readonly TupleForm[],
+    unreadable?: readonly UnreadableTable[],
+  ): Promise<PreparedTables>;
 
   /** In which form it wants a copy of this table. */
   copyForm(table: TableShape): TupleForm;
@@ -90,6 +96,15 @@ export interface BegunCopy {
   /** Those that it holds durably, and how many rows there are in them. */
   readonly ranges: readonly PageRange[];
   readonly rows: number;
+}
+
+/** A table that could not be copied, as the source does not let it be read. */
+export interface UnreadableTable {
+  readonly table: TableShape;
+  /** For people. */
+  readonly reason: string;
+  /** Its copy is to be tried again now: it may be `missing`. */
+  readonly isDue: boolean;
 }
 
 export interface CopyRequest {
@@ -148,15 +163,15 @@ export interface SinkEvents {
 }
 
 /**
- * A table that needs a change which the sink may not make. Its changes are left out, durably, until the cause is gone; then it is
- * copied again. The others go on.
+ * A table that needs a change which the sink may not make, or that cannot be read. Its changes are left out, durably, until the cause
+ * is gone; then it is copied. The others go on.
  */
 export interface SetAsideTable {
   /** At the source. */
   readonly schema: string;
   readonly name: string;
-  /** Changes committed from here on are left out. */
-  readonly since: Lsn;
+  /** Changes committed from here on are left out; null: they are delivered. */
+  readonly since: Lsn | null;
   readonly reason: string;
   /** SQL to run at the sink, each statement without a semicolon. */
   readonly commands: readonly string[];

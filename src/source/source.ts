@@ -15,6 +15,7 @@ import type { CopyPart } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { TableSize } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { MillraceError } from "../errors/millrace-error.ts";
 import type { SourceNotes } from "./source-notes.ts";
 
 export interface Source extends AsyncDisposable {
@@ -65,6 +66,9 @@ export interface Source extends AsyncDisposable {
    */
   snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint>;
 
+  /** Why the table cannot be read now; null: nothing is known to stand in the way. It costs far less than a copy. */
+  readDenial(table: TableShape): Promise<MillraceError | null>;
+
   /** How large the table is; null: it can only be copied whole. */
   measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null>;
 
@@ -75,6 +79,9 @@ export interface Source extends AsyncDisposable {
 
   /** The sink has durably what `copyTable` read of the table: what no change event told of it is mended. */
   copied(table: TableShape): void;
+
+  /** What the source keeps of its log for this connector; null: it keeps none. */
+  keptLog(): Promise<KeptLog | null>;
 
   /** Streams the changes that are not done under `checkpoint`. One at a time. */
   stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream>;
@@ -88,6 +95,12 @@ export interface SnapshotPoint extends AsyncDisposable {
   readonly timeUs: bigint;
   /** Names the log that `lsn` is an address in. */
   readonly log: string;
+}
+
+export interface KeptLog {
+  readonly bytes: number;
+  /** What somebody should do about it; null: it is not much. */
+  readonly warning: string | null;
 }
 
 /** One table's rows, as COPY TO STDOUT writes them in the asked form, in chunks of any size. */

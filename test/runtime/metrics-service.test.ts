@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 function metrics(change: Partial<RunMetrics>): RunMetrics {
-  const snapshot = { tables: 2, tablesDone: 1, rows: 5, bytes: 50, estimatedRows: 10 };
+  const snapshot = { tables: 2, tablesDone: 1, copying: 1, rows: 5, bytes: 50, estimatedRows: 10 };
   const counted = { rowsIn: 0, rowsDurable: 0, bytesDurable: 0, requests: 0 };
   return { ...counted, snapshot, lagBytes: 0, latencyMs: null, resumeLsn: null, ...change };
 }

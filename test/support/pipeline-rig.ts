@@ -12,14 +12,17 @@ import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
-import type { OfferedTask, Phase, PhaseHealth } from "../../src/pipeline/run-reporter.ts";
+import type { OfferedTask, Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
+import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
+import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
 import { idlePace } from "../../src/source/postgres/feedback.ts";
+import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";
 import { PostgresSource, type SourcePace } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
-import type { SourceEvents } from "../../src/source/source.ts";
+import type { Source, SourceEvents } from "../../src/source/source.ts";
 import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { DyingCalls } from "./dying-calls.ts";
@@ -40,6 +43,9 @@ export interface RigOptions {
   readonly skipSnapshots?: boolean;
   /** Transient errors do not end the run. */
   readonly isSupervised?: boolean;
+  /** `copies`: there is no stream, and nothing is made at the source. */
+  readonly work?: RunWork;
+  readonly retryPace?: RetryPace;
   readonly pace?: Partial<SourcePace>;
   /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
   readonly maxBufferedRows?: number;
@@ -59,6 +65,7 @@ export class PipelineRig implements AsyncDisposable {
   silentChanges = "";
   /** Tables that are set aside at the sink, as the run told last. */
   setAside: readonly SetAsideTable[] = [];
+  progress: Progress | null = null;
   readonly phases: { readonly phase: Phase; readonly health: PhaseHealth }[] = [];
   /** The form of each stream that was started. */
   readonly streamForms: TupleForm[] = [];
@@ -178,26 +185,15 @@ export class PipelineRig implements AsyncDisposable {
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
     await runPipeline({
-      work: "changes",
+      work: this.options.work ?? "changes",
+      logWatchMs: 100,
+      ...(this.options.retryPace ? { retryPace: this.options.retryPace } : {}),
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: 3,
       copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,
-      makeSource: (events) =>
-        this.#watchedSource(
-          this.#sourceConfig,
-          this.slot,
-          this.options.maxBufferedRows ?? 0,
-          {
-            signal,
-            owner: "rig",
-            notes,
-            events: this.#noting(events),
-            sinkFollowsShapes: true,
-          },
-          { ...idlePace, lookAtTablesMs: 100, ...this.options.pace },
-        ),
+      makeSource: (events) => this.#makeSource(events, signal, notes),
       makeSink: (events) =>
         this.#calls.watch(
           createPostgresSink(
@@ -220,7 +216,9 @@ export class PipelineRig implements AsyncDisposable {
           this.initialized = true;
           await this.beforeCopies();
         },
-        progress: () => {},
+        progress: (progress) => {
+          this.progress = progress;
+        },
         setAside: (tables) => {
           this.setAside = tables;
         },
@@ -228,6 +226,15 @@ export class PipelineRig implements AsyncDisposable {
       tasks: this.#tasks,
       stop,
       abort: signal,
+    });
+  }
+
+  #makeSource(events: SourceEvents, signal: AbortSignal, notes: SourceNotes): Source {
+    const context = { signal, owner: "rig", notes, events: this.#noting(events), sinkFollowsShapes: true };
+    if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
+    return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {
+      ...{ ...idlePace, lookAtTablesMs: 100 },
+      ...this.options.pace,
     });
   }
 

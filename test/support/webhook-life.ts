@@ -6,6 +6,7 @@ import type { PostgresSourceConfig } from "../../src/connector/source-config.ts"
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
+import type { SetAsideTable } from "../../src/sink/sink.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { postgresSource } from "./connector-config.ts";
 import { blankNotes } from "./note-store.ts";
@@ -17,6 +18,7 @@ export class WebhookLife {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
   phase = "";
+  setAside: readonly SetAsideTable[] = [];
 
   private constructor(private readonly rig: WebhookRig) {}
 
@@ -36,6 +38,7 @@ export class WebhookLife {
       initialized: begun.yes,
       skipSnapshots: false,
       parallelCopies: 2,
+      retryPace: { againMs: 100, mostMs: 400, changedAgainMs: 50 },
       forms: ["binary", "text"],
       makeSource: (events) =>
         new PostgresSource(config, `millrace_${source.database}`, 0, {
@@ -53,7 +56,9 @@ export class WebhookLife {
           begun.yes = true;
         },
         progress: () => {},
-        setAside: () => {},
+        setAside: (tables) => {
+          life.setAside = tables;
+        },
       },
       tasks: new TaskQueue(),
       stop: life.#stop.signal,

@@ -9,7 +9,7 @@ import { closeClient, destroyClient, withPostgres } from "../../connection/postg
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { BegunCopy, CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
+import type { BegunCopy, CopyRequest, PreparedTables, Sink, SinkContext, UnreadableTable } from "../sink.ts";
 import { ApplyTransaction, type RefusedRow } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
@@ -111,9 +111,13 @@ export class PostgresSink implements Sink {
     this.#tables.forget(keepsShapes);
   }
 
-  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
+  async prepare(
+    tables: readonly TableShape[],
+    forms: readonly TupleForm[],
+    unreadable: readonly UnreadableTable[] = [],
+  ): Promise<PreparedTables> {
     return await this.#guard(async (client) => {
-      const { best, ...prepared } = await this.#tables.prepare(client, tables, this.#resumeLsn);
+      const { best, ...prepared } = await this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#mendWatch ??= watchMends(
         this.pace.lookAtSetAsideMs,

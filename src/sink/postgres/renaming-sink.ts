@@ -5,7 +5,7 @@ import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
-import type { BegunCopy, CopyRequest, PreparedTables, Sink } from "../sink.ts";
+import type { BegunCopy, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./target-naming.ts";
 
@@ -31,9 +31,13 @@ export class RenamingSink implements Sink {
     return this.sink.forget(keepsShapes);
   }
 
-  async prepare(tables: readonly TableShape[], forms: readonly TupleForm[]): Promise<PreparedTables> {
+  async prepare(
+    tables: readonly TableShape[],
+    forms: readonly TupleForm[],
+    unreadable?: readonly UnreadableTable[],
+  ): Promise<PreparedTables> {
     const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
-    const { owed = [], ...prepared } = await this.sink.prepare([...named.keys()], forms);
+    const { owed = [], ...prepared } = await this.sink.prepare([...named.keys()], forms, unreadable);
     const asTold = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
     return {
       ...prepared,

@@ -1,15 +1,16 @@
-// Tables that stand while the others go on: they need a change at the sink that the connector may not make. Their changes are
-// left out from a place on, so that only a new copy brings them back. The records are kept in the target database: one is made
+// Tables that stand while the others go on: they need a change at the sink that the connector may not make, or cannot be read at
+// the source. Their changes are left out from a place on, so that only a new copy brings them back. The records are kept in the target database: one is made
 // before the checkpoint passes a change that is left out, and it goes in the transaction of the copy.
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
-import type { SetAsideTable } from "../sink.ts";
+import type { SetAsideTable, UnreadableTable } from "../sink.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
 
 interface SetAsideRecord extends SetAsideTable {
+  readonly since: Lsn;
   readonly tableId: number;
   /** The column at the sink that would have to take null; null: that is not the matter. */
   readonly column: string | null;
@@ -82,8 +83,20 @@ export class SetAsideTables {
    * the table's copy counts as none.
    */
   async add(client: Client, relation: Relation, refusal: MigrationRefused, since: Lsn): Promise<void> {
-    const { id, schema, name } = relation;
     const { why: reason, commands, column } = refusal;
+    await this.#leaveOut(client, relation, { reason, commands, column }, since);
+    this.#waiting.set(relation.id, relation);
+    this.#ready.delete(relation.id);
+    this.#tell();
+  }
+
+  async #leaveOut(
+    client: Client,
+    relation: Relation,
+    { reason, commands, column }: Pick<SetAsideRecord, "reason" | "commands" | "column">,
+    since: Lsn,
+  ): Promise<void> {
+    const { id, schema, name } = relation;
     const before = this.#records.get(id);
     const record = { tableId: id, schema, name, since: before?.since ?? since, reason, commands, column };
     if (JSON.stringify(facts(record)) !== JSON.stringify(before && facts(before))) {
@@ -93,20 +106,18 @@ export class SetAsideTables {
       await client.query("commit");
     }
     this.#records.set(id, record);
-    this.#waiting.set(id, relation);
-    this.#ready.delete(id);
     if (!this.#present.has(id)) this.#present.set(id, relation);
-    this.#tell();
   }
 
   /**
    * Of the tables that no copy is held of, those that one can be made of now. The others are set aside, or stay so, for the
-   * reasons of now; `since`: changes before it were taken.
+   * reasons of now, and so are those that cannot be read, until their copies are made; `since`: changes before it were taken.
    */
   async look(
     client: Client,
     tables: readonly TableShape[],
     missing: readonly TableShape[],
+    unreadable: readonly UnreadableTable[],
     check: MigrationCheck,
     since: Lsn,
   ): Promise<readonly TableShape[]> {
@@ -114,12 +125,23 @@ export class SetAsideTables {
     this.#waiting.clear();
     this.#ready = new Set(missing.map(({ relation }) => relation.id));
     const refusals = await check(missing.map(({ relation }) => this.#asked(relation)));
-    for (const [i, { relation }] of missing.entries()) {
+    const waiting = new Set<TableShape>();
+    for (const [i, table] of missing.entries()) {
+      const { relation } = table;
       const refusal = refusals[i];
+      const denied = unreadable.find((other) => other.table.relation.id === relation.id);
       if (refusal) await this.add(client, relation, refusal, since);
+      else if (denied) {
+        const { reason, isDue } = denied;
+        const column = this.nullColumnOf(relation);
+        await this.#leaveOut(client, relation, { reason, commands: [], column }, since);
+        this.#ready.delete(relation.id);
+        if (!isDue) waiting.add(table);
+      }
+      if (refusal) waiting.add(table);
     }
     this.#tell();
-    return missing.filter((_, i) => !refusals[i]);
+    return missing.filter((table) => !waiting.has(table));
   }
 
   /** Whether one of those that wait need not wait any longer, or waits for something else by now. */

@@ -9,6 +9,7 @@ import { destroyClient } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
 import type { BegunCopy, CopyRequest, SinkContext } from "../sink.ts";
 import { watchedCopy } from "./copy-watch.ts";
 import { dividedMark } from "./divided-copies.ts";
@@ -167,7 +168,7 @@ export class SinkCopies implements AsyncDisposable {
     } catch (error) {
       destroyClient(client);
       if (signal.aborted) throw signal.reason;
-      this.#refused.add(relation.id);
+      if (!isOfSource(error)) this.#refused.add(relation.id);
       if (isIntoTarget) await this.#setAsideRefused(relation, error);
       const names = relation.columns.map(({ name }) => name);
       const target = this.naming.target(relation);
@@ -196,4 +197,9 @@ export class SinkCopies implements AsyncDisposable {
     if (isValueRefused(error)) return await misfitRefused(client, this.naming.target(relation), relation);
     return refusedNull(error)?.refusal ?? null;
   }
+}
+
+/** Rows that did not come were not refused. */
+function isOfSource(error: unknown): boolean {
+  return error instanceof MillraceError && !error.code.startsWith("sink_");
 }

@@ -6,7 +6,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { PreparedTables, SetAsideTable, SinkContext } from "../sink.ts";
+import type { PreparedTables, SetAsideTable, SinkContext, UnreadableTable } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
@@ -77,6 +77,7 @@ export class SinkTables implements AppliedTables {
   async prepare(
     client: Client,
     tables: readonly TableShape[],
+    unreadable: readonly UnreadableTable[],
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     // First: a side table may have columns of a type that has to make room.
@@ -89,7 +90,11 @@ export class SinkTables implements AppliedTables {
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.ledger.remark(client, tables);
-    const missing = await this.#makeRoom(client, await this.#copyable(client, tables, since), since);
+    const missing = await this.#makeRoom(
+      client,
+      await this.#copyable(client, tables, unreadable, since),
+      since,
+    );
     const inOrder = this.registry.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
     const asFollowed = tables.filter((table) => !behind.includes(table));
@@ -130,10 +135,15 @@ export class SinkTables implements AppliedTables {
   }
 
   /** Tables that lack a copy; those that cannot take one are set aside. */
-  async #copyable(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
+  async #copyable(
+    client: Client,
+    tables: readonly TableShape[],
+    unreadable: readonly UnreadableTable[],
+    since: Lsn,
+  ): Promise<readonly TableShape[]> {
     const missing = tables.filter(({ relation }) => !this.ledger.holds(relation));
     const asked = this.context.makesCopies ? missing : [];
-    const ready = await this.setAside.look(client, tables, asked, this.#checkOf(client), since);
+    const ready = await this.setAside.look(client, tables, asked, unreadable, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;
   }
 

@@ -20,8 +20,13 @@ export type ToDelivery =
   | { readonly type: "begin"; readonly id: number; readonly checkpoint: Checkpoint }
   | { readonly type: "log"; readonly id: number; readonly log: string }
   | { readonly type: "forget"; readonly id: number }
-  /** All tables that the stream will bring. */
-  | { readonly type: "prepare"; readonly id: number; readonly tables: readonly TableShape[] }
+  /** All tables that the stream will bring; names of those that could not be copied so far. */
+  | {
+      readonly type: "prepare";
+      readonly id: number;
+      readonly tables: readonly TableShape[];
+      readonly unreadable: readonly string[];
+    }
   | { readonly type: "relation"; readonly handle: number; readonly relation: Relation }
   /** `bytes`: what `credit` gives back when the batch has been cut into requests. */
   | { readonly type: "changes"; readonly batch: LineBatch; readonly bytes: number }

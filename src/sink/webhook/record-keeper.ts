@@ -4,13 +4,14 @@
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { CheckpointStore } from "../sink.ts";
 import type { DeliveryState } from "./line-messages.ts";
-import { copiesOf, formatRecord, holdsCopy, type SinkRecord } from "./sink-record.ts";
+import { copiesOf, formatRecord, holdsCopy, type SinkRecord, withMissed } from "./sink-record.ts";
 
 /** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
 const spacingMs = 10;
 
 export class RecordKeeper {
   #record: SinkRecord;
+  #leftOut: ReadonlySet<string> = new Set();
   #saving: Promise<void> | null = null;
   #next: Promise<void> | null = null;
   #begunMs = Number.NEGATIVE_INFINITY;
@@ -32,9 +33,16 @@ export class RecordKeeper {
     this.#record = { ...this.#record, ...part };
   }
 
-  /** Notes which tables the stream will bring, and tells which of them lack a copy. */
-  async prepare(tables: readonly TableShape[]): Promise<DeliveryState> {
-    const copied = copiesOf(this.#record.copied, tables);
+  /**
+   * Notes which tables the stream will bring, and tells which of them lack a copy. One that is unreadable has changes before its
+   * copy: that is then no first one, to be outranked by all of them.
+   */
+  async prepare(tables: readonly TableShape[], unreadable: readonly string[]): Promise<DeliveryState> {
+    const isAhead = ({ relation }: TableShape) => unreadable.includes(qualifiedName(relation));
+    const ahead = tables.filter(isAhead);
+    const keyless = ahead.filter(({ relation }) => relation.key.length === 0);
+    this.#leftOut = new Set(keyless.map(({ relation }) => qualifiedName(relation)));
+    const copied = withMissed(copiesOf(this.#record.copied, tables), ahead);
     if (copied !== this.#record.copied) {
       this.change({ copied });
       await this.save();
@@ -42,6 +50,14 @@ export class RecordKeeper {
     const names = tables.map(({ relation }) => qualifiedName(relation));
     const missing = names.filter((name) => !holdsCopy(copied, name));
     return { checkpoint: this.#record.checkpoint, missing };
+  }
+
+  /**
+   * Whether a table's changes are not to be sent: its copy is still to come, will bring their rows, and without a key nothing
+   * would tell that they are the same.
+   */
+  leavesOut(name: string): boolean {
+    return this.#leftOut.has(name) && !holdsCopy(this.#record.copied, name);
   }
 
   /** Resolves when the record as it is now, or a later one, is durable. Throws what the store throws. */

@@ -147,6 +147,17 @@ export function copiesOf(copied: CopiedTables, tables: readonly TableShape[]): C
   return changed.length === 0 ? copied : new Map([...copied, ...changed]);
 }
 
+/** `copied`, with those of `tables` that are not known marked as missed. Itself when nothing changes. */
+export function withMissed(copied: CopiedTables, tables: readonly TableShape[]): CopiedTables {
+  const unknown = tables.filter(({ relation }) => !copied.has(qualifiedName(relation)));
+  if (unknown.length === 0) return copied;
+  const missed = unknown.map((table): [string, CopiedTable] => [
+    qualifiedName(table.relation),
+    { identity: copyMark(table), lsn: zeroLsn },
+  ]);
+  return new Map([...copied, ...missed]);
+}
+
 export function holdsCopy(copied: CopiedTables, name: string): boolean {
   return (copied.get(name)?.lsn ?? zeroLsn) > 0n;
 }

@@ -146,11 +146,12 @@ export class StreamWindows {
   }
 
   /**
-   * Rows of a table without a key that its copy brought already: nothing else would tell that they are the
-   * same.
+   * Rows of a table without a key that its copy brought already, or will bring: nothing else would tell that they
+   * are the same.
    */
   #isInCopy(batch: ChangeBatch, i: number, table: CompiledTable): boolean {
     if (table.relation.key.length > 0) return false;
+    if (this.options.keeper.leavesOut(table.name)) return batch.kind[i] !== ChangeKind.truncate;
     const kind = batch.kind[i];
     if (kind !== ChangeKind.insert && kind !== ChangeKind.update) return false;
     const copy = this.options.keeper.record.copied.get(table.name);

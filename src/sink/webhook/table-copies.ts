@@ -38,6 +38,8 @@ export class TableCopies {
       await stream.flush();
       from = { version: await stream.copyVersion(timeUs), timeUs: Number(timeUs), lsn };
     }
+    // What was broken off of the table is not gone on with.
+    for (const [other, { table: of }] of this.#copies) if (of.name === table.name) this.#copies.delete(other);
     const progress = (rows: number, bytes: number) => this.options.progress(copy, rows, bytes);
     this.#copies.set(copy, new TableCopy(table, from, lsn, { ...this.options, progress }));
   }

@@ -125,7 +125,7 @@ export class WebhookDelivery {
         return this.send({
           type: "reply",
           id: message.id,
-          state: await this.#record().prepare(message.tables),
+          state: await this.#record().prepare(message.tables, message.unreadable),
         });
       case "relation": {
         const { relation } = message;

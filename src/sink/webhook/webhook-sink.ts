@@ -8,7 +8,7 @@ import { CopyTextParser } from "../../change/copy-text.ts";
 import { PassingBytes } from "../../change/passing-bytes.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, PreparedTables, Sink, SinkContext } from "../sink.ts";
+import type { CopyRequest, PreparedTables, Sink, SinkContext, SinkEvents, UnreadableTable } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
 import { Turns } from "./turns.ts";
@@ -22,7 +22,7 @@ const closeGraceMs = 5000;
  * MillraceError once delivering has failed, and with `context.signal.reason` once it is aborted.
  */
 export function createWebhookSink(_config: WebhookSinkConfig, context: SinkContext, line: MessagePort): Sink {
-  return new WebhookSink(new DeliveryClient(line, context.signal, context.events));
+  return new WebhookSink(new DeliveryClient(line, context.signal, context.events), context.events);
 }
 
 class WebhookSink implements Sink {
@@ -30,8 +30,12 @@ class WebhookSink implements Sink {
   readonly #longRows = new Turns();
   #copies = 0;
   #closed: Promise<void> | null = null;
+  #unreadable: readonly UnreadableTable[] = [];
 
-  constructor(private readonly client: DeliveryClient) {}
+  constructor(
+    private readonly client: DeliveryClient,
+    private readonly events: Pick<SinkEvents, "setAside">,
+  ) {}
 
   async open(): Promise<Checkpoint | null> {
     const state = await this.client.ask({ type: "open" });
@@ -50,14 +54,33 @@ class WebhookSink implements Sink {
     await this.client.ask({ type: "forget" });
   }
 
-  async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
-    const state = await this.client.ask({ type: "prepare", tables });
+  async prepare(
+    tables: readonly TableShape[],
+    _forms: readonly TupleForm[],
+    unreadable: readonly UnreadableTable[] = [],
+  ): Promise<PreparedTables> {
+    const names = unreadable.map(({ table }) => qualifiedName(table.relation));
+    const state = await this.client.ask({ type: "prepare", tables, unreadable: names });
     const missing = new Set(state?.missing);
+    for (const { table, isDue } of unreadable) if (!isDue) missing.delete(qualifiedName(table.relation));
+    this.#setAside(unreadable);
     return {
       form: "text",
       missing: tables.filter(({ relation }) => missing.has(qualifiedName(relation))),
       behind: [],
     };
+  }
+
+  /** Their changes are delivered, but for those of tables without a key. */
+  #setAside(unreadable: readonly UnreadableTable[]): void {
+    if (unreadable.length === 0 && this.#unreadable.length === 0) return;
+    this.#unreadable = unreadable;
+    this.events.setAside(
+      unreadable.map(({ table: { relation }, reason }) => ({
+        ...{ schema: relation.schema, name: relation.name, since: null },
+        ...{ reason, commands: [] },
+      })),
+    );
   }
 
   copyForm(): TupleForm {
@@ -80,6 +103,7 @@ class WebhookSink implements Sink {
     await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode });
     await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
     await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
+    this.#setAside(this.#unreadable.filter(({ table }) => table.relation.id !== relation.id));
   }
 
   /** Of several copies side by side, one at a time collects a row that takes much memory. */

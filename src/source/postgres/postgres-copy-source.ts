@@ -9,8 +9,10 @@ import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
 import { requireNamedTables } from "./named-tables.ts";
+import { readDenial } from "./read-denial.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks, measureTable } from "./table-copy.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
@@ -49,6 +51,10 @@ export class PostgresCopySource implements Source {
     );
   }
 
+  readDenial(table: TableShape): Promise<MillraceError | null> {
+    return this.#withClient((client) => readDenial(client, table));
+  }
+
   async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { connection } = this.config;
@@ -78,6 +84,11 @@ export class PostgresCopySource implements Source {
   copied(): void {}
 
   async announceShapes(): Promise<void> {}
+
+  /** It has no slot. */
+  async keptLog(): Promise<null> {
+    return null;
+  }
 
   /** Each round looks at the tables anew. */
   tablesChanged(): Promise<never> {

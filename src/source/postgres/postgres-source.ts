@@ -12,13 +12,15 @@ import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connecti
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import type { ChangeStream, KeptLog, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
 import { type IdlePace, idlePace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
+import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
 import { requireNamedTables } from "./named-tables.ts";
 import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
+import { readDenial } from "./read-denial.ts";
 import { RelationRegistry } from "./relation-registry.ts";
 import { SilentChanges } from "./silent-changes.ts";
 import { dropSlot, logEndSql } from "./slot.ts";
@@ -176,6 +178,10 @@ export class PostgresSource implements Source {
     return await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
   }
 
+  readDenial(table: TableShape): Promise<MillraceError | null> {
+    return this.#withClient((client) => readDenial(client, table));
+  }
+
   async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { connection } = this.config;
@@ -201,6 +207,12 @@ export class PostgresSource implements Source {
 
   copied(table: TableShape): void {
     this.#silentChanges.mended(table.relation.id);
+  }
+
+  async keptLog(): Promise<KeptLog | null> {
+    const { name } = this.#slot;
+    const facts = await this.#withClient((client) => readKeptLog(client, name));
+    return facts && judgeKeptLog(name, facts);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {

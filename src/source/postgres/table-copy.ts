@@ -8,14 +8,12 @@ import type { CopyPart } from "../../change/copy-part.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../change/relation.ts";
 import { destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
-import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
-import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
-import { mendReadDenial } from "./privileges.ts";
+import { describeReadFailure } from "./read-failure.ts";
 import { renderedQuery } from "./row-rendering.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -33,6 +31,10 @@ export interface TableCopyRequest {
   readonly signal: AbortSignal;
 }
 
+/** Where the connection has no bound of its own: whoever holds a table must not keep the others, and the snapshot, for longer. */
+const lockTimeoutSql =
+  "select set_config('lock_timeout', '60s', false) from pg_settings where name = 'lock_timeout' and setting = '0'";
+
 /** Null: the table can only be copied whole, or is gone. */
 export async function measureTable(
   request: Omit<TableCopyRequest, "form" | "part">,
@@ -44,13 +46,14 @@ export async function measureTable(
   signal.addEventListener("abort", abort, { once: true });
   try {
     using _watch = watchSession({ connection, side: "source", client, signal });
+    await client.query(lockTimeoutSql);
     const size = await readTableSize(client, table);
     await point.sessions.giveBack(client);
     return size;
   } catch (error) {
     destroyClient(client);
     if (signal.aborted) throw signal.reason;
-    throw describePostgresError(error, "source", "source_connection_lost");
+    throw describeReadFailure(error, client.user ?? "", table);
   } finally {
     signal.removeEventListener("abort", abort);
   }
@@ -70,6 +73,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await liftTransactionTimeout(client);
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
+    await client.query(lockTimeoutSql);
     await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
     await requireSameStorage(client, table);
     const whole = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
@@ -93,7 +97,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     finished = true;
   } catch (error) {
     if (signal.aborted) throw signal.reason;
-    throw mendReadDenial(error, client.user ?? "", table.relation) ?? describeCopyError(error, table);
+    throw describeReadFailure(error, client.user ?? "", table);
   } finally {
     signal.removeEventListener("abort", abort);
     if (finished) await point.sessions.giveBack(client);
@@ -144,24 +148,6 @@ function alteredBefore(table: TableShape): MillraceError {
   return new MillraceError(
     "table_changed",
     `Table ${qualifiedName(table.relation)} was altered before its copy began: the copy begins again.`,
-  );
-}
-
-/** What went wrong with the table by now. */
-const tableChanged: ReadonlySet<string> = new Set([
-  sqlState.undefinedTable,
-  sqlState.undefinedColumn,
-  sqlState.invalidSchemaName,
-]);
-
-function describeCopyError(error: unknown, table: TableShape): MillraceError {
-  if (!tableChanged.has(sqlStateOf(error) ?? "")) {
-    return describePostgresError(error, "source", "source_connection_lost");
-  }
-  return new MillraceError(
-    "table_changed",
-    `Table ${qualifiedName(table.relation)} was altered or dropped before its copy began.`,
-    { cause: error },
   );
 }
 

@@ -1,0 +1,133 @@
+// The copies that the sink lacks, over a run: makes those that can be made, and tries the others again by itself, while what can
+// go on goes on.
+
+import type { TupleForm } from "../change/change-batch.ts";
+import type { TableShape } from "../change/relation.ts";
+import type { PreparedTables, Sink } from "../sink/sink.ts";
+import type { SnapshotPoint, Source } from "../source/source.ts";
+import { CopyPoints } from "./copy-points.ts";
+import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
+import type { ProgressMeter } from "./progress-meter.ts";
+import type { RunReporter } from "./run-reporter.ts";
+import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
+
+export interface MissingCopiesRequest {
+  readonly source: Source;
+  readonly sink: Sink;
+  readonly meter: ProgressMeter;
+  readonly reporter: Pick<RunReporter, "phase">;
+  readonly forms: readonly TupleForm[];
+  /** What lies between two points is brought by a stream. */
+  readonly hasStream: boolean;
+  readonly skipSnapshots: boolean;
+  readonly parallelCopies: number;
+  readonly copyPace?: CopyPace | undefined;
+  readonly retryPace?: RetryPace | undefined;
+  /** Finish the copies in hand, and begin no others. */
+  readonly stop: AbortSignal;
+}
+
+/** A copy without a stream ends with so many failures of a table. */
+const maxAttempts = 5;
+
+export class MissingCopies implements Disposable {
+  readonly unreadable: UnreadableTables;
+
+  constructor(private readonly request: MissingCopiesRequest) {
+    this.unreadable = new UnreadableTables(request.retryPace);
+  }
+
+  async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
+    const { sink, forms } = this.request;
+    return await sink.prepare(tables, forms, this.unreadable.among(tables));
+  }
+
+  /** Beside a stream, which need not wait for it: `ready` is called when what could not be read can be tried again. */
+  retryBeside(ready: () => void): void {
+    let isAsking = false;
+    const ask = async () => {
+      if (isAsking) return;
+      isAsking = true;
+      if (await this.#ask()) ready();
+      isAsking = false;
+      // What came due while the others were asked about.
+      if (this.unreadable.due().length > 0) await ask();
+    };
+    this.unreadable.onDue(() => void ask());
+  }
+
+  /** Copies what is missing of `tables`, as of the slot's point or a later one. What cannot be read is left out of the stream. */
+  async make(
+    tables: readonly TableShape[],
+    { missing, isOrdered = false, owed = [] }: PreparedTables,
+    ofSlot: SnapshotPoint | null,
+  ): Promise<void> {
+    const { source, sink, reporter, meter, forms, stop, copyPace: pace = defaultCopyPace } = this.request;
+    const { unreadable } = this;
+    if (this.request.skipSnapshots || (missing.length === 0 && owed.length === 0)) return;
+    {
+      await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOrdered);
+      for (const rows of owed) await points.use((point) => copyOwedRows(source, sink, rows, point));
+      const parallel = isOrdered ? 1 : this.request.parallelCopies;
+      const copy = { source, sink, reporter, meter, pace, parallel, isOrdered, unreadable, stop };
+      if (missing.length > 0) await copyTables(copy, missing, points);
+    }
+    // Before the stream brings their changes.
+    if (!unreadable.isEmpty) await sink.prepare(tables, forms, unreadable.among(tables));
+  }
+
+  /** Where no stream brings what lies between, all copies are as of one point. */
+  #points(first: SnapshotPoint, isOrdered: boolean): CopyPoints {
+    const { source, stop, hasStream, copyPace = defaultCopyPace } = this.request;
+    const next = hasStream && !isOrdered ? () => source.snapshotPoint(stop) : null;
+    return new CopyPoints(first, { next, heldMs: copyPace.pointHeldMs });
+  }
+
+  /**
+   * Without a stream: returns when every table is copied, or it was stopped. `meanwhile` is called before each attempt, and when
+   * `wakes` is. Throws when a table has failed too often.
+   */
+  async finish(meanwhile: () => Promise<void>, onWake: (wake: (() => void) | null) => void): Promise<void> {
+    const { source, stop } = this.request;
+    await meanwhile();
+    while (!this.unreadable.isEmpty && !stop.aborted) {
+      if (this.unreadable.attempts >= maxAttempts) throw this.unreadable.asError();
+      await this.#untilDue(onWake);
+      await meanwhile();
+      if (stop.aborted) return;
+      if (!(await this.#ask())) continue;
+      const tables = await source.tables();
+      await this.make(tables, await this.prepare(tables), null);
+    }
+  }
+
+  /** Whether one that is due is not known to be unreadable still. To take a point for nothing would be dear. */
+  async #ask(): Promise<boolean> {
+    let isAnyReady = false;
+    for (const { table, error } of this.unreadable.due()) {
+      // Where the source cannot be asked, the run sees that by itself.
+      const denial = await this.request.source.readDenial(table).catch(() => error);
+      if (denial) this.unreadable.failed(table, denial);
+      else this.unreadable.canBeRead(table);
+      isAnyReady ||= denial === null;
+    }
+    return isAnyReady;
+  }
+
+  async #untilDue(onWake: (wake: (() => void) | null) => void): Promise<void> {
+    const { stop } = this.request;
+    const due = Promise.withResolvers<void>();
+    const wake = () => due.resolve();
+    stop.addEventListener("abort", wake, { once: true });
+    this.unreadable.onDue(wake);
+    onWake(wake);
+    if (!stop.aborted) await due.promise;
+    onWake(null);
+    this.unreadable.onDue(null);
+    stop.removeEventListener("abort", wake);
+  }
+
+  [Symbol.dispose](): void {
+    this.unreadable[Symbol.dispose]();
+  }
+}

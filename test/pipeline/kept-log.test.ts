@@ -1,0 +1,49 @@
+// While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { judgeKeptLog } from "../../src/source/postgres/kept-log.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+// Starting servers takes its time on a busy machine.
+setDefaultTimeout(60_000);
+
+const megabyte = 1024 ** 2;
+
+test("what a copy makes the slot keep is told, and warned of before it is lost", async () => {
+  const settings = { fsync: "off", max_slot_wal_keep_size: "128MB" };
+  await using server = await PostgresServer.start({ settings });
+  await using rig = await PipelineRig.create(server, "kept");
+  await rig.source("create table t (id int primary key); insert into t values (1)");
+  await rig.sink("create table t (id int primary key)");
+  const holder = await server.connect(rig.sinkDatabase);
+  rig.beforeCopies = async () => {
+    await holder.query("begin; lock table t in share mode");
+  };
+  rig.start();
+  await waitFor("the copy", () => rig.progress?.snapshot.copying === 1);
+  for (let i = 0; i < 8; i++) {
+    await rig.source("select pg_logical_emit_message(false, 'load', repeat('x', 10000000))");
+  }
+  await waitFor("the warning", () =>
+    rig.warnings.some((reason) => reason.includes("max_slot_wal_keep_size (0.13 GB)")),
+  );
+  await waitFor("the number", () => (rig.progress?.lagBytes ?? 0) > 64 * megabyte);
+  expect(rig.phases.at(-1)).toMatchObject({ phase: { name: "snapshot" }, health: { kind: "warning" } });
+  await holder.end();
+  await rig.untilRealtime();
+  await waitFor("its end", () => rig.phases.at(-1)?.health.kind === "heartbeat");
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {
+  const warningOf = (bytes: number, limitBytes: number | null, isLost = false) =>
+    judgeKeptLog("s", { bytes, limitBytes, isLost }).warning;
+  expect(warningOf(9.9 * 1024 * megabyte, null)).toBeNull();
+  expect(warningOf(10 * 1024 * megabyte, null)).toContain("keeps 10 GB of the source's log");
+  expect(warningOf(49 * megabyte, 100 * megabyte)).toBeNull();
+  expect(warningOf(50 * megabyte, 100 * megabyte)).toContain("ALTER SYSTEM SET max_slot_wal_keep_size");
+  expect(warningOf(0, 100 * megabyte, true)).toContain("is lost");
+});
