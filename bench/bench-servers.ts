@@ -42,11 +42,14 @@ export class BenchServers implements AsyncDisposable {
 
   /** Empty databases on both, with the empty tables at the source. */
   async renew(): Promise<void> {
-    for (const server of [this.source, this.sink]) {
-      await server.query(`drop database if exists ${database} with (force)`);
-      await server.createDatabase(database);
-    }
+    await empty(this.source);
     await this.source.query(tables, database);
+    await this.renewSink();
+  }
+
+  /** An empty database at the sink. */
+  async renewSink(): Promise<void> {
+    await empty(this.sink);
   }
 
   /** An empty database for the state of a service that has not started; as a URL. */
@@ -57,9 +60,10 @@ export class BenchServers implements AsyncDisposable {
     return `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`;
   }
 
-  /** The same tables at the sink, for a contender that does not make them. */
-  async createSinkTables(): Promise<void> {
-    await this.sink.query(tables, database);
+  /** The same tables at the sink, for a contender that does not make them, and others like the first. */
+  async createSinkTables(more: readonly string[] = []): Promise<void> {
+    const others = more.map((name) => `create table ${name} (like bench including all)`);
+    await this.sink.query([tables, ...others].join("; "), database);
   }
 
   /** The last row of a load: when it is at the sink, everything before it is. */
@@ -89,4 +93,9 @@ export class BenchServers implements AsyncDisposable {
     await this.source[Symbol.asyncDispose]();
     await this.sink[Symbol.asyncDispose]();
   }
+}
+
+async function empty(server: PostgresServer): Promise<void> {
+  await server.query(`drop database if exists ${database} with (force)`);
+  await server.createDatabase(database);
 }

@@ -7,12 +7,15 @@ import { dirname, resolve } from "node:path";
 import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
 import { BenchServers, database } from "./bench-servers.ts";
-import type { Contender, ContenderName } from "./contender.ts";
+import type { Contender, ContenderName, Copier, CopierName } from "./contender.ts";
+import { type CopyLoad, copyLoads } from "./copy-loads.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
 import { type Latency, measureLatency } from "./latency.ts";
 import { fill, type Goal, type Load, loads } from "./loads.ts";
 import { MillraceService } from "./millrace-service.ts";
 import { NativeSubscription } from "./native-subscription.ts";
+import { Pgcopydb } from "./pgcopydb.ts";
+import { PipedCopy } from "./piped-copy.ts";
 import {
   describeMachine,
   formatLatency,
@@ -33,21 +36,30 @@ interface BenchOptions {
 }
 
 type Start = () => Promise<Contender>;
+type StartCopier = () => Promise<Copier>;
 
 const copyName = "copy of a table";
 const latencyName = "latency";
 const latencyPerSecond = 2000;
-const contenderNames: readonly ContenderName[] = ["postgres", "millrace", "discard", "webhook"];
+const copierNames: readonly CopierName[] = ["psql", "pgcopydb"];
+const contenderNames: readonly ContenderName[] = [
+  "postgres",
+  "millrace",
+  "discard",
+  "webhook",
+  ...copierNames,
+];
 
 const options = new Command("bench")
   .description("Measures copy, stream and latency beside Postgres' own subscription, in turns.")
   .option("--rows <number>", "rows of the large loads; the others are a part of it", count, 1_000_000)
   .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
-  .option("--only <text>", "only loads whose name holds this text")
+  .option("--only <text>", "only loads whose name holds this text; `copies` are measured only so")
   .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
     "postgres",
     "millrace",
     "discard",
+    ...copierNames,
   ])
   .option("--json <file>", "where the results go", "bench/results/latest.json")
   .parse()
@@ -61,15 +73,20 @@ async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void
   const machine = `${describeMachine()}, PostgreSQL ${await servers.version()}`;
   console.log(`${machine}\n\n${heading}`);
   const isWanted = (name: string) => only === undefined || name.includes(only);
-  const starts = by.map((name) => contenders(servers)[name]);
+  const streaming = by.filter((name): name is Exclude<ContenderName, CopierName> => !isCopierName(name));
+  const starts = streaming.map((name) => contenders(servers)[name]);
   const measurements: Measurement[] = [];
   const summaries: LoadSummary[] = [];
-  const measure = async (name: string, goal: Goal, once: (start: Start) => Promise<Measurement | null>) => {
-    if (!isWanted(name)) return;
+  const inTurns = async <Begin>(
+    name: string,
+    goal: Goal,
+    begins: readonly Begin[],
+    once: (begin: Begin) => Promise<Measurement | null>,
+  ) => {
     const own: Measurement[] = [];
     for (let round = 0; round < rounds; round++) {
-      for (const start of starts) {
-        const measurement = await once(start);
+      for (const begin of begins) {
+        const measurement = await once(begin);
         if (measurement) own.push(measurement);
       }
     }
@@ -78,6 +95,16 @@ async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void
     summaries.push(summary);
     console.log(formatSummary(summary));
   };
+  const measure = async (name: string, goal: Goal, once: (start: Start) => Promise<Measurement | null>) => {
+    if (isWanted(name)) await inTurns(name, goal, starts, once);
+  };
+  for (const load of only === undefined ? [] : copyLoads(rows)) {
+    if (!isWanted(load.name)) continue;
+    await servers.renew();
+    await servers.source.query(`${load.sql}; analyze`, database);
+    const copiers = by.flatMap((name) => copierOf(servers, load, name) ?? []);
+    await inTurns(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
+  }
   await measure(copyName, {}, (start) => measureCopy(servers, start, rows));
   for (const load of loads(rows)) {
     await measure(load.name, load.goal, (start) => measureLoad(servers, start, load));
@@ -95,13 +122,54 @@ async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void
 }
 
 /** How each is started; a new one for each load, so that none begins warm. */
-function contenders(servers: BenchServers): Readonly<Record<ContenderName, Start>> {
+function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderName, CopierName>, Start>> {
   return {
     postgres: async () => new NativeSubscription(servers),
     millrace: async () => MillraceService.start(servers, await postgresTarget(servers), serviceCommand()),
     discard: async () => new DiscardingContender(servers),
     webhook: async () => MillraceService.start(servers, await webhookTarget(), serviceCommand()),
   };
+}
+
+/** Null: it copies nothing, or is not on this machine. */
+function copierOf(servers: BenchServers, load: CopyLoad, name: ContenderName): StartCopier | null {
+  const more = load.tables.filter((table) => table !== "bench");
+  switch (name) {
+    case "discard":
+      return null;
+    case "postgres":
+      return async () => new NativeSubscription(servers, more);
+    case "psql":
+      return PipedCopy.find() === null ? null : async () => new PipedCopy(servers, load.tables);
+    case "pgcopydb":
+      return Pgcopydb.find() === null ? null : async () => new Pgcopydb(servers);
+    default:
+      return contenders(servers)[name];
+  }
+}
+
+function isCopierName(name: ContenderName): name is CopierName {
+  return copierNames.some((copier) => copier === name);
+}
+
+/** The source stays as it is: to fill it takes longer than to copy it. */
+async function measureCopies(
+  servers: BenchServers,
+  start: StartCopier,
+  load: CopyLoad,
+): Promise<Measurement | null> {
+  await using copier = await start();
+  await servers.renewSink();
+  try {
+    const measurement = await measured(servers, copier, load.name, load.count, () => copier.begin());
+    await copier.end();
+    return measurement;
+  } catch (error) {
+    // A program of somebody else's may not get on with these servers: the others are measured still.
+    if (!isCopierName(copier.name)) throw error;
+    console.log(String(error));
+    return null;
+  }
 }
 
 /** Null: it copies nothing. */
@@ -134,7 +202,7 @@ async function measureLoad(servers: BenchServers, start: Start, load: Load): Pro
 
 async function measured(
   servers: BenchServers,
-  contender: Contender,
+  contender: Copier,
   load: string,
   count: number,
   work: () => Promise<void>,

@@ -10,11 +10,15 @@ const poll = { timeoutMs: 600_000, intervalMs: 20 };
 export class NativeSubscription implements Contender {
   readonly name = "postgres";
 
-  constructor(private readonly servers: BenchServers) {}
+  constructor(
+    private readonly servers: BenchServers,
+    /** Tables of the source that are like the first of them, beside those of every load. */
+    private readonly moreTables: readonly string[] = [],
+  ) {}
 
   async begin(): Promise<void> {
     const { source, sink } = this.servers;
-    await this.servers.createSinkTables();
+    await this.servers.createSinkTables(this.moreTables);
     await source.query("create publication bench for all tables", database);
     const connection = `host=${source.host} port=${source.port} user=${source.user} dbname=${database}`;
     await sink.query(

@@ -33,8 +33,13 @@ export interface LoadSummary {
   readonly count: number;
   readonly goal: Goal;
   readonly by: Partial<Record<ContenderName, Medians>>;
-  /** millrace to Postgres' own subscription; for the stream: to what it reaches where nothing is applied. */
-  readonly ratios: { readonly [figure in "rate" | "sinkCpu" | "sinkWal" | "ofStream"]: number | null };
+  /**
+   * millrace to Postgres' own subscription; for the stream: to what it reaches where nothing is applied; for copies: to two psql and
+   * a pipe.
+   */
+  readonly ratios: {
+    readonly [figure in "rate" | "sinkCpu" | "sinkWal" | "ofStream" | "ofPipe"]: number | null;
+  };
 }
 
 export function summarise(load: string, goal: Goal, measurements: readonly Measurement[]): LoadSummary {
@@ -42,7 +47,7 @@ export function summarise(load: string, goal: Goal, measurements: readonly Measu
   const by: LoadSummary["by"] = Object.fromEntries(
     names.map((name) => [name, medians(measurements.filter(({ contender }) => contender === name))]),
   );
-  const { millrace, postgres, discard } = by;
+  const { millrace, postgres, discard, psql } = by;
   return {
     load,
     count: measurements[0]?.count ?? 0,
@@ -53,6 +58,7 @@ export function summarise(load: string, goal: Goal, measurements: readonly Measu
       sinkCpu: ratio(millrace?.sinkCpuSeconds, postgres?.sinkCpuSeconds),
       sinkWal: ratio(millrace?.sinkWalBytes, postgres?.sinkWalBytes),
       ofStream: ratio(millrace?.rate, discard?.rate),
+      ofPipe: ratio(millrace?.rate, psql?.rate),
     },
   };
 }
@@ -87,11 +93,11 @@ export function describeMachine(): string {
   return `${processors.length} × ${processors[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GiB, Bun ${Bun.version}`;
 }
 
-const widths = [28, 9, 10, 9, 11, 11, 11, 9, 11, 9, 11, 8];
+const widths = [28, 9, 10, 9, 11, 11, 11, 9, 11, 9, 11, 9, 8];
 
 export const heading = row([
   ...["load", "by", "rate/s", "service", "source CPU", "sink CPU", "sink WAL", "peak"],
-  ...["rate:native", "CPU:native", "WAL:native", "of stream"],
+  ...["rate:native", "CPU:native", "WAL:native", "of stream", "of psql"],
 ]);
 
 export function formatSummary({ load, goal, by, ratios }: LoadSummary): string {
@@ -112,6 +118,7 @@ export function formatSummary({ load, goal, by, ratios }: LoadSummary): string {
               beside(ratios.sinkCpu, goal.sinkCpu),
               beside(ratios.sinkWal, goal.sinkWal),
               beside(ratios.ofStream, undefined),
+              beside(ratios.ofPipe, undefined),
             ]
           : []),
       ]),

@@ -1,0 +1,58 @@
+// pgcopydb, where it is on the PATH, with a pg_dump that knows the servers' version.
+// https://pgcopydb.readthedocs.io/en/latest/ref/pgcopydb_clone.html
+
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { PostgresServer } from "../src/demo/postgres-server.ts";
+import { type BenchServers, database } from "./bench-servers.ts";
+import type { Copier } from "./contender.ts";
+
+/** Its own defaults. */
+const jobs = ["--table-jobs", "4", "--index-jobs", "4"];
+
+export class Pgcopydb implements Copier {
+  readonly name = "pgcopydb";
+
+  constructor(private readonly servers: BenchServers) {}
+
+  /** Null: it is not there. */
+  static find(): string | null {
+    return Bun.which("pgcopydb");
+  }
+
+  async begin(): Promise<void> {
+    const directory = await mkdtemp(join(tmpdir(), "millrace-pgcopydb-"));
+    const { source, sink } = this.servers;
+    const child = Bun.spawn(
+      [
+        "pgcopydb",
+        "clone",
+        "--source",
+        url(source),
+        "--target",
+        url(sink),
+        "--dir",
+        join(directory, "work"),
+        ...jobs,
+      ],
+      { stdout: "ignore", stderr: "pipe" },
+    );
+    const [code, text] = await Promise.all([child.exited, new Response(child.stderr).text()]);
+    await rm(directory, { recursive: true, force: true });
+    if (code !== 0) throw new Error(`pgcopydb ended with ${code}: ${text.slice(-2000)}`);
+  }
+
+  async end(): Promise<void> {}
+
+  /** It has a process for each job, and most of them are gone by now. */
+  usage(): null {
+    return null;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}
+
+function url({ host, port, user, password }: PostgresServer): string {
+  return `postgres://${user}:${password}@${host}:${port}/${database}`;
+}
