@@ -85,6 +85,9 @@ create table if not exists millrace.owed_row (
   primary key (connector_id, table_id, key_hash)
 );
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
+create unlogged table if not exists millrace.unlogged_witness (
+  connector_id text primary key
+);
 create table if not exists millrace.table_claim (
   table_schema text not null,
   table_name text not null,
@@ -132,7 +135,8 @@ interface TableCopyRow {
 /** Makes the tables unless they are there. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
-    "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null and exists " +
+    "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
+      "and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'first_lsn') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'withheld') as exists",
   );

@@ -21,6 +21,7 @@ import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { TypeMaker } from "./type-maker.ts";
 import { UndoLog } from "./undo-log.ts";
+import { areRowsKept, findUnlogged, watchRows } from "./unlogged-tables.ts";
 
 export class SinkTables implements AppliedTables {
   /** What is remembered of tables goes back as far as the transaction does. */
@@ -89,6 +90,7 @@ export class SinkTables implements AppliedTables {
     await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger, this.naming);
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
+    await this.#voidLost(client, tables);
     await this.ledger.remark(client, tables);
     const missing = await this.#makeRoom(
       client,
@@ -105,6 +107,16 @@ export class SinkTables implements AppliedTables {
       behind,
       owed: await this.owed.due(client, asFollowed, since),
     };
+  }
+
+  /** Rows of unlogged tables are gone with a crash of the sink's server: the next copies bring them. */
+  async #voidLost(client: Client, tables: readonly TableShape[]): Promise<void> {
+    const targets = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
+    const unlogged = await findUnlogged(client, targets);
+    const { connectorId } = this.context;
+    if (unlogged.length === 0 || (await areRowsKept(client, connectorId))) return;
+    for (const place of unlogged) await this.ledger.voidOf(client, tables[place]!.relation);
+    await watchRows(client, connectorId);
   }
 
   /** What the table of the relation's name has followed; null: it is another, or nothing is known of it. */
