@@ -17,7 +17,7 @@ import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { StatusBoard } from "./runtime/status-board.ts";
 import { Supervisor } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
-import { validateSink } from "./sink/registry.ts";
+import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, readSourceCatalog, validateSource } from "./source/registry.ts";
 import { openState, type State } from "./state/open-state.ts";
 
@@ -46,7 +46,7 @@ export async function startService(settings: Settings, log: Log, version: string
   const board = new StatusBoard(state.history, log, now);
   const supervisor = starting.use(
     new Supervisor({
-      ...{ state, board, log, dropSourceObjects },
+      ...{ state, board, log, dropSourceObjects, dropSinkObjects },
       startRun: (request, events) => new ConnectorRun(request, events),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),

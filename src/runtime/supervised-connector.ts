@@ -24,6 +24,7 @@ export interface SupervisionContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** Drops the slot and the publication that the service made for this connector. */
   dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
+  dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -208,6 +209,7 @@ export class SupervisedConnector {
       if (this.#interrupt.signal.aborted) return;
       if (deletion === "wait") return this.#deleteLater(stored);
     }
+    await this.#dropAtSink(stored.config);
     await this.context.state.connectors.remove(stored.id);
     this.#log.info("connector deleted");
     this.#forget();
@@ -243,6 +245,20 @@ export class SupervisedConnector {
         "slot and publication are left behind at the source",
       );
       return false;
+    }
+  }
+
+  /** Nothing at the sink is in anybody's way: one try. */
+  async #dropAtSink(config: ConnectorConfig): Promise<void> {
+    try {
+      const signal = AbortSignal.any([AbortSignal.timeout(forcedDropMs), this.#interrupt.signal]);
+      await this.context.dropSinkObjects(config, signal);
+    } catch (error) {
+      const { code, message } = toMillraceError(error);
+      this.#log.warn(
+        { code, reason: message },
+        "copies that were not complete may be left behind at the sink",
+      );
     }
   }
 

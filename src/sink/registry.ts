@@ -5,6 +5,7 @@ import type { SinkConfig } from "../connector/sink-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
+import { dropSideTables } from "./postgres/sink-objects.ts";
 import { validatePostgresSink } from "./postgres/sink-validation.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
@@ -16,6 +17,12 @@ export function createSink(connector: ConnectorConfig, context: SinkContext, lin
   if (postgres) return createPostgresSink(postgres, context, connector.identifier_naming);
   if (webhook && line) return createWebhookSink(webhook, context, line);
   throw unknownKind();
+}
+
+/** Drops what the service made at the sink for this connector, and that is not what was delivered. */
+export async function dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void> {
+  const { postgres } = connector.sink;
+  if (postgres) await dropSideTables(postgres, connector.id, signal);
 }
 
 export async function validateSink(sink: SinkConfig, signal: AbortSignal): Promise<ValidateEvent[]> {

@@ -84,6 +84,7 @@ export class RuntimeFixture implements AsyncDisposable {
         );
       },
       dropSourceObjects: (connector) => this.#drop(connector),
+      dropSinkObjects: async () => {},
       nowMs: Date.now,
       random: () => 0,
       sleep: (ms, signal) =>

@@ -1,0 +1,22 @@
+// Removes what a connector has at its sink that is of no use to anybody: the side tables of copies that did not come to their end.
+
+import { withPostgres } from "../../connection/postgres-client.ts";
+import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { DividedCopies } from "./divided-copies.ts";
+
+/** What it has delivered stays, and where it stood. Throws MillraceErrors of the connection, or `signal.reason`. */
+export async function dropSideTables(
+  { connection }: PostgresSinkConfig,
+  connectorId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  await withPostgres(connection, "control", signal, "sink", async (client) => {
+    const { rows } = await client.query<{ known: boolean }>(
+      "select to_regclass('millrace.divided_copy') is not null as known",
+    );
+    if (!rows[0]?.known) return;
+    const copies = new DividedCopies(connectorId);
+    await copies.load(client);
+    await copies.drop(client);
+  });
+}
