@@ -256,56 +256,6 @@ describe("a role that may not switch triggers and foreign keys off", () => {
   });
 });
 
-test("unlogged tables, which a crash of the sink's server has emptied, are copied again", async () => {
-  await using pair = await between(
-    "create table t (id int primary key, v text); create table p (id int primary key); create table kept (id int primary key); insert into t values (1, 'a'); insert into p values (1); insert into kept values (1)",
-    `create unlogged table t (id int primary key, v text); create table p (id int primary key) partition by range (id);
-     create unlogged table p1 partition of p for values from (0) to (100)`,
-  );
-  await pair.source("insert into t values (2, 'b'); insert into p values (2); insert into kept values (2)");
-  await pair.expectEqual();
-  await pair.stop();
-  const copies = async () =>
-    await pair.sink<{ name: string; at: string }>(
-      "select table_name as name, copied_at::text as at from millrace.table_copy order by 1",
-    );
-  const before = await copies();
-  await server.stop("immediate");
-  await server.launch();
-  expect(await pair.sink("select from t union all select from p")).toEqual([]);
-  pair.start();
-  await pair.untilRealtime();
-  await pair.source("update t set v = 'c'; insert into p values (3)");
-  await pair.expectEqual();
-  await pair.stop();
-  const after = await copies();
-  expect(after.flatMap(({ name, at }, i) => (at === before[i]?.at ? [name] : []))).toEqual(["kept"]);
-  // What was not lost is not brought again.
-  pair.start();
-  await pair.untilRealtime();
-  await pair.stop();
-  expect(await copies()).toEqual(after);
-});
-
-test("a role whose settings would end its transactions, or have them fail side by side", async () => {
-  await using pair = await rig();
-  await pair.source(
-    "create table t (id int primary key, v text); create table u (id int primary key); create table w (id int primary key); insert into t select g, repeat('v', 50) from generate_series(1, 30000) g",
-  );
-  await server.query("create role hasty login");
-  await server.query(`grant create, temporary on database "${pair.sinkDatabase}" to hasty`);
-  await server.query(
-    "alter role hasty set transaction_timeout = '50ms'; alter role hasty set default_transaction_isolation = 'serializable'",
-  );
-  await pair.sink("grant create, usage on schema public to hasty");
-  pair.sinkUser = "hasty";
-  pair.start();
-  await pair.untilRealtime();
-  await pair.source("update t set v = 'w'");
-  await pair.expectEqual();
-  await pair.stop();
-});
-
 test("a table that a running connector writes to is refused to another; one that was another's since is copied again", async () => {
   await using first = await between("create table t (id int primary key); insert into t values (1), (2)", "");
   await using second = await rig({

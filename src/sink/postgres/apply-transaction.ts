@@ -198,7 +198,10 @@ export class ApplyTransaction {
     this.#isOpen = false;
     this.isCareful = false;
     this.tables.undo.committed();
-    for (const state of this.#staging.values()) state.dirty = false;
+    for (const state of this.#staging.values()) {
+      state.dirty = false;
+      state.outlivesRollback = true;
+    }
   }
 
   async #setSavepoint(client: Client): Promise<void> {

@@ -4,6 +4,7 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { withLateChecks } from "./late-checks.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
 import type { CopyState, PreparedTable } from "./prepared-table.ts";
@@ -208,7 +209,7 @@ export class BatchApplier {
   async #run(table: PreparedTable, action: () => Promise<unknown>): Promise<void> {
     this.#current = table.relation;
     try {
-      await action();
+      await withLateChecks(this.session.client, table, action);
     } catch (error) {
       throw (
         mendDenial(error, this.session.client.user, table.target) ??

@@ -28,6 +28,8 @@ export interface PreparedTable {
   readonly extras: readonly string[];
   /** Foreign keys that are in force refer to it: a row that is taken away and put back would take others with it. */
   readonly isReferred: boolean;
+  /** As `TargetTable` has it. */
+  readonly hasLateChecks: boolean;
   /** Its place among tables that refer to each other: after those that it refers to. */
   readonly rank: number;
   /** Rows of another table of the source are in it as well. */
@@ -98,6 +100,7 @@ export function prepareTable(
       generated || relation.columns.some((column) => column.name === name) ? [] : [name],
     ),
     isReferred: table.isReferred,
+    hasLateChecks: table.hasLateChecks,
     isWide: !hasRoomForGroup(widths),
     ...place,
   };

@@ -22,6 +22,7 @@ import {
   recordDivided,
   recordRange,
 } from "./divided-copies.ts";
+import { withLateChecks } from "./late-checks.ts";
 import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./table-copy.ts";
 import { addKey, addKeyOf, createSchemas, createTable, resolveTypes } from "./table-schema.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
@@ -212,11 +213,13 @@ async function putOver(
   const hasOthers = !isEmpty && mode !== "replace" && !isKeyChanged;
   const staging = await stagingFor(client, existing, side, relation);
   const columns = sqlList(relation.columns.map(({ name }) => name));
-  if (isEmpty) {
+  const write = async () => {
+    if (!isEmpty) return await mergeCopy(client, existing, { staging, relation, isMerged: hasOthers });
     await client.query(
       `insert into ${sqlName(existing.target)} (${columns}) overriding system value select ${columns} from ${staging}`,
     );
-  } else await mergeCopy(client, existing, { staging, relation, isMerged: hasOthers });
+  };
+  await withLateChecks(client, existing, write);
   if (key) await addKey(client, existing.target, key);
   return { hasOthers, fitted: existing };
 }

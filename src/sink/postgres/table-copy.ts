@@ -14,6 +14,7 @@ import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { mergeCopy } from "./copy-merge.ts";
+import { withLateChecks } from "./late-checks.ts";
 import { settleOwed } from "./owed-rows.ts";
 import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
@@ -76,7 +77,8 @@ export async function copyIntoTarget(
       : await copyIn(client, sql, request.chunks);
   let rows: number;
   if (isEmpty && !isHashed) {
-    rows = await take(copySql(sqlName(target), columns, request));
+    const write = () => take(copySql(sqlName(target), columns, request));
+    rows = existing === null ? await write() : await withLateChecks(client, existing, write);
     if (existing === null) await addKeyOf(client, target, table);
   } else {
     await client.query(
@@ -85,7 +87,8 @@ export async function copyIntoTarget(
     rows = await take(copySql(staging, columns, request));
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
-    await mergeCopy(client, into, { staging, relation: table.relation, isMerged });
+    const { relation } = table;
+    await withLateChecks(client, into, () => mergeCopy(client, into, { staging, relation, isMerged }));
     if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
   }
   if (key) await addKey(client, target, key);

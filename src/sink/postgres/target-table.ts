@@ -33,6 +33,8 @@ export interface TargetTable {
   readonly refersTo: readonly number[];
   /** Foreign keys that are in force for this session refer to it. */
   readonly isReferred: boolean;
+  /** It has constraints that this session would not have checked, and no trigger, rule or foreign key that has to stay off. */
+  readonly hasLateChecks: boolean;
   /** Triggers and rules that this session sets off. */
   readonly firing: readonly string[];
   /**
@@ -53,6 +55,7 @@ interface TargetRow {
   isPartitioned: boolean;
   refersTo: number[];
   isReferred: boolean;
+  hasLateChecks: boolean;
   firing: string[];
   columns: CatalogColumn[];
   keys: UniqueKey[];
@@ -82,6 +85,11 @@ export interface KeyColumn {
 
 const targetQuery = `
 select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
+  current_setting('session_replication_role') = 'replica' and c.relkind = 'r'
+    and exists (select from pg_index where indrelid = c.oid and not indimmediate)
+    and not exists (select from pg_constraint where c.oid in (conrelid, confrelid) and contype = 'f')
+    and not exists (select from pg_trigger where tgrelid = c.oid and not tgisinternal and tgenabled in ('O', 'R'))
+    and not exists (select from pg_rewrite where ev_class = c.oid and ev_enabled in ('O', 'R')) as "hasLateChecks",
   (select coalesce(json_agg(own.name order by own.name), '[]') from (
       select tgname as name, tgenabled as enabled from pg_trigger where tgrelid = c.oid and not tgisinternal
       union all select rulename, ev_enabled from pg_rewrite where ev_class = c.oid and ev_type <> '1') own
@@ -164,8 +172,8 @@ export async function readTargetTables(
 function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
   const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
-  const { oid, refersTo, isReferred, firing } = row;
-  return { target, oid, refersTo, isReferred, firing, ownRows, columns, uniqueKeys: row.keys };
+  const { oid, refersTo, isReferred, hasLateChecks, firing } = row;
+  return { target, oid, refersTo, isReferred, hasLateChecks, firing, ownRows, columns, uniqueKeys: row.keys };
 }
 
 /**
