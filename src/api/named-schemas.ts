@@ -65,7 +65,10 @@ export const schemas = {
   SnapshotActivity: strictObject({
     active: Type.Boolean({ description: "Whether any table is being copied." }),
     count: Type.Integer({ minimum: 0, description: "Tables being copied." }),
-    throttled: Type.Boolean({ description: "Whether tables wait for their turn." }),
+    throttled: Type.Boolean({
+      description:
+        "Whether tables wait for their turn, as no more of their connector are copied side by side.",
+    }),
   }),
   SourceBody: SourceBodySchema,
   SshKeyPair: strictObject({

@@ -28,6 +28,11 @@ const flushInterval = wholeNumber({
   description: "In milliseconds; 0: built-in default.",
 });
 const bufferRows = wholeNumber({ description: "Most rows held in memory; 0: built-in default." });
+const copiedRows = wholeNumber({
+  description:
+    "Most rows of each table's copy that are in requests and not delivered, at a webhook; a request holds no more either. 0: a bound " +
+    "in bytes alone, which holds in any case. A Postgres sink is sent bytes as they come, and no row is held for it.",
+});
 
 const ScheduleSchema = taggedUnion(
   {
@@ -61,7 +66,7 @@ const LimitsRequestSchema = strictObject({
       max_buffer_rows: Type.Optional(bufferRows),
     }),
   ),
-  snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(bufferRows) })),
+  snapshot: Type.Optional(strictObject({ max_buffer_rows: Type.Optional(copiedRows) })),
 });
 
 const IdentifierNamingRequestSchema = taggedUnion({
@@ -92,7 +97,7 @@ export type ConnectorRequest = Static<typeof ConnectorRequestSchema>;
 
 const LimitsSchema = strictObject({
   cdc: strictObject({ flush_interval_ms: flushInterval, max_buffer_rows: bufferRows }),
-  snapshot: strictObject({ max_buffer_rows: bufferRows }),
+  snapshot: strictObject({ max_buffer_rows: copiedRows }),
 });
 export type Limits = Static<typeof LimitsSchema>;
 

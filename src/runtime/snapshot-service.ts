@@ -12,7 +12,8 @@ export class LiveSnapshotService implements SnapshotService {
 
   activity(): SnapshotActivity {
     const tasks = this.supervisor.taskLoad();
-    const count = this.board.countInSnapshot() + tasks.running;
-    return { active: count > 0, count, throttled: tasks.waiting > 0 && tasks.running > 0 };
+    const copies = this.board.copyLoad();
+    const count = copies.running + tasks.running;
+    return { active: count > 0, count, throttled: count > 0 && copies.waiting + tasks.waiting > 0 };
   }
 }

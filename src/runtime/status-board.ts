@@ -144,11 +144,18 @@ export class StatusBoard {
     return measured;
   }
 
-  /** How many connectors are copying tables for the first time, or again as a whole. */
-  countInSnapshot(): number {
-    let count = 0;
-    for (const { status } of this.#entries.values()) if (isCopying(status)) count += 1;
-    return count;
+  /** Tables that runs copy now for the first time, or again as a whole, and those that wait for their turn, over all connectors. */
+  copyLoad(): { readonly running: number; readonly waiting: number } {
+    let [running, waiting] = [0, 0];
+    for (const { status, metrics } of this.#entries.values()) {
+      if (!isCopying(status)) continue;
+      const { tables, tablesDone, copying } = metrics?.snapshot ?? { tables: 0, tablesDone: 0, copying: 0 };
+      // What is measured comes a little behind what is reported: a table has begun.
+      const now = status.status.start ? Math.max(1, copying) : copying;
+      running += now;
+      waiting += Math.max(0, tables - tablesDone - now);
+    }
+    return { running, waiting };
   }
 
   /** How many connectors there are in each phase and health. */
@@ -204,7 +211,7 @@ export class StatusBoard {
 }
 
 function isCopying({ state, status }: Status): boolean {
-  return state.snapshot !== undefined && status.failed === undefined && status.complete === undefined;
+  return state.snapshot !== undefined && !status.failed && !status.retry;
 }
 
 const starting: Status = { state: { start: {} }, status: { start: {} } };

@@ -11,8 +11,10 @@ import type { RowContext } from "./row-encoder.ts";
 import type { TupleView } from "./tuple-view.ts";
 
 export interface BatchLimits {
-  /** Rows of a request; 0: unlimited; 1: a bare object instead of an array. */
+  /** Rows of a request; 0: unlimited. */
   readonly maxRows: number;
+  /** The body is a bare object: a request has one row. */
+  readonly isBare: boolean;
   /** Bytes of an uncompressed body; a single row above it goes alone. */
   readonly maxBytes: number;
 }
@@ -47,7 +49,7 @@ export class RequestPlan {
 
   /** Adds a row; returns the bytes of its JSON. */
   addRow(table: CompiledTable, row: PlannedRow): number {
-    const array = this.limits.maxRows !== 1;
+    const array = !this.limits.isBare;
     let open = this.#open.get(table.name) ?? this.#begin(table, row);
     const out = open.out;
     if (open.rows > 0) out.byte(44);
@@ -80,7 +82,7 @@ export class RequestPlan {
 
   #begin(table: CompiledTable, row: PlannedRow): OpenRequest {
     const open = new OpenRequest(table, this.#spare.pop() ?? new ByteWriter(), row.position());
-    if (this.limits.maxRows !== 1) open.out.byte(91);
+    if (!this.limits.isBare) open.out.byte(91);
     this.#open.set(table.name, open);
     return open;
   }
@@ -92,7 +94,7 @@ export class RequestPlan {
 
   #close(open: OpenRequest): OutgoingRequest {
     const out = open.out;
-    if (this.limits.maxRows !== 1) out.byte(93);
+    if (!this.limits.isBare) out.byte(93);
     const request: OutgoingRequest = {
       schema: open.table.relation.schema,
       table: open.table.relation.name,

@@ -44,6 +44,11 @@ export class TableCopies {
     this.#copies.set(copy, new TableCopy(table, from, lsn, { ...this.options, progress }));
   }
 
+  /** Nothing is delivered any more: what waits for that need not wait. */
+  breakOff(): void {
+    for (const copy of this.#copies.values()) copy.breakOff();
+  }
+
   async take(number: number, batch: LineBatch): Promise<void> {
     const copy = this.#copies.get(number);
     await copy?.take({ ...batch, relations: [copy.table.relation] });

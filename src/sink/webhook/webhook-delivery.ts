@@ -72,6 +72,7 @@ export class WebhookDelivery {
       batch: this.#limits(),
       scheduler: this.#scheduler,
       sendsReads: this.#encoding.sends("read"),
+      maxUndelivered: connector.limits.snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
       progress: (copy, rows, bytes) => send({ type: "copy.progress", copy, rows, bytes }),
       breathe,
     });
@@ -101,6 +102,7 @@ export class WebhookDelivery {
    * Begins nothing new; returns when what is under way has ended and is recorded, or `signal` cuts it off.
    */
   async stop(signal: AbortSignal): Promise<void> {
+    this.#copies.breakOff();
     await this.#scheduler.drain(signal);
     await this.#keeper?.settled();
     this.#stopped = true;
@@ -239,7 +241,8 @@ export class WebhookDelivery {
 
   #limits() {
     const { batch } = configuredSink(this.connector);
-    return { maxRows: batch.max_batch_size, maxBytes: batch.max_payload_bytes };
+    const { max_batch_size: maxRows, max_payload_bytes: maxBytes } = batch;
+    return { maxRows, maxBytes, isBare: maxRows === 1 };
   }
 
   #table(handle: number): CompiledTable {
@@ -267,6 +270,7 @@ export class WebhookDelivery {
     this.#failed = true;
     const { code, message } = toMillraceError(error);
     this.send({ type: "failed", code, message });
+    this.#copies.breakOff();
     void this.#scheduler.drain(AbortSignal.abort(error));
   }
 }

@@ -237,3 +237,41 @@ test("system columns travel with each row, and a delete says so", async () => {
     expect(String(_sm_synced_at)).toMatch(/^\d{4}-\d{2}-\d{2}T/);
   }
 }, 30_000);
+
+test.each([
+  { maxRows: 50, requests: 5 },
+  // Below the batch's size it bounds the batch, which stays an array.
+  { maxRows: 1, requests: 1 },
+])(
+  "of a copy no more than $maxRows rows are on their way",
+  async ({ maxRows, requests: most }) => {
+    const database = `hook_bounded${maxRows}`;
+    await server.createDatabase(database);
+    await server.query(
+      "create table item (id int primary key); insert into item select generate_series(1, 200)",
+      database,
+    );
+    const delayMs = 15;
+    await using receiver = await WebhookReceiver.start({
+      script: () => ({ kind: "answer", status: 200, delayMs }),
+    });
+    const connector = webhookConnector(
+      receiver.url,
+      { batch: { max_batch_size: 10 } },
+      { limits: { snapshot: { max_buffer_rows: maxRows } } },
+    );
+    const begun = { yes: false };
+    const life = await WebhookLife.start(server.connection(database), connector, new RecordStore(), begun);
+    await waitFor("the copy", () => state(receiver).size === 200);
+    const { requests } = receiver;
+    // Those that came so shortly before it had no answer yet.
+    const beside = requests.map(
+      ({ receivedMs: at }) =>
+        requests.filter(({ receivedMs }) => receivedMs <= at && at - receivedMs < delayMs - 1).length,
+    );
+    expect(Math.max(...beside)).toBeLessThanOrEqual(most);
+    expect(requests.every(({ body }) => body.startsWith("["))).toBe(true);
+    await life.stop();
+  },
+  30_000,
+);

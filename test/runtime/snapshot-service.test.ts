@@ -1,0 +1,46 @@
+// How much is being copied, as /snapshots tells it.
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import type { Status } from "../../src/connector/status.ts";
+import type { RunMetrics } from "../../src/runtime/messages.ts";
+import { LiveSnapshotService } from "../../src/runtime/snapshot-service.ts";
+import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { sampleRequest } from "../support/sample-connector.ts";
+
+// A real database, on machines that do other things too.
+setDefaultTimeout(60_000);
+
+test("tables under way are counted over all connectors, and whether others wait for them", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { board, supervisor, connectors } = runtime;
+  const service = new LiveSnapshotService(board, supervisor);
+  const runs = new Map<string, string>();
+  for (const id of ["one", "other"]) {
+    await connectors.createOrReplace(id, { ...sampleRequest(), disabled: true }, null);
+    await supervisor.settled(id, 10_000);
+    runs.set(id, (await connectors.get(id)).run_id);
+  }
+  const report = (id: string, status: Status) => board.report(id, runs.get(id) ?? "", "Source", status);
+  const measure = (id: string, tables: number, tablesDone: number, copying: number) => {
+    const snapshot = { tables, tablesDone, copying, rows: 0, bytes: 0, estimatedRows: 0 };
+    const counted = { rowsIn: 0, rowsDurable: 0, bytesDurable: 0, requests: 0 };
+    const metrics: RunMetrics = { ...counted, snapshot, lagBytes: 0, latencyMs: null, resumeLsn: null };
+    board.measured(id, runs.get(id) ?? "", metrics);
+  };
+  const copying: Status["state"] = { snapshot: { name: "public.t" } };
+  expect(service.activity()).toEqual({ active: false, count: 0, throttled: false });
+  report("one", { state: copying, status: { start: {} } });
+  expect(service.activity()).toEqual({ active: true, count: 1, throttled: false });
+  measure("one", 3, 0, 2);
+  expect(service.activity()).toEqual({ active: true, count: 2, throttled: true });
+  report("other", { state: copying, status: { start: {} } });
+  measure("other", 1, 0, 1);
+  expect(service.activity().count).toBe(3);
+  // One of its tables is there; another has taken its turn.
+  report("one", { state: copying, status: { complete: {} } });
+  measure("one", 3, 1, 2);
+  expect(service.activity()).toEqual({ active: true, count: 3, throttled: false });
+  report("one", { state: copying, status: { retry: { attempt: 1, reason: "The line went dead." } } });
+  report("other", { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } });
+  expect(service.activity()).toEqual({ active: false, count: 0, throttled: false });
+});
