@@ -145,7 +145,7 @@ const sqlStates: Readonly<Record<string, (side: PostgresSide) => Meaning>> = {
   }),
   "3D000": (side) => ({ code: `${side}_unreachable`, text: "The database does not exist on that server." }),
   "42501": (side) => ({ code: `${side}_permission_denied`, text: "The role lacks a privilege" }),
-  "53300": (side) => ({ code: `${side}_connection_lost`, text: "The server has no connection free." }),
+  "53300": (side) => ({ code: `${side}_connection_lost`, text: "The server has no connection free" }),
   "57P01": (side) => ({ code: `${side}_connection_lost`, text: "The server closed the connection." }),
   "57P02": (side) => ({ code: `${side}_connection_lost`, text: "The server crashed and is recovering." }),
   "57P03": (side) => ({ code: `${side}_connection_lost`, text: "The server is starting or shutting down." }),
@@ -195,6 +195,9 @@ function isLostSnapshot({ code, message }: ForeignError): boolean {
 const noWalsender =
   "All WAL senders of the source are taken. Raise max_wal_senders: ALTER SYSTEM SET max_wal_senders = …; and restart the server.";
 
+/** Which privilege, or whose limit: role, database or server. */
+const toldInServersWords: ReadonlySet<string> = new Set(["42501", "53300"]);
+
 function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
   if (isLostSnapshot(error)) {
     return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
@@ -207,8 +210,8 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   if (side === "source" && error.code === "53300" && error.message.includes("max_wal_senders")) {
     return { code: "walsenders_exhausted", text: noWalsender };
   }
-  if (error.code !== "42501") return meaning;
-  return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE 42501).` };
+  if (!toldInServersWords.has(error.code)) return meaning;
+  return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE ${error.code}).` };
 }
 
 /** What is wrong with a value that a server has refused: its own words may quote it. */
@@ -230,6 +233,11 @@ const refusals: Readonly<Record<string, string>> = {
   P0: "in a trigger or a function",
 };
 
+/** By the server's function, where the code is that of something else as well. */
+const refusalsBy: Readonly<Record<string, string>> = {
+  ExecFindPartition: "that no partition takes",
+};
+
 /**
  * The server's own words, unless they may quote a value: then what the server says of the place. Classes 22 and
  * 23 are data exceptions and constraints, 44 check options, P0 and RAISE whatever a trigger says.
@@ -243,7 +251,7 @@ function serverText(error: ForeignError): string {
     error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
     error.column ? `column ${error.column}` : "",
   ].filter((part) => part !== "");
-  const why = isRaised ? refusals.P0 : lookUp(refusals, error.code);
+  const why = isRaised ? refusals.P0 : (refusalsBy[error.routine ?? ""] ?? lookUp(refusals, error.code));
   return `The server refused a value${why ? ` ${why}` : ""}${place.length > 0 ? `: ${place.join(", ")}` : ""} (${state}).`;
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { connectPostgres } from "../../src/connection/postgres-client.ts";
 import { describePostgresError, isTlsRefusal, sqlStateOf } from "../../src/connection/postgres-failure.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
@@ -49,6 +50,34 @@ describe("what a server says", () => {
     expect(error.message).toBe(
       "The server refused a value that is there already: constraint item_pkey, table public.item (SQLSTATE 23505).",
     );
+  });
+
+  test("a row that no partition takes is not said to break a check", async () => {
+    const parts = "create temporary table parted (id int) partition by range (id)";
+    const error = describePostgresError(await failureOf("insert into parted values (1)", parts), "sink");
+    expect(error.message).toMatch(
+      /^The server refused a value that no partition takes: table .*parted \(SQLSTATE 23514\)\.$/,
+    );
+  });
+
+  test("whose limit of connections is reached is told", async () => {
+    await server.query("create role crowd login connection limit 0");
+    const connection = {
+      ...server.connection(),
+      user: "crowd",
+      ssl_mode: "Disable" as const,
+      max_pool_size: 0,
+    };
+    const failing = connectPostgres(
+      { ...connection, operation_lock_timeout_seconds: 0 },
+      "apply",
+      AbortSignal.timeout(20_000),
+      "sink",
+    );
+    await expect(failing).rejects.toMatchObject({
+      code: "sink_connection_lost",
+      message: 'The server has no connection free: too many connections for role "crowd" (SQLSTATE 53300).',
+    });
   });
 
   test("a privilege that is lacking is told in the server's words", async () => {
