@@ -69,6 +69,17 @@ export class BatchBuilder {
     this.#open = { commitLsn, commitTimeUs, xid, listed: false };
   }
 
+  /** Says where the open transaction was committed, which was not known when it was begun. */
+  settle(commitLsn: Lsn, commitTimeUs: bigint): void {
+    const open = this.#open;
+    if (open === null) throw new Error("no transaction is open");
+    open.commitLsn = commitLsn;
+    open.commitTimeUs = commitTimeUs;
+    if (!open.listed) return;
+    this.#commitLsn[this.#transactions - 1] = commitLsn;
+    this.#commitTimeUs[this.#transactions - 1] = commitTimeUs;
+  }
+
   commit(endLsn: Lsn): void {
     if (this.#open?.listed) this.#endLsn[this.#transactions - 1] = endLsn;
     this.#open = null;

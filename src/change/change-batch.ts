@@ -77,6 +77,8 @@ export interface ChangeBatch {
   readonly transactions: TransactionTable;
   /** The last transaction goes on in the next batch. */
   readonly endsInTransaction: boolean;
+  /** All of the batch is of one transaction, which the source had not committed when it sent this; see `InProgress`. */
+  readonly inProgress?: InProgress | undefined;
   /**
    * Where the stream stands behind this batch. Each transaction that ends in the batch, and each one before it
    * (also those that hold nothing for us), has its commit record before `resumeLsn`.
@@ -94,6 +96,19 @@ export interface TransactionTable {
   /** Commit time in microseconds since 1970-01-01 UTC. */
   readonly commitTimeUs: BigInt64Array;
   readonly xid: Uint32Array;
+}
+
+/**
+ * A part of a large transaction that came before its end was known. Batches of others may come between its parts, and are committed
+ * before it; what it changes, none of them does. Its commit LSN in `transactions` is a place before the true one, and after all that
+ * was committed before.
+ */
+export interface InProgress {
+  readonly xid: number;
+  /** `committed`: with this part it is whole, and `resumeLsn` is behind it. `aborted`: none of it ever was. */
+  readonly outcome: "open" | "committed" | "aborted";
+  /** Of its commit record; null before it is committed. */
+  readonly commitLsn: Lsn | null;
 }
 
 /** Bytes of the arena that the batch's tuples take. */

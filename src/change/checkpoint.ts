@@ -47,3 +47,11 @@ export function isDone(checkpoint: Checkpoint, position: Position): boolean {
   if (position.commitLsn !== partial.commitLsn) return position.commitLsn < partial.commitLsn;
   return position.ordinal <= partial.ordinal;
 }
+
+/** The last ordinal of the transaction that is done under `checkpoint`; -1 for none, Infinity for all. */
+export function doneThrough(checkpoint: Checkpoint, commitLsn: Lsn): number {
+  if (commitLsn < checkpoint.resumeLsn) return Number.POSITIVE_INFINITY;
+  const partial = checkpoint.partial;
+  if (partial === null || commitLsn > partial.commitLsn) return -1;
+  return commitLsn === partial.commitLsn ? partial.ordinal : Number.POSITIVE_INFINITY;
+}

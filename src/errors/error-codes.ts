@@ -123,6 +123,8 @@ export const errorKinds = {
   // --- the service -------------------------------------------------------------------------
   /** A new relation cannot travel in the stream's form: the run begins again in the other form. */
   stream_form_changed: kind(500, "Stream form changed", "transient"),
+  /** A transaction that was taken while it was in progress is to be taken once more, when it is committed. */
+  transaction_given_up: kind(500, "Transaction given up", "transient"),
   /** The state store did not answer. */
   state_unavailable: kind(503, "State store unavailable", "transient"),
   /** A secret in the state store cannot be decrypted with the key at hand. */

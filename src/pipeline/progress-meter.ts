@@ -34,8 +34,9 @@ export class ProgressMeter implements Disposable {
     this.#timer = setInterval(() => this.flush(), reportEveryMs);
   }
 
-  writing({ count, transactions, endsInTransaction, resumeLsn }: ChangeBatch): void {
+  writing({ count, transactions, endsInTransaction, inProgress, resumeLsn }: ChangeBatch): void {
     this.progress.rowsIn += count;
+    if (inProgress && inProgress.outcome !== "committed") return;
     const commitTimeUs = transactions.commitTimeUs[transactions.count - 1];
     if (transactions.count > 0 && commitTimeUs !== undefined && !endsInTransaction) {
       this.#inFlight.push({ resumeLsn, commitTimeUs });

@@ -5,7 +5,7 @@ import type { TupleForm } from "../change/change-batch.ts";
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
 import type { CopyPace } from "./initial-copy.ts";
@@ -47,11 +47,21 @@ export interface PipelineRequest {
 
 /** Returns when it was stopped, or all its work is done; throws what ended it otherwise. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
-  const run = new PipelineRun(request);
   try {
-    await run.toTheEnd();
+    await new PipelineRun(request, true).toTheEnd();
   } catch (error) {
     // A point that was waited for: there was nothing to finish.
+    if (request.stop.aborted && error === request.stop.reason) return;
+    if (toMillraceError(error).code !== "transaction_given_up") throw error;
+    await withoutInProgress(request);
+  }
+}
+
+/** There was a stream: the connector has begun. */
+async function withoutInProgress(request: PipelineRequest): Promise<void> {
+  try {
+    await new PipelineRun({ ...request, initialized: true }, false).toTheEnd();
+  } catch (error) {
     if (!request.stop.aborted || error !== request.stop.reason) throw error;
   }
 }
@@ -64,7 +74,10 @@ class PipelineRun {
   /** Between two batches, for longer. */
   #isStanding = false;
 
-  constructor(private readonly request: PipelineRequest) {
+  constructor(
+    private readonly request: PipelineRequest,
+    private readonly takesInProgress: boolean,
+  ) {
     this.#health = new RunHealth(request.reporter);
   }
 
@@ -126,7 +139,8 @@ class PipelineRun {
     const prepared = await copies.prepare(tables);
     if (point === null) await source.publish();
     if (this.request.work !== "tasks") await copies.make(tables, prepared, point);
-    return { checkpoint, form: prepared.form, behind: this.#stillBehind(prepared) };
+    const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
+    return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
   }
 
   /** Where the stream is to begin. A connector that has not begun, or is to begin anew, gets a new slot. */
@@ -179,10 +193,10 @@ class PipelineRun {
     sink: Sink,
     copies: MissingCopies,
     meter: ProgressMeter,
-    { checkpoint, form, behind }: Begun,
+    { checkpoint, form, takesInProgress, behind }: Begun,
   ): Promise<void> {
     const { stop, tasks } = this.request;
-    await using stream = await source.stream(checkpoint, form);
+    await using stream = await source.stream(checkpoint, form, takesInProgress);
     this.#stream = stream;
     this.#health.enter({ name: "realtime" });
     if (behind.length > 0) await source.announceShapes(behind);
@@ -197,7 +211,7 @@ class PipelineRun {
           meter.writing(event.batch);
           await sink.write(event.batch);
           releaseBytes(event.batch.arena);
-          isWhole = !event.batch.endsInTransaction;
+          if (!event.batch.inProgress) isWhole = !event.batch.endsInTransaction;
           break;
         case "task": {
           const listTables = () => this.#adoptTables(source, sink, copies, form);
@@ -278,6 +292,7 @@ class PipelineRun {
 interface Begun {
   readonly checkpoint: Checkpoint;
   readonly form: TupleForm;
+  readonly takesInProgress: boolean;
   /** Tables whose shape the sink wants to be told by the stream. */
   readonly behind: readonly TableShape[];
 }

@@ -75,6 +75,8 @@ export interface PreparedTables {
   readonly missing: readonly TableShape[];
   /** They are to be copied one after the other, as `missing` has them: rows of later ones refer to rows of earlier ones. */
   readonly isOrdered?: boolean;
+  /** It can be given parts of transactions in progress. */
+  readonly takesInProgress?: boolean;
   /**
    * Tables that have another shape at the sink: it wants to be told by the stream from where on they have this one. A shape
    * that is told may come again or be lost with the run; an idempotent sink, which must repeat itself, asks for none.

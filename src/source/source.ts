@@ -83,8 +83,11 @@ export interface Source extends AsyncDisposable {
   /** What the source keeps of its log for this connector; null: it keeps none. */
   keptLog(): Promise<KeptLog | null>;
 
-  /** Streams the changes that are not done under `checkpoint`. One at a time. */
-  stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream>;
+  /**
+   * Streams the changes that are not done under `checkpoint`. One at a time. `takesInProgress`: parts of transactions in progress may
+   * be among the batches. Throws `transaction_given_up` where they cannot; another stream, without them, has it then.
+   */
+  stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress?: boolean): Promise<ChangeStream>;
 }
 
 /** A snapshot of the source that stays readable until it is disposed of, which may be done again. */

@@ -88,8 +88,11 @@ let round = 0;
 async function play(
   steps: readonly (string | { sql: string })[],
   forms: readonly ("binary" | "text")[],
+  comesInProgress: boolean,
 ): Promise<void> {
-  await using pair = await PipelineRig.create(server, `r${++round}`, { forms });
+  const maxBufferedRows = comesInProgress ? 2 : 0;
+  await using pair = await PipelineRig.create(server, `r${++round}`, { forms, maxBufferedRows });
+  if (comesInProgress) await pair.sendInProgress();
   await pair.source(`${tables}; insert into keyed select g, g, repeat('x', g * 100) from generate_series(0, 60) g;
     insert into bag select g % 4, null from generate_series(1, 20) g; insert into parts select g, 0 from generate_series(0, 99) g`);
   await using client = await server.connect(pair.sourceDatabase);
@@ -114,6 +117,7 @@ test(
       fc.asyncProperty(
         fc.array(step, { minLength: 10, maxLength: 120 }),
         fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
+        fc.boolean(),
         play,
       ),
       { numRuns: Number(process.env.MILLRACE_FUZZ_RUNS ?? 12), endOnFailure: true },

@@ -123,11 +123,11 @@ const lane = () =>
     fc.asyncProperty(
       fc.array(step, { minLength: 3, maxLength: 25 }),
       fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
-      fc.constantFrom(0, 0, 7),
+      fc.constantFrom<readonly [number, "in progress"?]>([0], [0], [7], [2, "in progress"]),
       strategy,
       isWide("masks") ? catalog : fc.constant(undefined),
       isWide("partitions") ? fc.boolean() : fc.constant(false),
-      async (steps, forms, maxBufferedRows, migration_strategy, masked, partitions_as_root) => {
+      async (steps, forms, [maxBufferedRows, comes], migration_strategy, masked, partitions_as_root) => {
         await using pair = await PipelineRig.create(server, `s${++round}`, {
           forms,
           maxBufferedRows,
@@ -135,6 +135,7 @@ const lane = () =>
           source: { ...(masked ? { catalog: masked } : {}), partitions_as_root },
           isSupervised: true,
         });
+        if (comes === "in progress") await pair.sendInProgress();
         await using session = await pair.sourceSession();
         await new RandomPlay(
           pair,

@@ -116,6 +116,13 @@ export class PipelineRig implements AsyncDisposable {
     return rig;
   }
 
+  /** From here on every transaction comes while it is in progress, however small; from PostgreSQL 16 on. */
+  async sendInProgress(): Promise<void> {
+    await this.source(
+      `alter database "${this.sourceDatabase}" set debug_logical_replication_streaming = immediate`,
+    );
+  }
+
   get #sinkServer(): PostgresServer {
     return this.options.sinkServer ?? this.server;
   }
@@ -176,6 +183,7 @@ export class PipelineRig implements AsyncDisposable {
         return;
       } catch (error) {
         const { code, retry } = toMillraceError(error);
+
         if (retry !== "transient" || signal.aborted || attempt === maxAttempts) throw error;
         if (code === "stream_form_changed") forms = ["text"];
       }
@@ -359,9 +367,9 @@ export class PipelineRig implements AsyncDisposable {
   #watchedSource(...args: ConstructorParameters<typeof PostgresSource>): PostgresSource {
     const source = new PostgresSource(...args);
     const stream = source.stream.bind(source);
-    source.stream = (checkpoint, form) => {
+    source.stream = (checkpoint, form, takesInProgress) => {
       this.streamForms.push(form);
-      return stream(checkpoint, form);
+      return stream(checkpoint, form, takesInProgress);
     };
     const copyTable = source.copyTable.bind(source);
     source.copyTable = (table, point, form, part) => {

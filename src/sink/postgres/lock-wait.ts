@@ -10,6 +10,23 @@ interface Blocker {
   readonly since: string | null;
 }
 
+/** Tells of the lock that a session waits for, and when that is over. */
+export class LockWait {
+  #isTold = false;
+
+  constructor(private readonly tell: (reason: string | null) => void) {}
+
+  /** Looks, by another session, after the one with this process id. */
+  readonly look = async (observer: Client, pid: number): Promise<void> =>
+    this.show(await describeLockWait(observer, pid).catch(() => null));
+
+  show(reason: string | null): void {
+    if (reason === null && !this.#isTold) return;
+    this.#isTold = reason !== null;
+    this.tell(reason);
+  }
+}
+
 /** No query text: it may hold values. */
 const blockersSql = `
 select (select l.relation::regclass::text from pg_locks l where l.pid = $1 and not l.granted and l.relation is not null limit 1)

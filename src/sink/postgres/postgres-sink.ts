@@ -19,14 +19,15 @@ import {
   updateLog,
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
-import { describeLockWait } from "./lock-wait.ts";
+import { LockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { mendDenial } from "./privileges.ts";
 import { isRowRefused } from "./refused-row.ts";
 import { SinkCopies } from "./sink-copies.ts";
-import { openApplySession } from "./sink-session.ts";
+import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
 import { TargetNaming } from "./target-naming.ts";
+import { type Counted, TransactionsBeside } from "./transactions-beside.ts";
 import { askForTypes } from "./type-question.ts";
 
 /** How often the sink looks after what nobody tells it of. */
@@ -43,7 +44,8 @@ export class PostgresSink implements Sink {
   readonly #transaction: ApplyTransaction;
   readonly #copies: SinkCopies;
   #mendWatch: AsyncDisposable | null = null;
-  #waitsForLock = false;
+  readonly #beside: TransactionsBeside;
+  readonly #lockWait: LockWait;
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -62,12 +64,20 @@ export class PostgresSink implements Sink {
       events,
       context.isAfterRefusal === true,
     );
+    this.#lockWait = new LockWait((reason) => events.warning("lock", reason));
     this.#copies = new SinkCopies(config, naming, context, this.#tables, {
       guard: (action) => this.#guard(action),
       client: () => this.#connected,
       watched: (client) => this.#session(client),
       resumeLsn: () => this.#resumeLsn,
-      wentOn: () => this.#showLockWait(null),
+      wentOn: () => this.#lockWait.show(null),
+    });
+    this.#beside = new TransactionsBeside({
+      open: () => openCopySession(config, context),
+      guard: (client, action) => this.#guard(action, client),
+      connector: context,
+      tables: this.#tables,
+      form: () => this.#transaction.form,
     });
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -116,6 +126,7 @@ export class PostgresSink implements Sink {
     forms: readonly TupleForm[],
     unreadable: readonly UnreadableTable[] = [],
   ): Promise<PreparedTables> {
+    this.#beside.giveUp();
     return await this.#guard(async (client) => {
       const { best, ...prepared } = await this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
       this.#transaction.form = forms.includes(best) ? best : "text";
@@ -124,7 +135,7 @@ export class PostgresSink implements Sink {
         (signal) => this.#isAnyChanged(signal),
         () => this.context.events.mended(),
       );
-      return { ...prepared, form: this.#transaction.form };
+      return { ...prepared, form: this.#transaction.form, takesInProgress: true };
     });
   }
 
@@ -142,6 +153,7 @@ export class PostgresSink implements Sink {
   }
 
   async copyTable(request: CopyRequest): Promise<void> {
+    this.#beside.giveUp();
     await this.#copies.take(request);
   }
 
@@ -154,6 +166,16 @@ export class PostgresSink implements Sink {
   }
 
   async write(batch: ChangeBatch): Promise<void> {
+    if (batch.inProgress) {
+      const durable = await this.#beside.write(batch, batch.inProgress, this.#resumeLsn);
+      if (durable) this.#moved(batch.resumeLsn, durable);
+    } else {
+      using _limit = this.#beside.whileOthersWrite();
+      await this.#writeWhole(batch);
+    }
+  }
+
+  async #writeWhole(batch: ChangeBatch): Promise<void> {
     await this.#guard(async (client) => {
       const refused = (await this.#transaction.apply(client, batch)) ?? (await this.#finish(client, batch));
       if (refused === null) return;
@@ -197,6 +219,7 @@ export class PostgresSink implements Sink {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.context.signal.removeEventListener("abort", this.#onAbort);
+    this.#beside[Symbol.dispose]();
     await this.#copies[Symbol.asyncDispose]();
     await this.#mendWatch?.[Symbol.asyncDispose]();
     const client = this.#client;
@@ -221,12 +244,15 @@ export class PostgresSink implements Sink {
   }
 
   async #commit(client: Client, resumeLsn: Lsn): Promise<void> {
-    const from = this.#checkpoint;
-    if (!from) throw new Error("a write before begin");
-    await this.#transaction.commit(client, from.resumeLsn, resumeLsn);
-    this.#checkpoint = { ...from, resumeLsn };
-    const { rows, bytes } = this.#undurable;
+    await this.#transaction.commit(client, this.#resumeLsn, resumeLsn);
+    this.#moved(resumeLsn, this.#undurable);
     this.#undurable = { rows: 0, bytes: 0 };
+  }
+
+  /** The checkpoint was moved by the transaction that wrote so much. */
+  #moved(resumeLsn: Lsn, { rows, bytes }: Counted): void {
+    if (!this.#checkpoint) throw new Error("a write before begin");
+    this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
     const isLookDue = this.#tables.registry.takeLookDue();
     if (this.#tables.owed.takeDue(resumeLsn) || isLookDue) this.context.events.mended();
@@ -234,25 +260,16 @@ export class PostgresSink implements Sink {
 
   #session(client: Client): WatchedSession {
     const { connection } = this.config;
-    const beside = async (observer: Client, pid: number) =>
-      this.#showLockWait(await describeLockWait(observer, pid).catch(() => null));
-    return { connection, side: "sink", client, beside, signal: this.context.signal };
+    return { connection, side: "sink", client, beside: this.#lockWait.look, signal: this.context.signal };
   }
 
-  #showLockWait(reason: string | null): void {
-    if (reason === null && !this.#waitsForLock) return;
-    this.#waitsForLock = reason !== null;
-    this.context.events.warning("lock", reason);
-  }
-
-  async #guard<T>(action: (client: Client) => Promise<T>): Promise<T> {
-    const client = this.#connected;
+  async #guard<T>(action: (client: Client) => Promise<T>, client = this.#connected): Promise<T> {
     try {
       return await whileWatched(this.#session(client), () => action(client));
     } catch (error) {
       throw this.#described(error);
     } finally {
-      this.#showLockWait(null);
+      this.#lockWait.show(null);
     }
   }
 

@@ -15,7 +15,7 @@ import { MigrationRefused } from "./migration-refused.ts";
 import { misfitRefused } from "./misfit-type.ts";
 import { OwedRowNotes } from "./owed-rows.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
-import { ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import { isRecorded, ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
 import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -56,6 +56,11 @@ export class SinkTables implements AppliedTables {
     this.setAside = new SetAsideTables(connectorId, this.ledger, (tables) =>
       events.setAside(makesCopies ? tables : tables.map(withoutCopies)),
     );
+  }
+
+  /** Whether the table is what the relation's rows are for: nothing has to be made, altered or noted before them. */
+  isReadyFor(relation: Relation): boolean {
+    return isRecorded(this.shapes.of(relation), relation);
   }
 
   /** What earlier runs have left in the sink's database. */

@@ -215,7 +215,7 @@ export class PostgresSource implements Source {
     return facts && judgeKeptLog(name, facts);
   }
 
-  async stream(checkpoint: Checkpoint, form: TupleForm): Promise<ChangeStream> {
+  async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient(async (client) => {
       // Copies may have taken long since the slot was looked at.
       await this.#slot.free(client);
@@ -252,6 +252,7 @@ export class PostgresSource implements Source {
         publications: this.#publications.names,
         startLsn: checkpoint.resumeLsn,
         form,
+        takesInProgress,
         log: checkpoint.log,
       },
       checkpoint,

@@ -9,6 +9,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
+import { AssumedRelations } from "./assumed-relations.ts";
 import {
   collectForMs,
   feedbackIntervalMs,
@@ -66,6 +67,7 @@ export class PostgresStream implements ChangeStream {
   #soon: ReturnType<typeof setTimeout> | null = null;
   #advanceNow = false;
   #isPaused = false;
+  readonly #assumed: AssumedRelations;
   #acknowledged: Lsn;
   /** What the last batch that was handed out said. */
   #handedOut: Lsn;
@@ -87,6 +89,7 @@ export class PostgresStream implements ChangeStream {
     this.#stirredEnd = checkpoint.resumeLsn;
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry, options.shapesAt);
+    this.#assumed = new AssumedRelations(registry, options.describe);
     this.#buffer = new StreamBuffer(this.#decoder, request.form, options.bounds);
   }
 
@@ -160,8 +163,12 @@ export class PostgresStream implements ChangeStream {
   lag(): StreamLag {
     // What the server has logged since then is not for us, unless something of it waits.
     const { lastCommitTimeUs } = this.#decoder;
-    const { inTransaction } = this.#decoder.builder;
-    const hasWork = inTransaction || !this.#buffer.isEmpty || this.#acknowledged < this.#handedOut;
+    const { builder, inProgress } = this.#decoder;
+    const hasWork =
+      builder.inTransaction ||
+      inProgress !== null ||
+      !this.#buffer.isEmpty ||
+      this.#acknowledged < this.#handedOut;
     const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
     return { bytes: Number(behind), lastCommitTimeUs };
   }
@@ -271,6 +278,13 @@ export class PostgresStream implements ChangeStream {
 
   async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
     const { registry } = this.options;
+    const { inProgress } = batch;
+    if (inProgress) {
+      const own = [...batch.relations];
+      this.#assumed.assume(own, this.#buffer.relationLists);
+      if (inProgress.outcome !== "open") await this.#assumed.end(inProgress);
+      return { ...batch, relations: own };
+    }
     const announced = registry.undescribed(batch.relations);
     if (announced.length === 0) return batch;
     const described = await this.options.describe(announced);

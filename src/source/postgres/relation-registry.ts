@@ -30,8 +30,8 @@ export interface RelationSlot {
 export class RelationRegistry {
   readonly #byOid = new Map<number, RelationSlot>();
   readonly #shapes: Map<number, TableShape>;
-  /** What is not described yet. */
-  readonly #announced = new WeakMap<Relation, Announced>();
+  /** What is not described yet, with what held before it. */
+  readonly #announced = new WeakMap<Relation, Announced & { readonly previous: Relation | null }>();
   /** What looks at the catalog found, of places that the stream has not reached; the earliest first. */
   readonly #ahead: TableNames[] = [];
 
@@ -54,9 +54,9 @@ export class RelationRegistry {
 
   /**
    * Takes an announcement of the transaction `xid`, whose commit record is `at`. Each has to be described before its rows are
-   * handed out: a column of the same name may be another than the catalog had when it was read.
+   * handed out: a column of the same name may be another than the catalog had when it was read. Returns it; null: it is not selected.
    */
-  announce(message: RelationMessage, at: Lsn, xid: number): void {
+  announce(message: RelationMessage, at: Lsn, xid: number): Relation | null {
     const keep = this.#keep(message);
     const last = this.#byOid.get(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
@@ -66,16 +66,38 @@ export class RelationRegistry {
     const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
     // Rendered when it is described: by what was decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
-    if (selected) this.#announced.set(relation, { relation, at, xid });
+    const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
+    if (selected) this.#announced.set(relation, { relation, at, xid, previous });
     this.#byOid.set(message.oid, {
       message,
       relation,
-      previous: last ?? this.#shapes.get(message.oid)?.relation ?? null,
+      previous,
       keep,
       selected,
       renderer: tupleRenderer(rendered, this.selection, this.form),
       indexInBatch: -1,
     });
+    return selected ? relation : null;
+  }
+
+  /** A relation was announced before it was known where its transaction `xid` is committed: `at`. */
+  placed(relation: Relation, at: Lsn, xid: number): void {
+    const announced = this.#announced.get(relation);
+    if (announced) this.#announced.set(relation, { ...announced, at, xid });
+  }
+
+  /**
+   * Takes an announced relation for what was known of its table before, in these lists. Returns that; null: it says something else,
+   * or nothing was known.
+   */
+  assume(relation: Relation, lists: readonly Relation[][]): Relation | null {
+    const { previous = null } = this.#announced.get(relation) ?? {};
+    // One that was not described has no numbers.
+    const isKnown =
+      previous !== null && !previous.isGuess && previous.columns.every(({ number }) => number > 0);
+    if (!isKnown || !isSameShape(relation, previous)) return null;
+    this.#settle(relation, previous, lists);
+    return previous;
   }
 
   /** Takes what the tables are called at a place in the stream, before copies are made of those that are new by it. */
@@ -126,10 +148,14 @@ export class RelationRegistry {
    * announcement where it says the same, so that what is known of that stays known.
    */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
-    this.#announced.delete(relation);
     const slot = this.#byOid.get(relation.id);
     const isOld = slot?.previous && !described.isGuess && isSameRelation(slot.previous, described);
-    const settled = isOld ? slot.previous : described;
+    this.#settle(relation, isOld ? slot.previous : described, batches);
+  }
+
+  #settle(relation: Relation, settled: Relation, batches: readonly Relation[][]): void {
+    this.#announced.delete(relation);
+    const slot = this.#byOid.get(relation.id);
     if (slot?.relation === relation) slot.relation = settled;
     for (const relations of batches) {
       const at = relations.indexOf(relation);

@@ -39,6 +39,8 @@ export interface ReplicationRequest {
   readonly publications: readonly string[];
   readonly startLsn: Lsn;
   readonly form: TupleForm;
+  /** Large transactions are sent while they are in progress. */
+  readonly takesInProgress?: boolean;
   /** The log that `startLsn` is an address in; another server may answer by now. Undefined: it is not known. */
   readonly log?: string | undefined;
 }
@@ -79,7 +81,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
 
   // library edge: the base class declares `any`.
   override async start(client: Client): Promise<unknown> {
-    const { slot, publications, startLsn, form, log } = this.options;
+    const { slot, publications, startLsn, form, log, takesInProgress } = this.options;
     if (log !== undefined && formatLog(await readLog(client)) !== log) {
       throw new MillraceError(
         "source_connection_lost",
@@ -87,7 +89,8 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
       );
     }
     const names = publications.map(escapeIdentifier).join(",");
-    const options = ["proto_version '1'", `publication_names ${escapeLiteral(names)}`, "messages 'true'"];
+    const protocol = takesInProgress ? ["proto_version '2'", "streaming 'on'"] : ["proto_version '1'"];
+    const options = [...protocol, `publication_names ${escapeLiteral(names)}`, "messages 'true'"];
     if (form === "binary") options.push("binary 'true'");
     this.#takeOver(client);
     return client.query(

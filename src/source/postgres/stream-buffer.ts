@@ -7,6 +7,7 @@ import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
 import { backlogPace } from "./feedback.ts";
 import type { PgoutputDecoder } from "./pgoutput-decoder.ts";
+import { partOf, type TransactionEnd, type TransactionInProgress } from "./transaction-in-progress.ts";
 
 export interface StreamBounds {
   /** The socket is paused while more than this waits to be taken. */
@@ -28,7 +29,9 @@ export class StreamBuffer {
     private readonly decoder: PgoutputDecoder,
     private readonly form: TupleForm,
     private readonly bounds: StreamBounds,
-  ) {}
+  ) {
+    decoder.ended = (transaction, end) => this.#end(transaction, end);
+  }
 
   /** No change waits. */
   get isEmpty(): boolean {
@@ -38,30 +41,36 @@ export class StreamBuffer {
   get isFull(): boolean {
     const { bytes, count } = this.#builder;
     const { maxBufferedBytes, maxBufferedRows } = this.bounds;
-    return bytes + this.#closedBytes + this.#bytesOut >= maxBufferedBytes || count >= maxBufferedRows;
+    const part = this.#inProgress?.builder;
+    const rows = part ? Math.max(count, part.count) : count;
+    const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
+    return held >= maxBufferedBytes || rows >= maxBufferedRows;
   }
 
   /** It is worth a transaction at the sink. */
   get isAmple(): boolean {
-    return this.#closed.length > 0 || this.#builder.bytes >= backlogPace.enoughBytes || this.isFull;
+    const isMuch = this.#builder.bytes >= backlogPace.enoughBytes || this.#isPartInProgress;
+    return this.#closed.length > 0 || isMuch || this.isFull;
   }
 
   get isDeliverable(): boolean {
-    return this.#closed.length > 0 || this.#builder.wholeCount > 0 || this.#isPiece || this.#isOwedEnd;
+    const isAny = this.#closed.length > 0 || this.#builder.wholeCount > 0;
+    return isAny || this.#isPiece || this.#isOwedEnd || this.#isPartInProgress;
   }
 
   /** The lists of relations of all that waits, in which one may be replaced. */
   get relationLists(): Relation[][] {
-    return [this.#builder.relations, ...this.#closed.map(({ relations }) => relations)];
+    const own = this.#inProgress ? [this.#inProgress.builder.relations] : [];
+    return [this.#builder.relations, ...own, ...this.#closed.map(({ relations }) => relations)];
   }
 
   /** Takes a message in memory that is its own, `bytes[at, end)`. */
   receiveLarge(bytes: Buffer, at: number, end: number): void {
-    this.#close();
-    this.#builder.adopt(new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length));
+    this.#closeFilling();
+    this.decoder.filling.adopt(new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length));
     this.decoder.decode(bytes, at, end);
-    if (this.#builder.count > 0) this.#close();
-    else this.#builder.adopt(new Uint8Array());
+    if (this.decoder.filling.count > 0) this.#closeFilling();
+    else this.decoder.filling.adopt(new Uint8Array());
   }
 
   /** The reader is done with what it took last. */
@@ -72,7 +81,7 @@ export class StreamBuffer {
   take(): ChangeBatch | null {
     const batch = this.#next();
     if (batch === null) return null;
-    this.#owesEnd = batch.endsInTransaction;
+    if (!batch.inProgress) this.#owesEnd = batch.endsInTransaction;
     const { byteLength } = batch.arena;
     this.#bytesOut = byteLength > this.bounds.maxBufferedBytes ? byteLength : 0;
     return batch;
@@ -80,6 +89,10 @@ export class StreamBuffer {
 
   get #builder(): BatchBuilder {
     return this.decoder.builder;
+  }
+
+  get #inProgress(): TransactionInProgress | null {
+    return this.decoder.inProgress;
   }
 
   #next(): ChangeBatch | null {
@@ -90,7 +103,35 @@ export class StreamBuffer {
     }
     if (this.#builder.wholeCount > 0) return this.#continueWith(this.#builder.takeWhole());
     if (this.#isPiece) return this.#continueWith(this.#builder.takeAll());
-    return this.#isOwedEnd ? emptyBatch(this.form, this.#builder.resumeLsn) : null;
+    if (this.#isOwedEnd) return emptyBatch(this.form, this.#builder.resumeLsn);
+    return this.#inProgress && this.#isPartInProgress ? this.#takePart(this.#inProgress) : null;
+  }
+
+  /** So much has come of the transaction in progress that it is handed out, where no other is being handed out in pieces. */
+  get #isPartInProgress(): boolean {
+    const builder = this.#inProgress?.builder;
+    if (!builder || builder.count === 0 || this.#owesEnd) return false;
+    return builder.bytes >= this.bounds.pieceBytes || this.isFull;
+  }
+
+  #takePart(transaction: TransactionInProgress): ChangeBatch {
+    transaction.isHandedOut = true;
+    const { batch, rest } = transaction.builder.takeAll();
+    this.decoder.continueWith(rest, transaction);
+    return { ...batch, endsInTransaction: false, inProgress: partOf(transaction, null) };
+  }
+
+  /** What was committed before comes before it. One of which nothing has been handed out is one like the others by now. */
+  #end(transaction: TransactionInProgress, end: TransactionEnd): void {
+    const { builder, isHandedOut } = transaction;
+    const inProgress = isHandedOut ? partOf(transaction, end) : undefined;
+    this.#closeBefore();
+    if (end.outcome === "committed") {
+      builder.settle(end.commitLsn, end.timeUs);
+      builder.commit(end.endLsn);
+      const { batch } = builder.takeAll();
+      if (isHandedOut || batch.count > 0) this.#queue({ ...batch, inProgress }, builder.relations);
+    } else if (isHandedOut) this.#queue({ ...emptyBatch(this.form, transaction.since), inProgress }, []);
   }
 
   /** So much of one transaction has come that it is handed out before its end. */
@@ -104,6 +145,25 @@ export class StreamBuffer {
     return this.#owesEnd && !this.#builder.inTransaction;
   }
 
+  #closeFilling(): void {
+    const transaction = this.#inProgress;
+    if (transaction === null || this.decoder.filling !== transaction.builder) this.#close();
+    else if (transaction.builder.count > 0) {
+      this.#closeBefore();
+      const { relations } = transaction.builder;
+      this.#queue(this.#takePart(transaction), relations);
+    }
+  }
+
+  /** What was committed before a part that is queued comes before it, and ends before it: also one that was handed out in pieces. */
+  #closeBefore(): void {
+    this.#close();
+    const last = this.#closed.findLast(({ batch }) => !batch.inProgress)?.batch;
+    const owesEnd = last ? last.endsInTransaction : this.#owesEnd;
+    if (owesEnd && !this.#builder.inTransaction)
+      this.#queue(emptyBatch(this.form, this.#builder.resumeLsn), []);
+  }
+
   /** Closes the batch that is being filled, as one of whole transactions and a piece. */
   #close(): void {
     if (this.#builder.wholeCount > 0) this.#keep((builder) => builder.takeWhole());
@@ -112,7 +172,10 @@ export class StreamBuffer {
 
   #keep(take: (builder: BatchBuilder) => { batch: ChangeBatch; rest: BatchBuilder }): void {
     const { relations } = this.#builder;
-    const batch = this.#continueWith(take(this.#builder));
+    this.#queue(this.#continueWith(take(this.#builder)), relations);
+  }
+
+  #queue(batch: ChangeBatch, relations: Relation[]): void {
     this.#closed.push({ batch, relations });
     this.#closedBytes += batch.arena.byteLength;
   }

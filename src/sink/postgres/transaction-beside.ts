@@ -1,0 +1,139 @@
+// A transaction of the source that is still in progress, applied in a session of its own while others are committed in theirs. It is
+// committed when the source has committed it, and all that the source committed before is durable. Whatever is not plain is given
+// up: nothing of it is durable, and it comes again when its end is known.
+
+import type { Client } from "pg";
+import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
+import { type Lsn, lsn } from "../../change/lsn.ts";
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { destroyClient } from "../../connection/postgres-client.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { BatchApplier } from "./batch-applier.ts";
+import { moveCheckpoint } from "./bookkeeping.ts";
+import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
+import type { SinkTables } from "./sink-tables.ts";
+import type { MergeSession } from "./table-merge.ts";
+
+export class TransactionBeside implements Disposable {
+  /** What it holds. */
+  rows = 0;
+  bytes = 0;
+  #isGivenUp = false;
+  readonly #session: MergeSession;
+
+  private constructor(
+    readonly client: Client,
+    private readonly connector: ConnectorAtSink,
+    private readonly tables: SinkTables,
+    form: TupleForm,
+  ) {
+    const warn = () => {
+      throw givenUp("its rows are not for the sink to take as they are");
+    };
+    const staging: MergeSession["staging"] = new Map();
+    this.#session = {
+      client,
+      form,
+      staging,
+      careful: false,
+      repeats: false,
+      inOrder: false,
+      owed: null,
+      warn,
+    };
+    connector.signal.addEventListener("abort", this.#destroy, { once: true });
+  }
+
+  /** Takes over `client`, a session beside the one that applies. */
+  static async begin(
+    client: Client,
+    connector: ConnectorAtSink,
+    tables: SinkTables,
+    form: TupleForm,
+  ): Promise<TransactionBeside> {
+    const transaction = new TransactionBeside(client, connector, tables, form);
+    try {
+      await client.query("begin");
+      await lockForCopy(client, connector);
+      return transaction;
+    } catch (error) {
+      transaction[Symbol.dispose]();
+      throw error;
+    }
+  }
+
+  /** Throws `transaction_given_up`, whatever went wrong. */
+  async apply(batch: ChangeBatch): Promise<void> {
+    if (batch.count === 0) return;
+    const { client, tables } = this;
+    const applier = new BatchApplier(this.#session, batch, {
+      prepare: (relation, at) => {
+        this.#requireReady(relation, at);
+        return tables.registry.prepared(client, relation, this.#session.form, at);
+      },
+      copyOf: (relation) => tables.ledger.stateOf(relation),
+      // `prepare` sees to it that there is none.
+      isLeftOut: () => false,
+      isSuperseded: () => false,
+      owed: tables.owed,
+    });
+    for (const relation of batch.relations)
+      this.#requireReady(relation, lsn(batch.transactions.commitLsn[0]!));
+    await this.#attempt(() => applier.apply());
+    this.rows += batch.count;
+    this.bytes += bytesOfTuples(batch);
+  }
+
+  /** Commits it, with the checkpoint that it comes to. */
+  async commit(from: Lsn, to: Lsn): Promise<void> {
+    await this.#attempt(async () => {
+      await moveCheckpoint(this.client, this.connector.connectorId, from, to);
+      await this.client.query("commit");
+    });
+  }
+
+  /** Ends it from outside, whatever it waits for. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    this.#destroy();
+  }
+
+  [Symbol.dispose](): void {
+    this.connector.signal.removeEventListener("abort", this.#destroy);
+    this.#destroy();
+  }
+
+  readonly #destroy = () => destroyClient(this.client);
+
+  /**
+   * What the server refuses may be nothing to refuse in another order, or when its end is known; where the server is gone, the next
+   * attempt tells. Whether a COMMIT without an answer was made tells the checkpoint.
+   */
+  async #attempt(action: () => Promise<void>): Promise<void> {
+    try {
+      await action();
+    } catch (error) {
+      if (error instanceof MillraceError && error.code === "transaction_given_up") throw error;
+      throw givenUp(this.#isGivenUp ? "others had to wait for it" : String(error), error);
+    }
+  }
+
+  /** What it would change in what is remembered of a table could not be undone by itself. */
+  #requireReady(relation: Relation, at: Lsn): void {
+    const { ledger, setAside, owed } = this.tables;
+    const copy = ledger.stateOf(relation);
+    const isCopied = copy.kind === "none" || copy.point <= at;
+    const isOutside =
+      setAside.has(relation.id) || owed.has(relation.id) || ledger.isReplaced(relation) || relation.isGone;
+    if (isCopied && !isOutside && this.tables.isReadyFor(relation)) return;
+    throw givenUp(`table ${qualifiedName(relation)} is not ready at the sink`);
+  }
+}
+
+function givenUp(reason: string, cause?: unknown): MillraceError {
+  return new MillraceError(
+    "transaction_given_up",
+    `A transaction in progress cannot be applied: ${reason}.`,
+    { cause },
+  );
+}

@@ -1,0 +1,75 @@
+// The source's transaction in progress, while there is one, and the session that it is applied in: see transaction-beside.ts.
+
+import type { Client } from "pg";
+import type { ChangeBatch, InProgress, TupleForm } from "../../change/change-batch.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { ConnectorAtSink } from "./connector-lock.ts";
+import type { SinkTables } from "./sink-tables.ts";
+import { TransactionBeside } from "./transaction-beside.ts";
+
+/** What is committed at the source waits no longer for what is not: that may hold a lock, and is given up. */
+const patienceMs = 3_000;
+
+export interface Counted {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface BesideOptions {
+  readonly open: () => Promise<Client>;
+  /** Runs an action while its session is watched; tells what went wrong. */
+  readonly guard: <T>(client: Client, action: () => Promise<T>) => Promise<T>;
+  readonly connector: ConnectorAtSink;
+  readonly tables: SinkTables;
+  /** In which batches come. */
+  readonly form: () => TupleForm;
+}
+
+export class TransactionsBeside implements Disposable {
+  /** One that was given up stays until its next part. */
+  #current: TransactionBeside | null = null;
+
+  constructor(
+    private readonly options: BesideOptions,
+    private readonly limitMs = patienceMs,
+  ) {}
+
+  /**
+   * Applies a part; with the last one all is committed, and the checkpoint moved from `from`: what became durable is returned.
+   * Throws `transaction_given_up`.
+   */
+  async write(batch: ChangeBatch, { outcome }: InProgress, from: Lsn): Promise<Counted | null> {
+    const transaction = this.#current ?? (await this.#begin());
+    this.#current = transaction;
+    const { guard } = this.options;
+    if (outcome !== "aborted") await guard(transaction.client, () => transaction.apply(batch));
+    if (outcome === "open") return null;
+    if (outcome === "committed") {
+      await guard(transaction.client, () => transaction.commit(from, batch.resumeLsn));
+    }
+    this[Symbol.dispose]();
+    return outcome === "committed" ? { rows: transaction.rows, bytes: transaction.bytes } : null;
+  }
+
+  /** While others are written: they do not wait for long. */
+  whileOthersWrite(): Disposable {
+    const timer = this.#current === null ? undefined : setTimeout(() => this.giveUp(), this.limitMs);
+    return { [Symbol.dispose]: () => clearTimeout(timer) };
+  }
+
+  /** What is about to be done may need what the transaction has locked. */
+  giveUp(): void {
+    this.#current?.giveUp();
+  }
+
+  [Symbol.dispose](): void {
+    this.#current?.[Symbol.dispose]();
+    this.#current = null;
+  }
+
+  async #begin(): Promise<TransactionBeside> {
+    const { open, guard, connector, tables, form } = this.options;
+    const client = await open();
+    return await guard(client, () => TransactionBeside.begin(client, connector, tables, form()));
+  }
+}
