@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -74,6 +75,26 @@ test("unlogged tables, which a crash of the sink's server has emptied, are copie
   await pair.untilRealtime();
   await pair.stop();
   expect(await copies()).toEqual(after);
+});
+
+test("a synchronous standby that is not there is told of, and waited for", async () => {
+  await using sinkServer = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using pair = await PipelineRig.create(server, `sv${++count}`, { sinkServer });
+  await pair.source("create table t (id int primary key)");
+  pair.start();
+  await pair.untilRealtime();
+  const setStandby = async (name: string) => {
+    await pair.sink(`alter system set synchronous_standby_names = '${name}'`);
+    await pair.sink("select pg_reload_conf()");
+  };
+  await setStandby("absent");
+  await pair.source("insert into t values (1)");
+  const waits = () => pair.warnings.some((reason) => reason.includes("synchronous_standby_names"));
+  await waitFor("the warning", waits, { timeoutMs: 30_000 });
+  await setStandby("");
+  await pair.expectEqual();
+  await waitFor("a status without it", () => pair.phases.at(-1)?.health.kind === "heartbeat");
+  await pair.stop();
 });
 
 test("a role whose settings would end its transactions, or have them fail side by side", async () => {

@@ -1,4 +1,4 @@
-// Says what a session at the sink waits for while somebody else holds a lock: which table, and who.
+// Says what a session at the sink waits for while somebody else holds a lock: which table, and who; and that it waits for a standby.
 
 import type { Client } from "pg";
 
@@ -35,11 +35,17 @@ select (select l.relation::regclass::text from pg_locks l where l.pid = $1 and n
 from unnest(pg_blocking_pids($1)) as b(pid) left join pg_stat_activity a on a.pid = b.pid
 order by a.xact_start limit 1`;
 
-/** Null: the session with this process id does not wait for a lock. */
+/** https://www.postgresql.org/docs/current/warm-standby.html#SYNCHRONOUS-REPLICATION */
+const standbySql = "select from pg_stat_activity where pid = $1 and wait_event = 'SyncRep'";
+const standbyText =
+  "The sink's COMMIT waits for a standby that does not answer, and goes on when it does: start that, or take it out of " +
+  "synchronous_standby_names.";
+
+/** Null: the session with this process id waits neither for a lock nor for a standby. */
 export async function describeLockWait(observer: Client, pid: number): Promise<string | null> {
   const { rows } = await observer.query<Blocker>(blockersSql, [pid]);
   const [blocker] = rows;
-  if (!blocker) return null;
+  if (!blocker) return (await observer.query(standbySql, [pid])).rowCount ? standbyText : null;
   const table = blocker.relation === null ? "a row or a transaction" : `table ${blocker.relation}`;
   const known = [
     ...(blocker.application ? [blocker.application] : []),
