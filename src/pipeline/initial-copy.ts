@@ -147,12 +147,10 @@ async function divide(
 ): Promise<{ readonly begun: BegunCopy; readonly ranges: readonly PageRange[] } | null> {
   const { source, sink, pace } = copy;
   const isOneByOne = copy.isOrdered === true;
-  return await points.use(async (point) => {
-    const size = isOneByOne ? null : await source.measure(table, point).catch(throwReadFailure);
-    if (size === null || size.bytes < pace.dividedFromBytes) return null;
-    const begun = await sink.beginCopy(table, !points.isOnlyOne);
-    return begun && { begun, ranges: rangesLeft(size, begun.ranges, pace.rangeBytes) };
-  });
+  const size = isOneByOne ? null : await source.measure(table).catch(throwReadFailure);
+  if (size === null || size.bytes < pace.dividedFromBytes) return null;
+  const begun = await sink.beginCopy(table, !points.isOnlyOne);
+  return begun && { begun, ranges: rangesLeft(size, begun.ranges, pace.rangeBytes) };
 }
 
 async function copyRows(

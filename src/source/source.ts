@@ -70,7 +70,7 @@ export interface Source extends AsyncDisposable {
   readDenial(table: TableShape): Promise<MillraceError | null>;
 
   /** How large the table is; null: it can only be copied whole. */
-  measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null>;
+  measure(table: TableShape): Promise<TableSize | null>;
 
   /**
    * Reads one table as of `point`, or a part of it: each row that the point has is in one range of all. Several may run at once. Throws `table_changed` when the table is not what it was when `tables` told of it.

@@ -91,7 +91,12 @@ async function play(
   comesInProgress: boolean,
 ): Promise<void> {
   const maxBufferedRows = comesInProgress ? 2 : 0;
-  await using pair = await PipelineRig.create(server, `r${++round}`, { forms, maxBufferedRows });
+  await using pair = await PipelineRig.create(server, `r${++round}`, {
+    forms,
+    maxBufferedRows,
+    // Each page by itself, as of a point of its own where one can be had.
+    ...(round % 2 === 0 ? { copyPace: { dividedFromBytes: 1, rangeBytes: 1, pointHeldMs: 0 } } : {}),
+  });
   if (comesInProgress) await pair.sendInProgress();
   await pair.source(`${tables}; insert into keyed select g, g, repeat('x', g * 100) from generate_series(0, 60) g;
     insert into bag select g % 4, null from generate_series(1, 20) g; insert into parts select g, 0 from generate_series(0, 99) g`);

@@ -31,7 +31,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 const act = (...kinds: readonly ActKind[]): fc.Arbitrary<RandomAct> =>
   fc.record({ kind: fc.constantFrom(...kinds), pick: fc.tuple(fc.nat(9_999), fc.nat(9_999), fc.nat(9_999)) });
 
-/** What MILLRACE_FUZZ_WIDE names is played too, by default tasks: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, or `all`. */
+/** What MILLRACE_FUZZ_WIDE names is played too, by default tasks: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, `ranges`, or `all`. */
 const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "tasks").split(",");
 const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
 const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
@@ -63,6 +63,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: weight("tasks", 3), arbitrary: fc.record({ task: fc.nat(99), truncate: fc.boolean() }) },
   { weight: weight("deaths", 4), arbitrary: fc.record({ dieAt: fc.integer({ min: 1, max: 60 }) }) },
 );
+
+/** Each table in ranges, each as of a point of its own where one can be had. */
+const onePageAtATime = { dividedFromBytes: 1, rangeBytes: 1, pointHeldMs: 0 };
 
 const columnNames = Array.from({ length: 14 }, (_, i) => `c${i + 1}`);
 
@@ -127,13 +130,23 @@ const lane = () =>
       strategy,
       isWide("masks") ? catalog : fc.constant(undefined),
       isWide("partitions") ? fc.boolean() : fc.constant(false),
-      async (steps, forms, [maxBufferedRows, comes], migration_strategy, masked, partitions_as_root) => {
+      isWide("ranges") ? fc.boolean() : fc.constant(false),
+      async (
+        steps,
+        forms,
+        [maxBufferedRows, comes],
+        migration_strategy,
+        masked,
+        partitions_as_root,
+        isRanged,
+      ) => {
         await using pair = await PipelineRig.create(server, `s${++round}`, {
           forms,
           maxBufferedRows,
           sink: { migration_strategy },
           source: { ...(masked ? { catalog: masked } : {}), partitions_as_root },
           isSupervised: true,
+          ...(isRanged ? { copyPace: onePageAtATime } : {}),
         });
         if (comes === "in progress") await pair.sendInProgress();
         await using session = await pair.sourceSession();

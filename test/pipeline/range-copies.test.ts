@@ -226,8 +226,7 @@ describe("between two ranges", () => {
 });
 
 test("no transaction at the source is open for much longer than a point is held", async () => {
-  const heldMs = 300;
-  await using rig = await create({ copyPace: { ...pace, rangeBytes: 20_000, pointHeldMs: heldMs } });
+  await using rig = await create({ copyPace: { ...pace, rangeBytes: 20_000, pointHeldMs: 50 } });
   await rig.source(movingRows("m", 2500));
   const begunAt = performance.now();
   rig.start();
@@ -246,7 +245,6 @@ test("no transaction at the source is open for much longer than a point is held"
   await copied;
   const tookMs = performance.now() - begunAt;
   expect(new Set(rig.copies.map(({ lsn }) => lsn)).size).toBeGreaterThan(2);
-  expect(tookMs).toBeGreaterThan(3 * heldMs);
   expect(longestMs).toBeLessThan(tookMs / 2);
   await rig.expectEqual();
 });

@@ -55,8 +55,7 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   const begunAt = performance.now();
   using _watch = watchSession({ connection, side: "source", client: replication, signal });
   try {
-    const openSession = () => connectPostgres(connection, "snapshot", signal, "source");
-    return await ExportedSnapshot.create(replication, slot, kind, control, openSession);
+    return await ExportedSnapshot.create(replication, slot, kind, control);
   } catch (error) {
     // No answer: the server may go on waiting, and have the slot in the end.
     if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);

@@ -14,18 +14,20 @@ import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } fr
 import { requireNamedTables } from "./named-tables.ts";
 import { readDenial } from "./read-denial.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
-import { copyTableChunks, measureTable } from "./table-copy.ts";
+import { TableReader } from "./table-reader.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes } from "./table-shapes.ts";
 
 export class PostgresCopySource implements Source {
   readonly #selection: TableSelection;
+  readonly #reader: TableReader;
 
   constructor(
     private readonly config: PostgresSourceConfig,
     private readonly context: SourceContext,
   ) {
     this.#selection = selectionOf(config);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal);
   }
 
   get database(): string {
@@ -42,11 +44,8 @@ export class PostgresCopySource implements Source {
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
     const signal = AbortSignal.any([this.context.signal, stop]);
     const { host, port } = this.config.connection;
-    const openSession = () =>
-      connectPostgres(this.config.connection, "snapshot", this.context.signal, "source");
     return await ExportedSnapshot.ofTransaction(
       await connectPostgres(this.config.connection, "snapshot", signal, "source"),
-      openSession,
       `${host.toLowerCase()}:${port}`,
     );
   }
@@ -55,27 +54,12 @@ export class PostgresCopySource implements Source {
     return this.#withClient((client) => readDenial(client, table));
   }
 
-  async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
-    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    const { connection } = this.config;
-    const { signal } = this.context;
-    return await measureTable({ connection, table, point, selection: this.#selection, signal });
+  measure(table: TableShape): Promise<TableSize | null> {
+    return this.#reader.measure(table);
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
-    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    const { connection } = this.config;
-    const { signal } = this.context;
-    const chunks = copyTableChunks({
-      connection,
-      table,
-      point,
-      form,
-      part,
-      selection: this.#selection,
-      signal,
-    });
-    return { table, form, chunks };
+    return this.#reader.copy(table, point, form, part);
   }
 
   /** Nothing is published, and nothing was missed: each round copies everything. */
@@ -110,8 +94,10 @@ export class PostgresCopySource implements Source {
     throw new Error("a source of copies has no stream");
   }
 
-  /** Points close what they opened; nothing else is held between calls. */
-  async [Symbol.asyncDispose](): Promise<void> {}
+  /** Points close what they opened. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#reader[Symbol.asyncDispose]();
+  }
 
   #withClient<T>(action: (client: Client) => Promise<T>): Promise<T> {
     const { connection } = this.config;

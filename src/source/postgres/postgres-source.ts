@@ -25,13 +25,12 @@ import { RelationRegistry } from "./relation-registry.ts";
 import { SilentChanges } from "./silent-changes.ts";
 import { dropSlot, logEndSql } from "./slot.ts";
 import { walsenderName } from "./slot-holder.ts";
-import { ExportedSnapshot } from "./snapshot-point.ts";
 import { SourcePublications } from "./source-publications.ts";
 import { SourceSlot } from "./source-slot.ts";
 import type { StreamBounds } from "./stream-buffer.ts";
 import { StreamShapes } from "./stream-shapes.ts";
-import { copyTableChunks, measureTable } from "./table-copy.ts";
 import { readTableNames, type TableNames } from "./table-names.ts";
+import { TableReader } from "./table-reader.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
 
@@ -50,6 +49,7 @@ const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
+  readonly #reader: TableReader;
   readonly #slot: SourceSlot;
   readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
@@ -74,6 +74,7 @@ export class PostgresSource implements Source {
     this.#slot = new SourceSlot(slot, config.connection, context);
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
@@ -182,27 +183,12 @@ export class PostgresSource implements Source {
     return this.#withClient((client) => readDenial(client, table));
   }
 
-  async measure(table: TableShape, point: SnapshotPoint): Promise<TableSize | null> {
-    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    const { connection } = this.config;
-    const { signal } = this.context;
-    return await measureTable({ connection, table, point, selection: this.#selection, signal });
+  measure(table: TableShape): Promise<TableSize | null> {
+    return this.#reader.measure(table);
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
-    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    const { signal } = this.context;
-    const { connection } = this.config;
-    const chunks = copyTableChunks({
-      connection,
-      table,
-      point,
-      form,
-      part,
-      selection: this.#selection,
-      signal,
-    });
-    return { table, form, chunks };
+    return this.#reader.copy(table, point, form, part);
   }
 
   copied(table: TableShape): void {
@@ -279,8 +265,9 @@ export class PostgresSource implements Source {
     this.context.events.warning("heartbeat", denial);
   }
 
-  /** Points and streams close what they opened; nothing else is held between calls. */
+  /** Points and streams close what they opened. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#reader[Symbol.asyncDispose]();
     this.#closing.abort(new Error("the source is closed"));
   }
 

@@ -8,7 +8,6 @@ import { noStream } from "../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
-import { SessionPool } from "../../connection/session-pool.ts";
 import type { SnapshotPoint } from "../source.ts";
 import { createSlot, type SlotKind } from "./slot.ts";
 import { formatLog, readLog } from "./source-log.ts";
@@ -22,8 +21,6 @@ export class ExportedSnapshot implements SnapshotPoint {
     readonly log: string,
     readonly snapshotName: string,
     private readonly holder: Client,
-    /** In which tables are read as of the snapshot. */
-    readonly sessions: SessionPool,
   ) {}
 
   /** Takes over `replication`, a walsender connection: the snapshot is valid while that stays idle. */
@@ -32,7 +29,6 @@ export class ExportedSnapshot implements SnapshotPoint {
     slot: string,
     kind: SlotKind,
     control: Client,
-    openSession: () => Promise<Client>,
   ): Promise<ExportedSnapshot> {
     try {
       const log = formatLog(await readLog(replication));
@@ -41,8 +37,7 @@ export class ExportedSnapshot implements SnapshotPoint {
         "select (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us",
       );
       const timeUs = BigInt(rows[0]?.us ?? 0);
-      const sessions = new SessionPool(openSession);
-      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication, sessions);
+      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication);
     } catch (error) {
       destroyClient(replication);
       throw error;
@@ -53,11 +48,7 @@ export class ExportedSnapshot implements SnapshotPoint {
    * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
    * transaction is open. `address`: where the source is. Throws what the connection met.
    */
-  static async ofTransaction(
-    holder: Client,
-    openSession: () => Promise<Client>,
-    address: string,
-  ): Promise<ExportedSnapshot> {
+  static async ofTransaction(holder: Client, address: string): Promise<ExportedSnapshot> {
     try {
       // The server must not end it for being idle, or for its age.
       await holder.query(keepOpenSql);
@@ -65,7 +56,7 @@ export class ExportedSnapshot implements SnapshotPoint {
       const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
       const { lsn, us, name } = rows[0]!;
       const log = noStream + (await nameDatabase(holder, address));
-      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder, new SessionPool(openSession));
+      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder);
     } catch (error) {
       destroyClient(holder);
       throw describePostgresError(error, "source");
@@ -73,13 +64,8 @@ export class ExportedSnapshot implements SnapshotPoint {
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    this.#closed ??= this.#close();
+    this.#closed ??= closeClient(this.holder);
     return this.#closed;
-  }
-
-  async #close(): Promise<void> {
-    await this.sessions[Symbol.asyncDispose]();
-    await closeClient(this.holder);
   }
 }
 

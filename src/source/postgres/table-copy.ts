@@ -8,6 +8,7 @@ import type { CopyPart } from "../../change/copy-part.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../change/relation.ts";
 import { destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
+import type { SessionPool } from "../../connection/session-pool.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
@@ -24,6 +25,8 @@ export interface TableCopyRequest {
   readonly connection: PostgresConnection;
   readonly table: TableShape;
   readonly point: ExportedSnapshot;
+  /** In which tables are read. */
+  readonly sessions: SessionPool;
   readonly form: TupleForm;
   /** Absent: the whole table. */
   readonly part?: CopyPart | undefined;
@@ -37,18 +40,18 @@ const lockTimeoutSql =
 
 /** Null: the table can only be copied whole, or is gone. */
 export async function measureTable(
-  request: Omit<TableCopyRequest, "form" | "part">,
+  request: Omit<TableCopyRequest, "form" | "part" | "point">,
 ): Promise<TableSize | null> {
-  const { connection, table, point, selection, signal } = request;
+  const { connection, table, sessions, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
-  const client = await point.sessions.take();
+  const client = await sessions.take();
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   try {
     using _watch = watchSession({ connection, side: "source", client, signal });
     await client.query(lockTimeoutSql);
     const size = await readTableSize(client, table);
-    await point.sessions.giveBack(client);
+    await sessions.giveBack(client);
     return size;
   } catch (error) {
     destroyClient(client);
@@ -59,10 +62,10 @@ export async function measureTable(
   }
 }
 
-/** The chunks of the copy. Takes a session of the point's at the first; leaving early breaks it. */
+/** The chunks of the copy. Takes a session at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, form, part, selection, signal } = request;
-  const client = await point.sessions.take();
+  const { connection, table, point, sessions, form, part, selection, signal } = request;
+  const client = await sessions.take();
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;
@@ -100,7 +103,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     throw describeReadFailure(error, client.user ?? "", table);
   } finally {
     signal.removeEventListener("abort", abort);
-    if (finished) await point.sessions.giveBack(client);
+    if (finished) await sessions.giveBack(client);
     else destroyClient(client);
   }
 }

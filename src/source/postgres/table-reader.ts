@@ -1,0 +1,42 @@
+// Reads tables for copies, in sessions that are used one after the other, whatever point each copy is as of: as many are open as
+// tables, and ranges of tables, are read side by side.
+
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { CopyPart } from "../../change/copy-part.ts";
+import type { TableSize } from "../../change/page-range.ts";
+import type { TableShape } from "../../change/relation.ts";
+import { connectPostgres } from "../../connection/postgres-client.ts";
+import { SessionPool } from "../../connection/session-pool.ts";
+import type { PostgresConnection } from "../../connector/connection.ts";
+import type { SnapshotPoint, TableCopy } from "../source.ts";
+import { ExportedSnapshot } from "./snapshot-point.ts";
+import { copyTableChunks, measureTable } from "./table-copy.ts";
+import type { TableSelection } from "./table-selection.ts";
+
+export class TableReader implements AsyncDisposable {
+  readonly #sessions: SessionPool;
+
+  constructor(
+    private readonly connection: PostgresConnection,
+    private readonly selection: TableSelection,
+    private readonly signal: AbortSignal,
+  ) {
+    this.#sessions = new SessionPool(() => connectPostgres(connection, "snapshot", signal, "source"));
+  }
+
+  measure(table: TableShape): Promise<TableSize | null> {
+    const { connection, selection, signal } = this;
+    return measureTable({ connection, table, sessions: this.#sessions, selection, signal });
+  }
+
+  copy(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
+    if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
+    const { connection, selection, signal } = this;
+    const how = { connection, sessions: this.#sessions, selection, signal };
+    return { table, form, chunks: copyTableChunks({ ...how, table, point, form, part }) };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sessions[Symbol.asyncDispose]();
+  }
+}
