@@ -36,6 +36,8 @@ export class BatchApplier {
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
   readonly #onlyInserts: readonly boolean[];
+  /** No change of the batch was committed before. Asked for each row, it is not to be made anew for each. */
+  readonly #since: Lsn;
 
   constructor(
     private readonly session: MergeSession,
@@ -43,6 +45,7 @@ export class BatchApplier {
     private readonly tables: ApplierTables,
   ) {
     this.#onlyInserts = relationsWithInsertsOnly(batch);
+    this.#since = lsn(batch.transactions.commitLsn[0] ?? 0n);
   }
 
   /** Whose changes were being applied last: those that failed. */
@@ -101,7 +104,7 @@ export class BatchApplier {
     const table = this.#tables[at];
     if (!table && this.tables.isLeftOut(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
-    if (copy.kind === "none" || this.#commitLsn(i) >= copy.point) return false;
+    if (copy.kind === "none" || this.#since >= copy.point || this.#commitLsn(i) >= copy.point) return false;
     if (copy.kind === "exact" || (copy.first !== null && this.#commitLsn(i) < copy.first)) return true;
     return !table && this.#isSuperseded(relation, i);
   }
