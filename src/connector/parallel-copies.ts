@@ -3,8 +3,11 @@
 import type { ConnectorConfig } from "./connector.ts";
 
 const defaultParallelCopies = 4;
-/** At the source: the stream, the snapshot, and what looks after the tables. At a Postgres sink: what applies changes. */
-const heldBeside = { source: 3, sink: 1 } as const;
+/**
+ * At the source: the stream, the snapshot and at times the one that follows it, and two that look after tables and log. At a
+ * Postgres sink: what applies changes, and what looks after it.
+ */
+const heldBeside = { source: 5, sink: 2 } as const;
 
 /** `max_pool_size` bounds a copy's connections and those that are held beside them; at least one table is copied. */
 export function parallelCopies({
