@@ -4,8 +4,8 @@
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
-import type { BegunCopy, OwedRows, Sink } from "../sink/sink.ts";
-import type { SnapshotPoint, Source } from "../source/source.ts";
+import type { BegunCopy, CopyRequest, OwedRows, Sink } from "../sink/sink.ts";
+import type { Source } from "../source/source.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunReporter } from "./run-reporter.ts";
@@ -82,7 +82,7 @@ async function copyOne(
     return;
   }
   const { begun, ranges } = divided;
-  copy.meter.resumed(begun.rows);
+  copy.meter.resumed(name, begun.rows);
   let left = ranges.length;
   const join = async () => {
     await copy.sink.endCopy(table);
@@ -95,7 +95,7 @@ async function copyOne(
       const part = `${name} ${range.from}`;
       await unlessUnreadable(copy, reading, () => copyRows(copy, points, reading, begun.form, range, part));
       if (reading.failure) return;
-      copy.meter.rangeCopied(part);
+      copy.meter.rangeCopied(name, part);
       left--;
       if (left === 0) await join();
     };
@@ -154,52 +154,47 @@ async function divide(
 }
 
 async function copyRows(
-  { source, sink, meter }: InitialCopy,
+  copy: InitialCopy,
   points: CopyPoints,
   { table }: Reading,
   form: BegunCopy["form"],
   range: PageRange | null,
   name: string,
 ): Promise<void> {
-  const failed: { error: unknown } = { error: null };
-  const copying = points.use(async (point) => {
-    const part = range ? { part: { kind: "range" as const, range } } : {};
-    const { chunks } = source.copyTable(table, point, form, part.part);
-    await sink.copyTable({
-      table,
-      form,
-      chunks: watched(chunks, failed),
-      lsn: point.lsn,
-      timeUs: point.timeUs,
-      mode: "initial",
-      ...part,
-      progress: (rows, bytes) => meter.copying(name, rows, bytes),
-    });
-  });
-  await copying.catch((error: unknown) => {
-    if (failed.error === null) throw error;
-    throwReadFailure(failed.error);
-  });
+  const part = range && ({ kind: "range", range } as const);
+  const progress = (rows: number, bytes: number) => copy.meter.copying(name, rows, bytes);
+  await pass(copy, points, { table, form, mode: "initial", progress, ...(part ? { part } : {}) });
 }
 
-/** Rows that the sink lacks of tables that it has copies of, as of a point of now. */
+/** Rows that the sink lacks of a table that it has a copy of. One that cannot be read is asked for once more later. */
 export async function copyOwedRows(
-  source: Source,
-  sink: Sink,
+  copy: InitialCopy,
   { table, keys }: OwedRows,
-  point: SnapshotPoint,
+  points: CopyPoints,
 ): Promise<void> {
+  const reading: Reading = { table, failure: null };
   const part = { kind: "rows", keys } as const;
-  const form = sink.copyForm(table);
-  await sink.copyTable({
-    table,
-    form,
-    chunks: source.copyTable(table, point, form, part).chunks,
-    lsn: point.lsn,
-    timeUs: point.timeUs,
-    mode: "merge",
-    part,
-    progress: () => {},
+  const form = copy.sink.copyForm(table);
+  const rows = { table, form, mode: "merge", part, progress: () => {} } as const;
+  await unlessUnreadable(copy, reading, () => pass(copy, points, rows));
+  if (reading.failure === null) copy.unreadable.copied(table);
+}
+
+/** From the source to the sink, as of a point. */
+async function pass(
+  { source, sink }: InitialCopy,
+  points: CopyPoints,
+  rows: Omit<CopyRequest, "chunks" | "lsn" | "timeUs">,
+): Promise<void> {
+  const failed: { error: unknown } = { error: null };
+  const passing = points.use(async (point) => {
+    const { chunks } = source.copyTable(rows.table, point, rows.form, rows.part);
+    const { lsn, timeUs } = point;
+    await sink.copyTable({ ...rows, chunks: watched(chunks, failed), lsn, timeUs });
+  });
+  await passing.catch((error: unknown) => {
+    if (failed.error === null) throw error;
+    throwReadFailure(failed.error);
   });
 }
 

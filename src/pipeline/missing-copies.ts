@@ -67,9 +67,9 @@ export class MissingCopies implements Disposable {
     if (this.request.skipSnapshots || (missing.length === 0 && owed.length === 0)) return;
     {
       await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOrdered);
-      for (const rows of owed) await points.use((point) => copyOwedRows(source, sink, rows, point));
       const parallel = isOrdered ? 1 : this.request.parallelCopies;
       const copy = { source, sink, reporter, meter, pace, parallel, isOrdered, unreadable, stop };
+      for (const rows of owed) await copyOwedRows(copy, rows, points);
       if (missing.length > 0) await copyTables(copy, missing, points);
     }
     // Before the stream brings their changes.

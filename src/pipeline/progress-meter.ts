@@ -23,6 +23,8 @@ export class ProgressMeter implements Disposable {
   readonly #tables = new Set<string>();
   readonly #copying = new Map<string, { rows: number; bytes: number }>();
   #copied = { rows: 0, bytes: 0 };
+  /** Rows of copied ranges, by table. */
+  readonly #inRanges = new Map<string, number>();
   #last = "";
   readonly #timer: ReturnType<typeof setInterval>;
 
@@ -66,23 +68,25 @@ export class ProgressMeter implements Disposable {
     this.#sumCopies();
   }
 
-  /** Rows of ranges that an earlier run has copied. */
-  resumed(rows: number): void {
-    this.#copied = { ...this.#copied, rows: this.#copied.rows + rows };
+  /** There are `rows` in those of the table's ranges that are copied, by an earlier run or this one. */
+  resumed(table: string, rows: number): void {
+    const counted = this.#inRanges.get(table) ?? 0;
+    this.#inRanges.set(table, rows);
+    this.#copied = { ...this.#copied, rows: this.#copied.rows + rows - counted };
     this.#sumCopies();
   }
 
-  rangeCopied(part: string): void {
-    const { rows, bytes } = this.#copying.get(part) ?? { rows: 0, bytes: 0 };
-    this.#copying.delete(part);
-    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
-    this.#sumCopies();
+  rangeCopied(table: string, part: string): void {
+    const { rows } = this.#copying.get(part) ?? { rows: 0 };
+    this.#inRanges.set(table, (this.#inRanges.get(table) ?? 0) + rows);
+    this.#ended(part);
   }
 
   copied(table: string): void {
     this.#tables.delete(table);
+    this.#inRanges.delete(table);
     this.progress.snapshot.tablesDone++;
-    this.rangeCopied(table);
+    this.#ended(table);
   }
 
   /** What was copied of the table is undone. */
@@ -105,6 +109,13 @@ export class ProgressMeter implements Disposable {
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
     this.flush();
+  }
+
+  #ended(part: string): void {
+    const { rows, bytes } = this.#copying.get(part) ?? { rows: 0, bytes: 0 };
+    this.#copying.delete(part);
+    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
+    this.#sumCopies();
   }
 
   #sumCopies(): void {

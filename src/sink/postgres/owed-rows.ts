@@ -81,7 +81,8 @@ export class OwedRowNotes {
 
   /** What is to be copied now, before the stream goes on. Of tables that are not among `tables` it is told once more when it is due. */
   async due(client: Client, tables: readonly TableShape[], at: Lsn): Promise<readonly OwedRows[]> {
-    this.#told.clear();
+    for (const id of this.#told)
+      if (!tables.some(({ relation }) => relation.id === id)) this.#told.delete(id);
     const owed: OwedRows[] = [];
     for (const table of tables) {
       const { id } = table.relation;
@@ -97,6 +98,7 @@ export class OwedRowNotes {
 
   /** Copies of rows of the table are durable; `isAll`: none is owed any longer. */
   brought(tableId: number, isAll: boolean): void {
+    this.#told.delete(tableId);
     if (isAll) this.#tables.delete(tableId);
   }
 
