@@ -18,7 +18,8 @@ export class WebhookLife {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
   phase = "";
-  setAside: readonly SetAsideTable[] = [];
+  /** As the run told last; null: it has not. */
+  setAside: readonly SetAsideTable[] | null = null;
 
   private constructor(private readonly rig: WebhookRig) {}
 

@@ -30,7 +30,8 @@ class WebhookSink implements Sink {
   readonly #longRows = new Turns();
   #copies = 0;
   #closed: Promise<void> | null = null;
-  #unreadable: readonly UnreadableTable[] = [];
+  /** Null: nothing was told of them yet, and what an earlier run has told is over. */
+  #unreadable: readonly UnreadableTable[] | null = null;
 
   constructor(
     private readonly client: DeliveryClient,
@@ -73,7 +74,7 @@ class WebhookSink implements Sink {
 
   /** Their changes are delivered, but for those of tables without a key. */
   #setAside(unreadable: readonly UnreadableTable[]): void {
-    if (unreadable.length === 0 && this.#unreadable.length === 0) return;
+    if (unreadable.length === 0 && this.#unreadable?.length === 0) return;
     this.#unreadable = unreadable;
     this.events.setAside(
       unreadable.map(({ table: { relation }, reason }) => ({
@@ -103,7 +104,7 @@ class WebhookSink implements Sink {
     await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode });
     await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
     await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
-    this.#setAside(this.#unreadable.filter(({ table }) => table.relation.id !== relation.id));
+    this.#setAside((this.#unreadable ?? []).filter(({ table }) => table.relation.id !== relation.id));
   }
 
   /** Of several copies side by side, one at a time collects a row that takes much memory. */
