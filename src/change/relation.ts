@@ -72,6 +72,8 @@ export interface Relation {
   readonly rendering?: string;
   /** Numbers of the table's columns that do not travel: excluded, or generated. */
   readonly withheld: readonly number[];
+  /** Those of them that travel, and that a sink leaves out because others have their names there. */
+  readonly displaced?: readonly number[];
   /** The table was altered so often since that its columns' numbers are the likeliest, and not known. */
   readonly isGuess?: true;
   /** The source no longer has the table: nothing can be had of it but these changes. */

@@ -39,7 +39,7 @@ create table if not exists millrace.table_shape (
   primary key (connector_id, table_id)
 );
 alter table millrace.table_shape add column if not exists key_numbers float8[];
-alter table millrace.table_shape add column if not exists withheld float8[];
+alter table millrace.table_shape add column if not exists displaced float8[];
 create table if not exists millrace.set_aside (
   connector_id text not null,
   table_id int8 not null,
@@ -138,7 +138,7 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
       "and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'first_lsn') and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'withheld') as exists",
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");

@@ -17,8 +17,8 @@ export interface ShapeRecord extends FollowedShape {
   readonly name: string;
   /** Changes committed before it may have been made under an earlier shape. */
   readonly since: Lsn;
-  /** Numbers of the columns that the source had then and that did not come; null: not known. */
-  readonly withheld: readonly number[] | null;
+  /** As `Relation.displaced`; null: not known. */
+  readonly displaced: readonly number[] | null;
 }
 
 interface ShapeRow {
@@ -28,7 +28,7 @@ interface ShapeRow {
   readonly since: string;
   readonly columns: readonly FollowedColumn[];
   readonly key_numbers: readonly number[] | null;
-  readonly withheld: readonly number[] | null;
+  readonly displaced: readonly number[] | null;
 }
 
 export class ShapeLedger {
@@ -41,7 +41,7 @@ export class ShapeLedger {
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<ShapeRow>(
-      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers, withheld " +
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers, displaced " +
         "from millrace.table_shape where connector_id = $1",
       [this.connectorId],
     );
@@ -127,17 +127,16 @@ export function isFollowed(record: ShapeRecord | null, relation: Relation): bool
   );
 }
 
-/**
- * A column of the relation's that the source had before, and that did not come: rows that are there lack what they have in it.
- * https://www.postgresql.org/docs/current/catalog-pg-attribute.html (attnum)
- */
+/** A column of the relation's was left out before for the sake of another: rows that are there lack what they have in it. */
 export function hasColumnFromBefore(record: ShapeRecord | null, { columns }: Relation): boolean {
-  return columns.some(({ number }) => number > 0 && record?.withheld?.includes(number));
+  return columns.some(({ number }) => number > 0 && record?.displaced?.includes(number));
 }
 
 /** Whether the record holds all that there is to know of the relation. */
 export function isRecorded(record: ShapeRecord | null, relation: Relation): boolean {
-  return isFollowed(record, relation) && record?.withheld?.join() === relation.withheld.join();
+  return (
+    isFollowed(record, relation) && (record?.displaced ?? []).join() === (relation.displaced ?? []).join()
+  );
 }
 
 /** One that is not known is taken for the same. */
@@ -155,8 +154,8 @@ function shapeRecord(
   const names = new Set(table?.columns.map((column) => column.name));
   const kept = keptColumns(before?.columns ?? [], relation, names);
   const columns = [...followedColumns(relation), ...kept];
-  const { withheld } = relation;
-  return { tableId, schema, name, since, columns, key: keyNumbers(relation), withheld };
+  const { displaced = [] } = relation;
+  return { tableId, schema, name, since, columns, key: keyNumbers(relation), displaced };
 }
 
 /**
@@ -164,16 +163,16 @@ function shapeRecord(
  * the table that is there now.
  */
 async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
-  const { tableId, schema, name, since, columns, key, withheld } = record;
+  const { tableId, schema, name, since, columns, key, displaced } = record;
   await client.query(
     "delete from millrace.table_shape where connector_id = $1 and table_schema = $2 and table_name = $3 and table_id <> $4",
     [connectorId, schema, name, tableId],
   );
   await client.query(
-    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers, withheld) " +
+    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers, displaced) " +
       "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_id) do update set " +
       "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns, " +
-      "key_numbers = excluded.key_numbers, withheld = excluded.withheld",
-    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns), key, withheld],
+      "key_numbers = excluded.key_numbers, displaced = excluded.displaced",
+    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns), key, displaced],
   );
 }

@@ -113,6 +113,7 @@ export class TargetNaming {
       columns: columns.filter((_, i) => keep[i]),
       key: relation.key.map((i) => places[i]!),
       withheld: [...relation.withheld, ...left].sort((a, b) => a - b),
+      displaced: left,
     };
     return { relation: kept, keep };
   }
