@@ -141,6 +141,32 @@ describe("a sink table that is there already", () => {
     await pair.stop();
   });
 
+  test("a key that does not tell the source's rows apart refuses them, and one row never takes another's place unseen", async () => {
+    await using pair = await between(
+      "create table t (id text primary key, v int); insert into t values ('A', 1); create table n (id text primary key); insert into n values ('1')",
+      `create collation any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+       create table t (id text collate any_case primary key, v int); create table n (id int primary key)`,
+    );
+    await pair.source(
+      "insert into t values ('b', 1); update t set v = 2; update t set id = 'a' where id = 'A'",
+    );
+    await pair.expectEqual();
+    // Equal for the sink alone, and by a cast.
+    await pair.source("insert into n values ('01')");
+    const isTold = () =>
+      pair.warnings.join().includes("public.n had 1 rows with keys that the source has inserted");
+    await waitFor("the warning", isTold);
+    await pair.source("insert into t values ('B', 5)");
+    const refusal = String(await pair.ended());
+    expect(refusal).toContain(
+      "that is there already: constraint t_pkey, table public.t (SQLSTATE 23505). The row is (id)=(B),",
+    );
+    expect(await pair.sink("select id, v from t order by id")).toEqual([
+      { id: "a", v: 2 },
+      { id: "b", v: 2 },
+    ]);
+  });
+
   test("triggers are off, and those that fire all the same are told of", async () => {
     await using pair = await between(
       "create table t (id int primary key, v text); insert into t values (1, 'a')",

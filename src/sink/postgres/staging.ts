@@ -46,6 +46,17 @@ export function deleteSql(table: PreparedTable, condition: string): string {
   return `delete from ${table.ownRows} t using ${inKeyOrder(table, condition)} where ${keyMatch(table)}`;
 }
 
+/** As `deleteSql`, but for rows whose keys are the staged ones for the index alone: they are other rows of the source's. */
+export function deleteSameSql(table: PreparedTable, condition: string): string {
+  const same = table.key.flatMap((i) => {
+    const { name, indexed } = table.columns[i]!;
+    return indexed?.isLoose
+      ? [` and t.${escapeIdentifier(name)}::pg_catalog.text collate "C" = s.c${i}::pg_catalog.text`]
+      : [];
+  });
+  return deleteSql(table, condition) + same.join("");
+}
+
 /** The statement by which staged rows replace those of the same key, but for the key and the `unchanged` columns. Null: nothing to set. */
 export function updateSql(
   table: PreparedTable,

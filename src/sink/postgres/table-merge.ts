@@ -16,6 +16,7 @@ import {
   copyToTargetSql,
   createKeptSql,
   deleteFixedSql,
+  deleteSameSql,
   deleteSql,
   dropKeptSql,
   insertKeptSql,
@@ -99,6 +100,13 @@ async function usingIndex(
   await client.query("set local enable_hashjoin = off; set local enable_mergejoin = off");
   await action();
   await client.query("set local enable_hashjoin = on; set local enable_mergejoin = on");
+}
+
+function warnOfReplaced(session: MergeSession, table: PreparedTable, rows: number): void {
+  session.warn(
+    `Table ${qualifiedName(table.target)} had ${rows} rows with keys that the source has inserted, which took their place: something ` +
+      "else has written them, or the key at the sink does not tell apart what the source's does.",
+  );
 }
 
 const shortTupleBytes = 4096;
@@ -246,7 +254,13 @@ async function replaceRows(
     await session.client.query(createKeptSql(table));
     await staged.over(whole, (condition) => keepSql(table, condition));
   }
-  await staged.over([...gone, ...whole], (condition) => deleteSql(table, condition));
+  const isNew = (group: number) => group === stageGroup.insert && !session.repeats;
+  const known = [...gone, ...whole].filter((group) => !isNew(group));
+  if (known.length > 0) await staged.over(known, (condition) => deleteSql(table, condition));
+  if (whole.some(isNew)) {
+    const replaced = await staged.over([stageGroup.insert], (condition) => deleteSameSql(table, condition));
+    if (replaced > 0 && !table.relation.isKeyedByHash) warnOfReplaced(session, table, replaced);
+  }
   await between();
   if (isKept) await staged.over(whole, (condition) => insertKeptSql(table, condition, false));
   await staged.over(whole, (condition) =>

@@ -79,6 +79,8 @@ export interface KeyColumn {
   readonly operator: string;
   /** As SQL: the operator that the index is in the order of; null where there is none. */
   readonly before: string | null;
+  /** Texts that differ may be equal in it. */
+  readonly isLoose: boolean;
   /** The type under a domain, as SQL; null for what is no domain. The operators of enums do not see through one. */
   readonly comparedAs: string | null;
 }
@@ -116,6 +118,7 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
       'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
       'columns', keys.columns)), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
+        'isLoose', t.typname = 'citext' or exists (select from pg_collation where oid = k.collid and not collisdeterministic),
         'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')',
         'before', (select 'operator(' || quote_ident(ln.nspname) || '.' || lo.oprname || ')'
           from pg_amop l join pg_operator lo on lo.oid = l.amopopr join pg_namespace ln on ln.oid = lo.oprnamespace
@@ -128,7 +131,7 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
           select quote_ident(n.nspname) || '.' || quote_ident(b.typname)
           from under join pg_type b on b.oid = under.oid and b.typtype <> 'd' join pg_namespace n on n.oid = b.typnamespace
         ) end)) as columns
-      from unnest(i.indkey::int2[], i.indclass::oid[]) with ordinality as k(attnum, opclass, place)
+      from unnest(i.indkey::int2[], i.indclass::oid[], i.indcollation::oid[]) with ordinality as k(attnum, opclass, collid, place)
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
       join pg_type t on t.oid = a.atttypid
       join pg_opclass oc on oc.oid = k.opclass
