@@ -3,6 +3,8 @@
 
 import type { TupleForm } from "../change/change-batch.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { ErrorCode } from "../errors/error-codes.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
@@ -25,6 +27,17 @@ export interface MissingCopiesRequest {
   readonly retryPace?: RetryPace | undefined;
   /** Finish the copies in hand, and begin no others. */
   readonly stop: AbortSignal;
+}
+
+/** Others have what a point takes: for as long as that lasts. */
+const pointMissing: ReadonlySet<ErrorCode> = new Set([
+  "slot_creation_blocked",
+  "slots_exhausted",
+  "walsenders_exhausted",
+]);
+
+function isPointMissing({ code }: MillraceError): boolean {
+  return pointMissing.has(code);
 }
 
 /** A copy without a stream ends with so many failures of a table. */
@@ -74,6 +87,20 @@ export class MissingCopies implements Disposable {
     }
     // Before the stream brings their changes.
     if (!unreadable.isEmpty) await sink.prepare(tables, forms, unreadable.among(tables));
+  }
+
+  /** Between two batches of a stream: it does not stand still for long where no point is to be had now. */
+  async makeBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
+    const { sink, forms } = this.request;
+    try {
+      await this.make(tables, prepared, null);
+    } catch (error) {
+      const failure = toMillraceError(error);
+      // Rows that are owed have to come before the stream goes on.
+      if (!isPointMissing(failure) || prepared.owed?.length) throw error;
+      for (const table of prepared.missing) this.unreadable.failed(table, failure);
+      await sink.prepare(tables, forms, this.unreadable.among(tables));
+    }
   }
 
   /** Where no stream brings what lies between, all copies are as of one point. */

@@ -262,7 +262,7 @@ class PipelineRun {
     }
     await source.publish();
     if (missing.length > 0 || prepared.owed) await sink.flush();
-    await this.#health.within(() => copies.make(tables, prepared, null));
+    await this.#health.within(() => copies.makeBeside(tables, prepared));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
     return tables;

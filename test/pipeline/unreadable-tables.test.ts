@@ -170,3 +170,27 @@ test("without a stream it is tried some times; then the run ends with the reason
   await rig.expectSame("select * from denied order by id");
   await rig.expectSame("select * from hidden order by id");
 });
+
+test("a table that comes while no slot is free for its copy does not keep the stream", async () => {
+  await using small = await PostgresServer.start({ settings: { fsync: "off", max_replication_slots: "2" } });
+  await using rig = await PipelineRig.streaming(
+    small,
+    "slots",
+    { source: "create table t (id int primary key)" },
+    { retryPace: { againMs: 100, mostMs: 400, changedAgainMs: 50 } },
+  );
+  await rig.source("select pg_create_physical_replication_slot('other')");
+  await rig.source(
+    "create table late (id int primary key, v text); insert into late values (1, 'a'), (2, 'b')",
+  );
+  await waitFor("it to be set aside", () => namesOf(rig)[0] === "late");
+  expect(rig.setAside[0]?.reason).toContain("max_replication_slots");
+  await rig.source(
+    "insert into t values (1); update late set v = 'c' where id = 1; delete from late where id = 2",
+  );
+  await rig.expectSame("select * from t");
+  await rig.source("select pg_drop_replication_slot('other')");
+  await waitFor("its copy", () => rig.setAside.length === 0);
+  await rig.expectEqual();
+  await rig.stop();
+});
