@@ -254,6 +254,22 @@ describe("a role that may not switch triggers and foreign keys off", () => {
     await pair.stop();
   });
 
+  test("a ring that no order satisfies is told of with the SQL that mends it", async () => {
+    await using pair = await rig();
+    await pair.source(`create table p (id int primary key, c int); create table c (id int primary key, p int);
+      insert into p values (1, 1); insert into c values (1, 1)`);
+    await server.query("create role weakest login");
+    await server.query(`grant create, temporary on database "${pair.sinkDatabase}" to weakest`);
+    await pair.sink(`grant create, usage on schema public to weakest; set role weakest;
+      create table p (id int primary key, c int); create table c (id int primary key, p int references p); alter table p add foreign key (c) references c`);
+    pair.sinkUser = "weakest";
+    pair.start();
+    await pair.sink(/run: (ALTER TABLE .+;)$/.exec(String(await pair.ended()))?.[1] ?? "");
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
   test("rows that others would go with are never taken away and put back", async () => {
     await using pair = await rig();
     await pair.source(

@@ -71,9 +71,9 @@ export function describeRefusedCopy(
   const cause = found?.cause ?? error;
   const described = describeRefusedRows(cause, target, columnNames);
   const row = found?.row ?? lineOf(cause);
-  if (row === null) return described;
   const key = found?.key ? `: ${found.key}` : "";
-  const text = `${described.message} It is row ${row} of the copy${key}.${keyHint(cause)}`;
+  const place = row === null ? "" : ` It is row ${row} of the copy${key}.`;
+  const text = `${described.message}${place}${keyHint(cause)}`;
   return withText(described, text, described.cause);
 }
 
@@ -85,12 +85,20 @@ export function lineOf(error: unknown): number | null {
 }
 
 /**
- * The SQL for a row that a unique index refused; empty for others. A key that millrace has made follows the source's: one that refuses rows was made by
+ * The SQL for a row that a unique index or a foreign key refused; empty for others. A key that millrace has made follows the source's: one that refuses rows was made by
  * somebody else.
  */
 export function keyHint(error: unknown): string {
-  if (!(error instanceof DatabaseError) || error.code !== sqlState.uniqueViolation) return "";
+  if (!(error instanceof DatabaseError)) return "";
   const { schema = "", table = "", constraint = "" } = error;
+  // Where tables refer to each other in a ring, no order satisfies them.
+  if (error.code === sqlState.foreignKeyViolation) {
+    return (
+      ` Switch it off for the sink's role (GRANT SET ON PARAMETER session_replication_role, PostgreSQL 15 or later), or run: ALTER TABLE ` +
+      `${sqlName({ schema, name: table })} DROP CONSTRAINT ${escapeIdentifier(constraint)};`
+    );
+  }
+  if (error.code !== sqlState.uniqueViolation) return "";
   const index = `DROP INDEX ${sqlName({ schema, name: constraint })};`;
   return (
     ` Where the source may have such rows, run: ALTER TABLE ${sqlName({ schema, name: table })} DROP CONSTRAINT ` +
