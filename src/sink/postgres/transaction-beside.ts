@@ -14,6 +14,9 @@ import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
 
+/** What is committed at the source waits no longer for what is not, nor for what that waits for. */
+export const patienceMs = 3_000;
+
 export class TransactionBeside implements Disposable {
   /** What it holds. */
   rows = 0;
@@ -53,7 +56,7 @@ export class TransactionBeside implements Disposable {
   ): Promise<TransactionBeside> {
     const transaction = new TransactionBeside(client, connector, tables, form);
     try {
-      await client.query("begin");
+      await client.query(`begin; set local lock_timeout = ${patienceMs}`);
       await lockForCopy(client, connector);
       return transaction;
     } catch (error) {
@@ -130,7 +133,7 @@ export class TransactionBeside implements Disposable {
   }
 }
 
-function givenUp(reason: string, cause?: unknown): MillraceError {
+export function givenUp(reason: string, cause?: unknown): MillraceError {
   return new MillraceError(
     "transaction_given_up",
     `A transaction in progress cannot be applied: ${reason}.`,

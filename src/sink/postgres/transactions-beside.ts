@@ -5,10 +5,7 @@ import type { ChangeBatch, InProgress, TupleForm } from "../../change/change-bat
 import type { Lsn } from "../../change/lsn.ts";
 import type { ConnectorAtSink } from "./connector-lock.ts";
 import type { SinkTables } from "./sink-tables.ts";
-import { TransactionBeside } from "./transaction-beside.ts";
-
-/** What is committed at the source waits no longer for what is not: that may hold a lock, and is given up. */
-const patienceMs = 3_000;
+import { givenUp, patienceMs, TransactionBeside } from "./transaction-beside.ts";
 
 export interface Counted {
   readonly rows: number;
@@ -48,6 +45,8 @@ export class TransactionsBeside implements Disposable {
       await guard(transaction.client, () => transaction.commit(from, batch.resumeLsn));
     }
     this[Symbol.dispose]();
+    // What it has found may be what it made.
+    if (outcome === "aborted") this.options.tables.registry.forgetShapes();
     return outcome === "committed" ? { rows: transaction.rows, bytes: transaction.bytes } : null;
   }
 
@@ -69,7 +68,13 @@ export class TransactionsBeside implements Disposable {
 
   async #begin(): Promise<TransactionBeside> {
     const { open, guard, connector, tables, form } = this.options;
-    const client = await open();
-    return await guard(client, () => TransactionBeside.begin(client, connector, tables, form()));
+    try {
+      const client = await open();
+      return await guard(client, () => TransactionBeside.begin(client, connector, tables, form()));
+    } catch (error) {
+      // The server may have no room for another session, while that of the others goes on.
+      if (connector.signal.aborted) throw error;
+      throw givenUp(String(error), error);
+    }
   }
 }
