@@ -53,6 +53,7 @@ export async function runPipeline(request: PipelineRequest): Promise<void> {
     // A point that was waited for: there was nothing to finish.
     if (request.stop.aborted && error === request.stop.reason) return;
     if (toMillraceError(error).code !== "transaction_given_up") throw error;
+    if (request.stop.aborted) return;
     await withoutInProgress(request);
   }
 }
