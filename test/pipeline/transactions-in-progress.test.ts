@@ -22,13 +22,13 @@ create table other (id int primary key, n int)`;
 const rows = (from: number, to: number) =>
   `insert into t (id, n, large) select g, g, repeat(chr(97 + g % 26), 100) from generate_series(${from}, ${to}) g`;
 
-async function streaming(): Promise<PipelineRig> {
+async function streaming(maxBufferedRows = 200): Promise<PipelineRig> {
   const name = `progress_${crypto.randomUUID().slice(0, 8)}`;
   return await PipelineRig.streaming(
     server,
     name,
     { source: tables },
-    { maxBufferedRows: 200, isSupervised: true },
+    { maxBufferedRows, isSupervised: true },
   );
 }
 
@@ -65,6 +65,21 @@ test("is written while it is in progress, beside others, and seen when it is com
   await pair.source("update t set n = 5 where id = 1; delete from t where id = 2");
   await pair.expectEqual();
   // Never begun again.
+  expect(pair.streamForms).toHaveLength(1);
+  await pair.stop();
+});
+
+test("others' rows of its tables do not wait for it", async () => {
+  await using pair = await streaming(5_000);
+  await pair.source(rows(1, 2));
+  await pair.expectEqual();
+  await using large = await pair.sourceSession();
+  // What comes of it is not enough to be handed out.
+  await large.query(`begin; ${rows(10, 800)}`);
+  await pair.source(rows(3, 4));
+  await waitFor("others' rows", async () => (await count(pair)) === 4, { timeoutMs: 4_000 });
+  await large.query("commit");
+  await pair.expectEqual();
   expect(pair.streamForms).toHaveLength(1);
   await pair.stop();
 });
@@ -161,6 +176,56 @@ describe("is given up, and comes when it is committed", () => {
     await waitFor("the other's row", async () => (await count(pair)) === 1, { timeoutMs: 20_000 });
     await large.query("rollback");
     await pair.expectEqual();
+    await pair.stop();
+  });
+
+  test("it has to wait for somebody at the sink", async () => {
+    await using pair = await streaming();
+    await using somebody = await server.connect(pair.sinkDatabase);
+    await somebody.query("begin; lock table t in share mode");
+    await using large = await pair.sourceSession();
+    await large.query(`begin; ${rows(1, 3000)}`);
+    await waitFor("the part", () => pair.progress?.rowsIn !== 0);
+    await pair.source("insert into other values (1, 1)");
+    await waitFor("another's row", async () => (await count(pair, "other")) === 1, { timeoutMs: 20_000 });
+    await somebody.query("rollback");
+    await large.query("commit");
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
+  test("it empties a table: readers of the sink do not wait for its end", async () => {
+    await using pair = await streaming();
+    await pair.source(rows(1, 100));
+    await pair.expectEqual();
+    await using large = await pair.sourceSession();
+    await large.query(`begin; ${rows(101, 3000)}; truncate t; ${rows(5000, 7000)}`);
+    await waitFor("the next run", () => pair.streamForms.length === 2);
+    expect(await count(pair)).toBe(100);
+    await large.query("commit");
+    await pair.expectEqual();
+    await pair.stop();
+  });
+
+  test("the sink's server has no room for another session", async () => {
+    await using pair = await PipelineRig.create(server, `progress_${crypto.randomUUID().slice(0, 8)}`, {
+      ...{ maxBufferedRows: 200, isSupervised: true },
+    });
+    await pair.source(tables);
+    await server.query("create role narrow login");
+    await server.query(`grant create, temporary on database "${pair.sinkDatabase}" to narrow`);
+    await pair.sink("grant create, usage on schema public to narrow");
+    pair.sinkUser = "narrow";
+    pair.start();
+    await pair.untilRealtime();
+    await server.query("alter role narrow connection limit 1");
+    await using large = await pair.sourceSession();
+    await large.query(`begin; ${rows(1, 3000)}`);
+    await pair.source("insert into other values (1, 1)");
+    await waitFor("another's row", async () => (await count(pair, "other")) === 1, { timeoutMs: 20_000 });
+    await large.query("commit");
+    await pair.expectEqual();
+    expect(pair.streamForms).toHaveLength(2);
     await pair.stop();
   });
 

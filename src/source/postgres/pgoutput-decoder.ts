@@ -51,7 +51,6 @@ export class PgoutputDecoder {
   ended: (transaction: TransactionInProgress, end: TransactionEnd) => void = () => {};
   /** What the message is added to: `builder`, or within a block that of the transaction in progress. */
   #into: BatchBuilder;
-  #isInBlock = false;
   /** Commit time of the transaction that was begun last, microseconds since 1970. */
   lastCommitTimeUs: bigint | null = null;
 
@@ -81,7 +80,7 @@ export class PgoutputDecoder {
   /** Takes the message `bytes[at, end)`. The bytes are used again: what is kept is copied here. */
   decode(bytes: Buffer, messageAt: number, end: number): void {
     // Within a block each message names its transaction, or the savepoint's, behind its tag.
-    const at = this.#isInBlock ? messageAt + 4 : messageAt;
+    const at = this.registry.isInBlock ? messageAt + 4 : messageAt;
     switch (bytes[messageAt]) {
       case I:
         this.#insert(bytes, at, end);
@@ -132,7 +131,7 @@ export class PgoutputDecoder {
   continueWith(builder: BatchBuilder, transaction: TransactionInProgress | null = null): void {
     if (transaction) transaction.builder = builder;
     else this.builder = builder;
-    if (this.#isInBlock === (transaction !== null)) this.#fill(builder);
+    if (this.registry.isInBlock === (transaction !== null)) this.#fill(builder);
   }
 
   #fill(builder: BatchBuilder): void {
@@ -146,7 +145,7 @@ export class PgoutputDecoder {
     this.inProgress ??= new TransactionInProgress(xid, resumeLsn, this.form, this.lastCommitTimeUs ?? 0n);
     const transaction = this.inProgress;
     if (transaction.xid !== xid) throw givenUp("another is in progress as well");
-    this.#isInBlock = true;
+    this.registry.isInBlock = true;
     this.#xid = xid;
     this.#commitLsn = transaction.since;
     this.#skipThrough = -1;
@@ -156,7 +155,7 @@ export class PgoutputDecoder {
 
   #endBlock(): void {
     if (this.inProgress) this.inProgress.ordinal = this.#ordinal;
-    this.#isInBlock = false;
+    this.registry.isInBlock = false;
     this.#fill(this.builder);
   }
 
@@ -169,16 +168,16 @@ export class PgoutputDecoder {
 
   #end(xid: number, end: TransactionEnd): void {
     const transaction = this.inProgress;
-    if (transaction?.xid !== xid)
-      throw new MillraceError("protocol_violation", `pgoutput: ${xid} was not begun`);
+    if (transaction?.xid !== xid) throw new MillraceError("protocol_violation", `${xid} was not begun`);
     this.inProgress = null;
+    if (end.outcome === "committed") this.registry.reach(end.commitLsn, xid);
+    this.registry.endInProgress(end.outcome === "committed" ? { at: end.commitLsn, xid } : null);
     if (end.outcome === "committed") {
       if (end.commitLsn < this.checkpoint.resumeLsn) throw givenUp("it is done already");
-      if (this.registry.reach(end.commitLsn, xid)) throw givenUp("tables got other names meanwhile");
-      for (const relation of transaction.announced) this.registry.placed(relation, end.commitLsn, xid);
       this.lastCommitTimeUs = end.timeUs;
     }
     this.ended(transaction, end);
+    this.#fill(this.builder);
     // Not before: what is told of first was committed before.
     if (end.outcome === "committed" && end.endLsn > this.builder.resumeLsn)
       this.builder.resumeLsn = end.endLsn;
@@ -186,8 +185,7 @@ export class PgoutputDecoder {
 
   #announce(message: Buffer): void {
     this.#lastOid = -1;
-    const relation = this.registry.announce(readRelationMessage(message), this.#commitLsn, this.#xid);
-    if (this.#isInBlock && relation) this.inProgress?.announced.push(relation);
+    this.registry.announce(readRelationMessage(message), this.#commitLsn, this.#xid);
   }
 
   #begin(bytes: Buffer, at: number): void {
@@ -209,7 +207,7 @@ export class PgoutputDecoder {
     if (oid === this.#lastOid) return this.#lastSlot;
     const slot = this.registry.find(oid);
     if (!slot) throw new MillraceError("protocol_violation", `pgoutput: relation ${oid} was not announced`);
-    if (slot.renderer !== null && this.#isInBlock) throw givenUp("its rows are made of its place");
+    if (slot.renderer !== null && this.registry.isInBlock) throw givenUp("its rows are made of its place");
     if (slot.selected && slot.indexInBatch < 0) slot.indexInBatch = this.#into.addRelation(slot.relation);
     this.#lastOid = oid;
     this.#lastSlot = slot.selected ? slot : null;
@@ -280,6 +278,8 @@ export class PgoutputDecoder {
   }
 
   #truncate(message: Buffer): void {
+    // Readers of the sink would wait for it.
+    if (this.registry.isInBlock) throw givenUp("it empties a table");
     const { options, oids } = readTruncateMessage(message);
     const flags =
       ((options & 1) !== 0 ? ChangeFlag.cascade : 0) | ((options & 2) !== 0 ? ChangeFlag.restartIdentity : 0);

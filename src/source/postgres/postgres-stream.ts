@@ -125,7 +125,8 @@ export class PostgresStream implements ChangeStream {
       const batch = collectMs > 0 ? null : this.#take();
       if (batch) {
         this.#isFollowedUp = batch.count === 0 && batch.resumeLsn - this.#handedOut < worthwhileBytes;
-        this.#handedOut = batch.resumeLsn;
+        // A part of a transaction in progress says where that was begun.
+        if (batch.resumeLsn > this.#handedOut) this.#handedOut = batch.resumeLsn;
         this.#advanceNow = false;
         this.#handedOutAt = performance.now();
         if (batch.count > 0) this.#stir();

@@ -10,6 +10,7 @@ import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
 import { areSameNames, type TableNames } from "./table-names.ts";
 import type { TableSelection } from "./table-selection.ts";
+import { givenUp } from "./transaction-in-progress.ts";
 
 /** What the decoder needs of a relation at each change. */
 export interface RelationSlot {
@@ -29,9 +30,18 @@ export interface RelationSlot {
 
 export class RelationRegistry {
   readonly #byOid = new Map<number, RelationSlot>();
+  /** What the transaction in progress has announced: others hear of it, and are not told once more, when it is committed. */
+  readonly #early = new Map<number, RelationSlot>();
+  #announcedEarly: Relation[] = [];
+  /** What others have been told of later. */
+  readonly #toldLater = new Set<number>();
+  /** What comes is of the transaction in progress. */
+  isInBlock = false;
   readonly #shapes: Map<number, TableShape>;
   /** What is not described yet, with what held before it. */
   readonly #announced = new WeakMap<Relation, Announced & { readonly previous: Relation | null }>();
+  /** What was put in the place of what was announced. */
+  readonly #settled = new WeakMap<Relation, Relation>();
   /** What looks at the catalog found, of places that the stream has not reached; the earliest first. */
   readonly #ahead: TableNames[] = [];
 
@@ -49,16 +59,34 @@ export class RelationRegistry {
   }
 
   find(oid: number): RelationSlot | undefined {
-    return this.#byOid.get(oid);
+    const early = this.isInBlock ? this.#early.get(oid) : undefined;
+    return early ?? this.#byOid.get(oid);
+  }
+
+  /**
+   * The transaction in progress has ended: `committed` says where. Of what one that was rolled back has announced, others are told
+   * by themselves.
+   */
+  endInProgress(committed: { readonly at: Lsn; readonly xid: number } | null): void {
+    if (committed) {
+      for (const relation of this.#announcedEarly) {
+        const announced = this.#announced.get(relation);
+        if (announced) this.#announced.set(relation, { ...announced, ...committed });
+      }
+      for (const [oid, slot] of this.#early) if (!this.#toldLater.has(oid)) this.#byOid.set(oid, slot);
+    }
+    this.#early.clear();
+    this.#announcedEarly = [];
+    this.#toldLater.clear();
   }
 
   /**
    * Takes an announcement of the transaction `xid`, whose commit record is `at`. Each has to be described before its rows are
-   * handed out: a column of the same name may be another than the catalog had when it was read. Returns it; null: it is not selected.
+   * handed out: a column of the same name may be another than the catalog had when it was read.
    */
-  announce(message: RelationMessage, at: Lsn, xid: number): Relation | null {
+  announce(message: RelationMessage, at: Lsn, xid: number): void {
     const keep = this.#keep(message);
-    const last = this.#byOid.get(message.oid)?.relation;
+    const last = this.find(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
     if (!selected) this.passedOver(announced);
@@ -68,7 +96,10 @@ export class RelationRegistry {
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
     if (selected) this.#announced.set(relation, { relation, at, xid, previous });
-    this.#byOid.set(message.oid, {
+    if (this.isInBlock) this.#announcedEarly.push(relation);
+    if (this.isInBlock) this.#toldLater.delete(message.oid);
+    else if (this.#early.has(message.oid)) this.#toldLater.add(message.oid);
+    (this.isInBlock ? this.#early : this.#byOid).set(message.oid, {
       message,
       relation,
       previous,
@@ -77,13 +108,6 @@ export class RelationRegistry {
       renderer: tupleRenderer(rendered, this.selection, this.form),
       indexInBatch: -1,
     });
-    return selected ? relation : null;
-  }
-
-  /** A relation was announced before it was known where its transaction `xid` is committed: `at`. */
-  placed(relation: Relation, at: Lsn, xid: number): void {
-    const announced = this.#announced.get(relation);
-    if (announced) this.#announced.set(relation, { ...announced, at, xid });
   }
 
   /**
@@ -91,7 +115,8 @@ export class RelationRegistry {
    * or nothing was known.
    */
   assume(relation: Relation, lists: readonly Relation[][]): Relation | null {
-    const { previous = null } = this.#announced.get(relation) ?? {};
+    const before = this.#announced.get(relation)?.previous ?? null;
+    const previous = before && (this.#settled.get(before) ?? before);
     // One that was not described has no numbers.
     const isKnown =
       previous !== null && !previous.isGuess && previous.columns.every(({ number }) => number > 0);
@@ -117,12 +142,14 @@ export class RelationRegistry {
     while (this.#ahead[0] && this.#ahead[0].at <= at) names = this.#ahead.shift();
     if (!names) return false;
     let isAny = false;
-    for (const [oid, { message, selected }] of this.#byOid) {
+    for (const [oid, { message, selected }] of [...this.#byOid, ...this.#early]) {
       const name = names.byOid.get(oid);
       if (!name || this.selection.includesTable(name.schema, name.name) === selected) continue;
       this.announce({ ...message, ...name }, at, xid);
       isAny = true;
     }
+    // Of its rows, some came before this.
+    if (isAny && this.#early.size > 0) throw givenUp("tables got other names meanwhile");
     return isAny;
   }
 
@@ -148,24 +175,31 @@ export class RelationRegistry {
    * announcement where it says the same, so that what is known of that stays known.
    */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
-    const slot = this.#byOid.get(relation.id);
+    const slot = this.#slotsOf(relation)[0] ?? this.#byOid.get(relation.id);
     const isOld = slot?.previous && !described.isGuess && isSameRelation(slot.previous, described);
     this.#settle(relation, isOld ? slot.previous : described, batches);
   }
 
   #settle(relation: Relation, settled: Relation, batches: readonly Relation[][]): void {
     this.#announced.delete(relation);
-    const slot = this.#byOid.get(relation.id);
-    if (slot?.relation === relation) slot.relation = settled;
+    this.#settled.set(relation, settled);
+    for (const slot of this.#slotsOf(relation)) slot.relation = settled;
     for (const relations of batches) {
       const at = relations.indexOf(relation);
       if (at >= 0) relations[at] = settled;
     }
   }
 
+  #slotsOf(relation: Relation): readonly RelationSlot[] {
+    const slots = [this.#byOid.get(relation.id), this.#early.get(relation.id)];
+    return slots.filter((slot) => slot !== undefined).filter((slot) => slot.relation === relation);
+  }
+
   /** Another batch begins: no relation has an index in it. */
   beginBatch(relations: readonly Relation[]): void {
-    for (const slot of this.#byOid.values()) slot.indexInBatch = relations.indexOf(slot.relation);
+    for (const slots of [this.#byOid, this.#early]) {
+      for (const slot of slots.values()) slot.indexInBatch = relations.indexOf(slot.relation);
+    }
   }
 
   /** Under identity full the message does not tell the primary key. */

@@ -41,7 +41,9 @@ export class StreamBuffer {
   get isFull(): boolean {
     const { bytes, count } = this.#builder;
     const { maxBufferedBytes, maxBufferedRows } = this.bounds;
-    const part = this.#inProgress?.builder;
+    // Amid the pieces of another it is not handed out, and does not grow: to wait for it there would be for ever.
+    const isWaiting = this.#owesEnd && this.#builder.inTransaction;
+    const part = isWaiting ? undefined : this.#inProgress?.builder;
     const rows = part ? Math.max(count, part.count) : count;
     const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
     return held >= maxBufferedBytes || rows >= maxBufferedRows;

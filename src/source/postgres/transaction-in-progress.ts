@@ -5,7 +5,6 @@
 import { BatchBuilder } from "../../change/batch-builder.ts";
 import type { InProgress, TupleForm } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
-import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 export class TransactionInProgress {
@@ -14,8 +13,6 @@ export class TransactionInProgress {
   ordinal = 0;
   /** Whether a part of it has been handed out. */
   isHandedOut = false;
-  /** Relations that it announced. */
-  readonly announced: Relation[] = [];
 
   /** `since`: all that ends before it was committed before the transaction is. */
   constructor(

@@ -1,0 +1,119 @@
+// What a stream holds, when transactions in progress come between others: made of messages as the server would send them.
+
+import { expect, test } from "bun:test";
+import { BatchBuilder } from "../../../src/change/batch-builder.ts";
+import type { ChangeBatch } from "../../../src/change/change-batch.ts";
+import { lsn } from "../../../src/change/lsn.ts";
+import { PgoutputDecoder } from "../../../src/source/postgres/pgoutput-decoder.ts";
+import { RelationRegistry } from "../../../src/source/postgres/relation-registry.ts";
+import { StreamBuffer } from "../../../src/source/postgres/stream-buffer.ts";
+import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
+import { postgresSource } from "../../support/connector-config.ts";
+
+const table = 1;
+
+const int16 = (value: number) => Buffer.from([value >> 8, value & 255]);
+function int32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+}
+function int64(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64BE(BigInt(value));
+  return bytes;
+}
+const text = (value: string) => Buffer.from(`${value}\0`);
+const message = (tag: string, ...parts: readonly Buffer[]) => Buffer.concat([Buffer.from(tag), ...parts]);
+
+/** `xid`: that a message within a block bears; null: it is in none. */
+const named = (xid: number | null) => (xid === null ? Buffer.alloc(0) : int32(xid));
+const announcement = (xid: number | null) =>
+  message(
+    "R",
+    ...[named(xid), int32(table), text("public"), text("t"), Buffer.from("d"), int16(1)],
+    ...[Buffer.from([1]), text("id"), int32(23), int32(-1)],
+  );
+function insert(xid: number | null, id: number): Buffer {
+  const value = Buffer.from(String(id));
+  const tuple = [int16(1), Buffer.from("t"), int32(value.length), value];
+  return message("I", named(xid), int32(table), Buffer.from("N"), ...tuple);
+}
+const inserts = (xid: number | null, from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, i) => insert(xid, from + i));
+const block = (xid: number, ...messages: readonly Buffer[]) => [
+  message("S", int32(xid), Buffer.from([1])),
+  ...messages,
+  message("E"),
+];
+const begin = (xid: number, at: number) => message("B", int64(at), int64(0), int32(xid));
+const commit = (at: number) => message("C", Buffer.from([0]), int64(at), int64(at + 10), int64(0));
+const commitEarly = (xid: number, at: number) =>
+  message("c", int32(xid), Buffer.from([0]), int64(at), int64(at + 10), int64(0));
+
+function stream() {
+  const selection = selectionOf(
+    postgresSource({ host: "h", port: 1, user: "u", password: "", database: "d" }),
+  );
+  const registry = new RelationRegistry(
+    selection,
+    [],
+    () => undefined,
+    () => {},
+    "text",
+  );
+  const checkpoint = { resumeLsn: lsn(100n), partial: null, lastVersion: 0n };
+  const builder = new BatchBuilder("text", checkpoint.resumeLsn);
+  const decoder = new PgoutputDecoder(builder, "text", checkpoint, registry, () => []);
+  const buffer = new StreamBuffer(decoder, "text", {
+    ...{ maxBufferedBytes: 1024 * 1024, maxBufferedRows: 10, pieceBytes: 1024 * 1024 },
+  });
+  const send = (...messages: readonly Buffer[]) => {
+    for (const bytes of messages) decoder.decode(bytes, 0, bytes.length);
+  };
+  return { buffer, send, registry };
+}
+
+function takeAll(buffer: StreamBuffer): ChangeBatch[] {
+  const taken: ChangeBatch[] = [];
+  for (let batch = buffer.take(); batch; batch = buffer.take()) {
+    taken.push(batch);
+    buffer.takeBack();
+  }
+  return taken;
+}
+
+const told = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) => ({
+  ...{ count, end: Number(resumeLsn), isPiece: endsInTransaction },
+  ...{ outcome: inProgress?.outcome ?? null },
+});
+
+test("a part that fills the buffer amid another's pieces does not keep that one's end from being read", () => {
+  const { buffer, send } = stream();
+  // One chunk: the socket is paused behind it.
+  send(...block(7, announcement(7), ...inserts(7, 1, 10)), begin(8, 200), announcement(null));
+  send(...inserts(null, 101, 103));
+  expect(buffer.isFull).toBe(true);
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
+  expect(buffer.isFull).toBe(false);
+  send(...inserts(null, 104, 105), commit(200));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 2, end: 210, isPiece: false, outcome: null },
+    { count: 10, end: 100, isPiece: false, outcome: "open" },
+  ]);
+  send(commitEarly(7, 300));
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 0, end: 310, isPiece: false, outcome: "committed" }]);
+});
+
+test("what a transaction in progress announces is not others' before it is committed", () => {
+  const { send, registry } = stream();
+  send(begin(6, 200), announcement(null), insert(null, 1), commit(200));
+  const own = registry.find(table)?.relation;
+  send(...block(7, announcement(7), insert(7, 2)));
+  expect(registry.find(table)?.relation).toBe(own!);
+  send(begin(8, 300), insert(null, 3), commit(300), ...block(7, insert(7, 4)), commitEarly(7, 400));
+  expect(registry.find(table)?.relation).not.toBe(own!);
+  const later = registry.find(table)?.relation;
+  send(...block(9, announcement(9), insert(9, 5)), message("A", int32(9), int32(9)));
+  expect(registry.find(table)?.relation).toBe(later!);
+});
