@@ -15,6 +15,7 @@ import { AbstractPlugin } from "pg-logical-replication/dist/output-plugins/abstr
 import type { TupleForm } from "../../change/change-batch.ts";
 import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
 import { releaseBytes } from "../../change/release-bytes.ts";
+import { liftTransactionTimeout } from "../../connection/postgres-client.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
 import { Gathering, restMs } from "./gathering.ts";
@@ -92,6 +93,8 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     const protocol = takesInProgress ? ["proto_version '2'", "streaming 'on'"] : ["proto_version '1'"];
     const options = [...protocol, `publication_names ${escapeLiteral(names)}`, "messages 'true'"];
     if (form === "binary") options.push("binary 'true'");
+    // Decoding is done in transactions, which last as long as their changes are read.
+    await liftTransactionTimeout(client);
     this.#takeOver(client);
     return client.query(
       `START_REPLICATION SLOT ${escapeIdentifier(slot)} LOGICAL ${formatLsn(startLsn)} (${options.join(", ")})`,

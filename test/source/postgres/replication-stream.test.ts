@@ -155,6 +155,24 @@ test("a transaction of any size comes in pieces that do not end it", async () =>
     expect(piece.resumeLsn).toBeLessThanOrEqual(piece.transactions.commitLsn[0]!);
 });
 
+test("a transaction that is read slowly is not ended by the role's transaction_timeout", async () => {
+  await using at = await place();
+  await at.sql(
+    "do $$ begin execute format('alter database %I set transaction_timeout = %L', current_database(), '200ms'); end $$",
+  );
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  // More than is held on the way.
+  await at.sql(
+    "begin; set local transaction_timeout = 0; insert into t select g, repeat('x', 1000) from generate_series(1, 50000) g; commit",
+  );
+  const from = performance.now();
+  await stream.next();
+  await waitFor("the time is over", () => performance.now() - from > 600);
+  let isWhole = false;
+  while (!isWhole) isWhole = !(await stream.next()).endsInTransaction;
+  expect(isWhole).toBe(true);
+});
+
 test("a stream begins in the middle of a transaction where the checkpoint says so", async () => {
   await using at = await place();
   await at.sql("insert into t select g, '' from generate_series(1, 10) g; ");
