@@ -2,6 +2,7 @@
 // cannot be carried so comes again when its end is known.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -22,13 +23,16 @@ create table other (id int primary key, n int)`;
 const rows = (from: number, to: number) =>
   `insert into t (id, n, large) select g, g, repeat(chr(97 + g % 26), 100) from generate_series(${from}, ${to}) g`;
 
-async function streaming(maxBufferedRows = 200): Promise<PipelineRig> {
+async function streaming(
+  maxBufferedRows = 200,
+  sink: Partial<PostgresSinkConfig> = {},
+): Promise<PipelineRig> {
   const name = `progress_${crypto.randomUUID().slice(0, 8)}`;
   return await PipelineRig.streaming(
     server,
     name,
     { source: tables },
-    { maxBufferedRows, isSupervised: true },
+    { maxBufferedRows, isSupervised: true, sink },
   );
 }
 
@@ -226,6 +230,23 @@ describe("is given up, and comes when it is committed", () => {
     await large.query("commit");
     await pair.expectEqual();
     expect(pair.streamForms).toHaveLength(2);
+    await pair.stop();
+  });
+
+  test("its table is set aside meanwhile", async () => {
+    await using pair = await streaming(200, { migration_strategy: { allowed: [], disable_all: true } });
+    await pair.sink("alter table t alter column n set not null");
+    await using large = await pair.sourceSession();
+    const others = (to: number) =>
+      `insert into other select g, g from generate_series(${to - 2999}, ${to}) g`;
+    await large.query(`begin; ${rows(1, 3000)}; ${others(3000)}`);
+    // All that it has of the table is at the sink.
+    await waitFor("its parts", () => (pair.progress?.rowsIn ?? 0) > 4000);
+    await pair.source("insert into t values (-1, null, '')");
+    await waitFor("the table to be set aside", () => pair.setAside.length === 1);
+    await large.query(`${others(6000)}; commit`);
+    await waitFor("the other's rows", async () => (await count(pair, "other")) === 6000);
+    expect(await count(pair)).toBe(0);
     await pair.stop();
   });
 

@@ -22,6 +22,8 @@ export class TransactionBeside implements Disposable {
   rows = 0;
   bytes = 0;
   #isGivenUp = false;
+  /** What it has written to, and since when. */
+  readonly #written = new Map<Relation, Lsn>();
   readonly #session: MergeSession;
 
   private constructor(
@@ -80,8 +82,11 @@ export class TransactionBeside implements Disposable {
       isSuperseded: () => false,
       owed: tables.owed,
     });
-    for (const relation of batch.relations)
-      this.#requireReady(relation, lsn(batch.transactions.commitLsn[0]!));
+    const since = lsn(batch.transactions.commitLsn[0]!);
+    for (const relation of batch.relations) {
+      this.#requireReady(relation, since);
+      this.#written.set(relation, since);
+    }
     await this.#attempt(() => applier.apply());
     this.rows += batch.count;
     this.bytes += bytesOfTuples(batch);
@@ -89,6 +94,8 @@ export class TransactionBeside implements Disposable {
 
   /** Commits it, with the checkpoint that it comes to. */
   async commit(from: Lsn, to: Lsn): Promise<void> {
+    // What others brought meanwhile may have had a table set aside.
+    for (const [relation, since] of this.#written) this.#requireReady(relation, since);
     await this.#attempt(async () => {
       await moveCheckpoint(this.client, this.connector.connectorId, from, to);
       await this.client.query("commit");
