@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -85,6 +86,24 @@ test("others' rows of its tables do not wait for it", async () => {
   await large.query("commit");
   await pair.expectEqual();
   expect(pair.streamForms).toHaveLength(1);
+  await pair.stop();
+});
+
+test("is written when it is committed where the connector allows no session for it", async () => {
+  await using pair = await streaming();
+  await pair.stop();
+  const connection = fullConnection(server.connection(pair.sinkDatabase), { max_pool_size: 2 });
+  pair.reconfigureSink({ connection });
+  pair.start();
+  await pair.untilRealtime();
+  await using large = await pair.sourceSession();
+  await large.query(`begin; ${rows(1, 3000)}`);
+  await pair.source("insert into other values (1, 1)");
+  await waitFor("another's row", async () => (await count(pair, "other")) === 1);
+  expect(await isPartAtSink(pair)).toBe(false);
+  await large.query("commit");
+  await pair.expectEqual();
+  expect(pair.streamForms).toHaveLength(2);
   await pair.stop();
 });
 

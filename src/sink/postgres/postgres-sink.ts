@@ -37,6 +37,9 @@ export interface SinkPace {
 
 const defaultPace: SinkPace = { lookAtSetAsideMs: 5_000 };
 
+/** Sessions while changes are applied: theirs, and what looks after it. */
+const heldAnyway = 2;
+
 export class PostgresSink implements Sink {
   #client: Client | null = null;
   #checkpoint: Checkpoint | null = null;
@@ -135,7 +138,9 @@ export class PostgresSink implements Sink {
         (signal) => this.#isAnyChanged(signal),
         () => this.context.events.mended(),
       );
-      return { ...prepared, form: this.#transaction.form, takesInProgress: true };
+      const { max_pool_size: most } = this.config.connection;
+      const takesInProgress = most === 0 || most > heldAnyway;
+      return { ...prepared, form: this.#transaction.form, takesInProgress };
     });
   }
 

@@ -17,6 +17,11 @@ import type { MergeSession } from "./table-merge.ts";
 /** What is committed at the source waits no longer for what is not, nor for what that waits for. */
 export const patienceMs = 3_000;
 
+/** The connector may ask for less. */
+const boundLockWaits =
+  `select set_config('lock_timeout', '${patienceMs}', true) from pg_settings ` +
+  `where name = 'lock_timeout' and setting::int not between 1 and ${patienceMs}`;
+
 export class TransactionBeside implements Disposable {
   /** What it holds. */
   rows = 0;
@@ -58,7 +63,8 @@ export class TransactionBeside implements Disposable {
   ): Promise<TransactionBeside> {
     const transaction = new TransactionBeside(client, connector, tables, form);
     try {
-      await client.query(`begin; set local lock_timeout = ${patienceMs}`);
+      await client.query("begin");
+      await client.query(boundLockWaits);
       await lockForCopy(client, connector);
       return transaction;
     } catch (error) {
