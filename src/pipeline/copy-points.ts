@@ -22,6 +22,8 @@ export class CopyPoints implements AsyncDisposable {
   #current: Held;
   #renewing: Promise<void> | null = null;
   #isClosed = false;
+  /** A point before the current one that copies are still made as of: beside two there is no third. */
+  #isFormerHeld = false;
   readonly #nowMs: () => number;
 
   /** Takes `first` over. */
@@ -54,7 +56,8 @@ export class CopyPoints implements AsyncDisposable {
   /** While another point is waited for, which may take as long as somebody's transaction, copies go on as of the old one. */
   #renew(): void {
     const { next, heldMs } = this.options;
-    if (next === null || this.#renewing || this.#nowMs() - this.#current.since < heldMs) return;
+    if (next === null || this.#renewing || this.#isFormerHeld) return;
+    if (this.#nowMs() - this.#current.since < heldMs) return;
     this.#renewing = next()
       .then((point) => this.#follow(point))
       .catch(() => {
@@ -70,11 +73,14 @@ export class CopyPoints implements AsyncDisposable {
     if (this.#isClosed) return await point[Symbol.asyncDispose]();
     const before = this.#current;
     this.#current = { point, since: this.#nowMs(), users: 0 };
+    this.#isFormerHeld = true;
     await this.#letGo(before);
   }
 
   async #letGo({ point, users }: Held): Promise<void> {
-    if (users === 0) await point[Symbol.asyncDispose]();
+    if (users > 0) return;
+    await point[Symbol.asyncDispose]();
+    this.#isFormerHeld = false;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -44,6 +44,25 @@ const pointOf = (points: CopyPoints) => points.use(async ({ lsn }) => lsn);
 const settle = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("a point", () => {
+  test("is followed by no other while copies are made as of the one before it", async () => {
+    const source = new Points();
+    const points = source.copies();
+    const long = Promise.withResolvers<void>();
+    const copy = points.use(() => long.promise);
+    for (let nowMs = 100; nowMs <= 500; nowMs += 100) {
+      source.nowMs = nowMs;
+      await pointOf(points);
+      await settle();
+    }
+    expect([...source.open]).toEqual([1n, 2n]);
+    long.resolve();
+    await copy;
+    await pointOf(points);
+    await settle();
+    expect([...source.open]).toEqual([3n]);
+    await points[Symbol.asyncDispose]();
+  });
+
   test("is for what begins within its time; what goes on as of it keeps it open", async () => {
     const source = new Points();
     const points = source.copies();
