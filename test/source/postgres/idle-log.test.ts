@@ -100,18 +100,19 @@ test("while the server is busy elsewhere, heartbeats are written now and then; w
   };
   await writeElsewhere(server, "elsewhere", "noise", 16);
   const busy = await waitFor("a heartbeat", beats);
-  // Two rounds of the timer behind the last growth, everything is still.
-  await waitFor("the checkpoint rests", async () => {
-    const before = await checkpointOf(rig);
-    await Bun.sleep(1_500);
-    return (await checkpointOf(rig)) === before;
-  });
-  const still = await beats();
-  expect(still).toBeLessThanOrEqual(busy + 2);
-  const place = await checkpointOf(rig);
-  await Bun.sleep(3_000);
-  expect(await beats()).toBe(still);
-  expect(await checkpointOf(rig)).toBe(place);
+  // What the server logs by itself, some seconds later, may move the checkpoint once more.
+  const now = async () => ({ beats: await beats(), place: await checkpointOf(rig) });
+  const still = await waitFor(
+    "three seconds in which nothing moves",
+    async () => {
+      const before = await now();
+      await Bun.sleep(3_000);
+      const after = await now();
+      return after.beats === before.beats && after.place === before.place ? after : null;
+    },
+    { timeoutMs: 40_000 },
+  );
+  expect(still.beats).toBeLessThanOrEqual(busy + 2);
   await rig.stop();
 });
 
