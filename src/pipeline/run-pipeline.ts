@@ -47,23 +47,20 @@ export interface PipelineRequest {
 
 /** Returns when it was stopped, or all its work is done; throws what ended it otherwise. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
-  try {
-    await new PipelineRun(request, true).toTheEnd();
-  } catch (error) {
-    // A point that was waited for: there was nothing to finish.
-    if (request.stop.aborted && error === request.stop.reason) return;
-    if (toMillraceError(error).code !== "transaction_given_up") throw error;
-    if (request.stop.aborted) return;
-    await withoutInProgress(request);
-  }
+  await attempt(request, true);
 }
 
-/** There was a stream: the connector has begun. */
-async function withoutInProgress(request: PipelineRequest): Promise<void> {
+async function attempt(request: PipelineRequest, takesInProgress: boolean): Promise<void> {
   try {
-    await new PipelineRun({ ...request, initialized: true }, false).toTheEnd();
+    await new PipelineRun(request, takesInProgress).toTheEnd();
   } catch (error) {
-    if (!request.stop.aborted || error !== request.stop.reason) throw error;
+    const { stop } = request;
+    const isGivenUp = takesInProgress && toMillraceError(error).code === "transaction_given_up";
+    // There was nothing to finish: a point was waited for, or what was given up would have come again.
+    if (stop.aborted && (isGivenUp || error === stop.reason)) return;
+    if (!isGivenUp) throw error;
+    // There was a stream: the connector has begun.
+    await attempt({ ...request, initialized: true }, false);
   }
 }
 

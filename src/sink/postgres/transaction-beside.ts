@@ -78,12 +78,9 @@ export class TransactionBeside implements Disposable {
     if (batch.count === 0) return;
     const { client, tables } = this;
     const applier = new BatchApplier(this.#session, batch, {
-      prepare: (relation, at) => {
-        this.#requireReady(relation, at);
-        return tables.registry.prepared(client, relation, this.#session.form, at);
-      },
+      prepare: (relation, at) => tables.registry.prepared(client, relation, this.#session.form, at),
       copyOf: (relation) => tables.ledger.stateOf(relation),
-      // `prepare` sees to it that there is none.
+      // All are ready, or it is given up.
       isLeftOut: () => false,
       isSuperseded: () => false,
       owed: tables.owed,
