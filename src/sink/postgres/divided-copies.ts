@@ -3,10 +3,10 @@
 // anything; making the copies is range-copy.ts's.
 
 import type { Client } from "pg";
-import { copyMark } from "../../change/copy-mark.ts";
+import { dividedMark } from "../../change/divided-mark.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
-import type { Column, TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { TargetName } from "./target-name.ts";
 
@@ -101,26 +101,6 @@ export class DividedCopies {
       this.ended(tableId);
     }
   }
-}
-
-/** What a copy in ranges is a copy of: the same table, with the same columns, in the same files. */
-export function dividedMark(table: TableShape): string {
-  const { relation, primaryKey, notNull, storage } = table;
-  const { schema, name, keyId, replicaIdentity } = relation;
-  const columns = relation.columns.map(({ name, number, typeName, typeDefinitions }: Column) => [
-    name,
-    number,
-    typeName,
-    typeDefinitions ?? null,
-  ]);
-  return JSON.stringify([
-    copyMark(table),
-    storage,
-    [schema, name, keyId, replicaIdentity],
-    columns,
-    primaryKey,
-    notNull,
-  ]);
 }
 
 /** In the open transaction. */

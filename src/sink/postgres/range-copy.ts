@@ -3,6 +3,7 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import { dividedMark } from "../../change/divided-mark.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import { isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
@@ -17,7 +18,6 @@ import { mergeCopy } from "./copy-merge.ts";
 import {
   type CopiedRange,
   type DividedCopy,
-  dividedMark,
   dropDivided,
   recordDivided,
   recordRange,

@@ -2,6 +2,7 @@
 // whole tables, and ranges of large ones. What is known of the tables is told when a copy is durable.
 
 import type { Client } from "pg";
+import { dividedMark } from "../../change/divided-mark.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
@@ -12,7 +13,6 @@ import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { BegunCopy, CopyRequest, SinkContext } from "../sink.ts";
 import { watchedCopy } from "./copy-watch.ts";
-import { dividedMark } from "./divided-copies.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
 import { mendDenial } from "./privileges.ts";
