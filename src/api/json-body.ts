@@ -3,7 +3,7 @@
 
 import { MillraceError } from "../errors/millrace-error.ts";
 import { scanJson } from "./json-scan.ts";
-import { unstorableText } from "./unstorable-text.ts";
+import { unusableParts } from "./unusable-json.ts";
 
 const json = "application/json";
 
@@ -25,7 +25,7 @@ const tooLarge = () => new MillraceError("body_too_large", "The body may hold at
  * The parsed body.
  *
  * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is
- * nested too deeply, repeats a key or holds text that cannot be stored.
+ * nested too deeply, repeats a key or holds what cannot be used.
  *
  * @param mediaTypes the media types that the endpoint takes, in lower case
  */
@@ -69,7 +69,7 @@ function parseBytes(bytes: Uint8Array): unknown {
   const value = parse(text);
   const violations = [
     ...scan.repeatedKeys.map((path) => ({ path, message: "given more than once" })),
-    ...unstorableText(value).map((path) => ({ path, message: "holds NUL or half of a surrogate pair" })),
+    ...unusableParts(value),
   ];
   if (violations.length === 0) return value;
   throw refused(violations);

@@ -100,6 +100,17 @@ describe.each(jsonPaths)("%s %s", (method, at) => {
   });
 });
 
+test("a value that hides what a library would call to show it is refused by its place", async () => {
+  const body = '{"command":{"toString":1e308},"a/b":[{"valueOf":null}]}';
+  const answer = await api.call("POST", "/api/v1/connector/command/mine", body);
+  expect(answer.status).toBe(422);
+  expect(answer.body.errors).toEqual([
+    { path: "/command/toString", message: "unknown key" },
+    { path: "/a~1b/0/valueOf", message: "unknown key" },
+  ]);
+  expect(api.faults).toEqual([]);
+});
+
 describe("JSON that can be read in two ways", () => {
   test("a repeated key, however it is spelt, is named", async () => {
     const text = JSON.stringify(connector()).replace('"id":"orders"', '"id":"orders","\\u0069d":"other"');

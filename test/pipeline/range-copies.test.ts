@@ -137,7 +137,7 @@ describe.each([
       await rig.source(movingRows("m", 800, identity));
       {
         await using moving = await moveRows(rig, "m", 800, seed);
-        const { deaths } = await copyAmidDeaths(rig, 12);
+        const { deaths } = await copyAmidDeaths(rig, 26);
         expect(deaths).toBeGreaterThan(1);
         // It dies on while the stream brings what lies between the ranges, and rows are copied that none of them has.
         for (let calls = 20; calls < 60; calls += 10) {

@@ -104,7 +104,7 @@ test.concurrent("a deferred constraint that refuses a transaction in pieces, and
   await on.sink(
     "alter table t add constraint own unique (v) deferrable initially deferred; insert into t values (-1, 'secret 7')",
   );
-  await on.source("insert into t select i, 'secret ' || i from generate_series(1, 2000) i");
+  await on.source("insert into t select i, 'secret ' || i from generate_series(1, 30000) i");
   const text = await on.refusal();
   expect(text).toContain("Table public.t: The server refused a value that is there already: constraint own,");
   expect(text).toContain("It is a row, of the transaction that was committed at");
