@@ -2,7 +2,6 @@
 // https://www.postgresql.org/docs/current/sql-copy.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { to as copyTo } from "pg-copy-streams";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { CopyPart } from "../../change/copy-part.ts";
 import type { TableSize } from "../../change/page-range.ts";
@@ -14,6 +13,7 @@ import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { saltSetting } from "./column-hash.ts";
+import { copyOut } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
 import { renderedQuery } from "./row-rendering.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
@@ -89,11 +89,12 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
-    for await (const chunk of client.query(
-      copyTo(copySql(table, rendered ?? selectSql(table, from, part), form)),
+    for await (const chunk of copyOut(
+      client,
+      copySql(table, rendered ?? selectSql(table, from, part), form),
     )) {
       isOurTurn = true;
-      yield chunk as Uint8Array;
+      yield chunk;
       isOurTurn = false;
     }
     await client.query("commit");

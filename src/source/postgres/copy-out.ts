@@ -1,0 +1,144 @@
+// Runs a COPY TO STDOUT: the bytes of its rows in large chunks, past pg, which would make several objects of each row. What the rows
+// lie in is copy-data-reader.ts's.
+// https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
+
+import type { Client, Connection, Submittable } from "pg";
+import { releaseBytes } from "../../change/release-bytes.ts";
+import { CopyDataReader } from "./copy-data-reader.ts";
+import { Gathering, restMs } from "./gathering.ts";
+
+/** The socket below a client. */
+interface Socket {
+  pause(): void;
+  resume(): void;
+  listeners(event: "data"): ((chunk: Buffer) => void)[];
+  on(event: "data", listener: (chunk: Buffer) => void): void;
+  removeListener(event: "data", listener: (chunk: Buffer) => void): void;
+}
+
+/** Beyond so many blocks that nobody has taken the socket is left alone. */
+const mostBlocks = 2;
+/** For so long a reader that waits is kept waiting for a block to fill. */
+const fillMs = 2;
+
+/** The chunks are the reader's to keep. Throws what pg does. Left early, the connection can only be broken: the rows still come. */
+export async function* copyOut(client: Client, sql: string): AsyncGenerator<Uint8Array> {
+  using copy = new CopyOut(sql);
+  client.query(copy);
+  for (let chunk = await copy.next(); chunk !== null; chunk = await copy.next()) yield chunk;
+}
+
+class CopyOut implements Submittable, Disposable {
+  readonly #reader = new CopyDataReader((bytes) => this.#passOn(bytes));
+  readonly #gathering = new Gathering();
+  #socket: Socket | null = null;
+  /** pg's listener, and how it gets the socket back. */
+  #passOn: (bytes: Buffer) => void = () => {};
+  #giveBack: () => void = () => {};
+  #end: { readonly error: unknown } | null = null;
+  #waiting: PromiseWithResolvers<void> | null = null;
+  #filling: ReturnType<typeof setTimeout> | null = null;
+  #rest: ReturnType<typeof setTimeout> | null = null;
+  #isFull = false;
+
+  constructor(private readonly sql: string) {}
+
+  /** Called by pg when the connection is free. */
+  submit(connection: Connection): void {
+    this.#takeOver((connection as unknown as { stream: Socket }).stream);
+    connection.query(this.sql);
+  }
+
+  /** Null: all have been taken. */
+  async next(): Promise<Uint8Array | null> {
+    if (this.#reader.blocks === 0 && this.#end === null) {
+      this.#waiting = Promise.withResolvers();
+      if (this.#reader.restBytes > 0) this.#wakeSoon();
+      await this.#waiting.promise;
+    }
+    // Rows that came before the failure are of no use.
+    if (this.#end?.error) throw this.#end.error;
+    const chunk = this.#reader.take();
+    if (this.#isFull && this.#reader.blocks < mostBlocks) {
+      this.#isFull = false;
+      this.#resume();
+    }
+    return chunk;
+  }
+
+  handleError(error: unknown): void {
+    this.#finish(error ?? new Error("COPY failed"));
+  }
+
+  handleCommandComplete(): void {}
+
+  handleReadyForQuery(): void {
+    this.#finish(null);
+  }
+
+  [Symbol.dispose](): void {
+    this.#finish(new Error("the copy was left"));
+  }
+
+  /** Puts itself in the place of pg's listener, before the first byte of the answer. */
+  #takeOver(socket: Socket): void {
+    const [own, ...others] = socket.listeners("data");
+    if (!own || others.length > 0) throw new Error("pg listens to its socket in another way than it did");
+    const onChunk = (chunk: Buffer) => this.#onChunk(chunk);
+    socket.removeListener("data", own);
+    socket.on("data", onChunk);
+    this.#socket = socket;
+    this.#passOn = own;
+    this.#giveBack = () => {
+      socket.removeListener("data", onChunk);
+      socket.on("data", own);
+    };
+  }
+
+  #onChunk(chunk: Buffer): void {
+    const { length } = chunk;
+    this.#reader.push(chunk);
+    releaseBytes(chunk);
+    if (this.#end) return;
+    if (this.#reader.blocks > 0) this.#wake();
+    else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();
+    if (this.#reader.blocks >= mostBlocks) {
+      this.#isFull = true;
+      this.#socket?.pause();
+    } else if (this.#rest === null && this.#gathering.isRestDue(length, performance.now())) {
+      this.#socket?.pause();
+      this.#rest = setTimeout(() => {
+        this.#rest = null;
+        this.#resume();
+      }, restMs);
+    }
+  }
+
+  #resume(): void {
+    if (!this.#isFull && this.#rest === null) this.#socket?.resume();
+  }
+
+  #wakeSoon(): void {
+    this.#filling ??= setTimeout(() => {
+      this.#filling = null;
+      this.#wake();
+    }, fillMs);
+  }
+
+  #wake(): void {
+    this.#waiting?.resolve();
+    this.#waiting = null;
+  }
+
+  #finish(error: unknown): void {
+    if (this.#end) return;
+    this.#end = { error };
+    if (this.#filling !== null) clearTimeout(this.#filling);
+    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#rest = null;
+    this.#isFull = false;
+    this.#giveBack();
+    this.#resume();
+    this.#wake();
+  }
+}

@@ -1,0 +1,65 @@
+// The rows of a COPY in the bytes of its socket, wherever those are cut.
+
+import { expect, test } from "bun:test";
+import { CopyDataReader } from "../../../src/source/postgres/copy-data-reader.ts";
+
+function message(type: string, payload: Uint8Array | string): Buffer {
+  const body = Buffer.from(payload);
+  const header = Buffer.from([type.charCodeAt(0), 0, 0, 0, 0]);
+  header.writeUInt32BE(body.length + 4, 1);
+  return Buffer.concat([header, body]);
+}
+
+const rows = ["", "d", "first", "x".repeat(300), "\u0000c\u0000d", "last"];
+const stream = Buffer.concat([
+  message("H", "\u0000\u0000\u0000"),
+  ...rows.slice(0, 3).map((row) => message("d", row)),
+  message("N", "a notice amid the rows"),
+  ...rows.slice(3).map((row) => message("d", row)),
+  message("c", ""),
+  message("Z", "T"),
+]);
+const others = Buffer.concat([
+  message("H", "\u0000\u0000\u0000"),
+  message("N", "a notice amid the rows"),
+  message("c", ""),
+  message("Z", "T"),
+]);
+
+/** What comes of the pieces, each in memory that is written over afterwards. */
+function read(pieces: readonly Uint8Array[]): { readonly data: Buffer; readonly other: Buffer } {
+  const other: Buffer[] = [];
+  const reader = new CopyDataReader((bytes) => other.push(bytes));
+  const data: Uint8Array[] = [];
+  for (const piece of pieces) {
+    const memory = Buffer.from(piece);
+    reader.push(memory);
+    memory.fill(0xee);
+    const taken = data.length % 3 === 2 ? null : reader.take();
+    if (taken) data.push(taken);
+  }
+  for (let rest = reader.take(); rest; rest = reader.take()) data.push(rest);
+  return { data: Buffer.concat(data), other: Buffer.concat(other) };
+}
+
+test("rows come without their messages' headers, and everything else as it was, wherever it is cut", () => {
+  for (let first = 0; first <= stream.length; first++) {
+    const { data, other } = read([stream.subarray(0, first), stream.subarray(first)]);
+    expect(data.toString()).toBe(rows.join(""));
+    expect(other.equals(others)).toBe(true);
+  }
+  const bytewise = read(Array.from(stream, (byte) => Buffer.of(byte)));
+  expect(bytewise.data.toString()).toBe(rows.join(""));
+  expect(bytewise.other.equals(others)).toBe(true);
+});
+
+test("a row larger than any block is packed as it comes, and blocks are no larger for it", () => {
+  const row = Buffer.alloc(3_000_000, "row");
+  const reader = new CopyDataReader(() => {});
+  const bytes = message("d", row);
+  for (let at = 0; at < bytes.length; at += 65_537) reader.push(bytes.subarray(at, at + 65_537));
+  const blocks: Uint8Array[] = [];
+  for (let block = reader.take(); block; block = reader.take()) blocks.push(block);
+  expect(Buffer.concat(blocks).equals(row)).toBe(true);
+  expect(Math.max(...blocks.map((block) => block.buffer.byteLength))).toBe(256 * 1024);
+});
