@@ -112,8 +112,8 @@ test.concurrent("a deferred constraint that refuses a transaction in pieces, and
   await on.sink(
     "alter table t drop constraint t_pkey; alter table t add primary key (id) deferrable initially deferred",
   );
-  await on.sink("delete from t where id = -1; insert into t values (3000, 'x')");
-  await on.source("insert into t values (3000, 'y')");
+  await on.sink("delete from t where id = -1; insert into t values (90000, 'x')");
+  await on.source("insert into t values (90000, 'y')");
   await on.goesOn();
 });
 
