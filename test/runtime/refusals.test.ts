@@ -100,11 +100,14 @@ test.concurrent("a deferred constraint names the row that breaks it, and not tho
 });
 
 test.concurrent("a deferred constraint that refuses a transaction in pieces, and one that a row broke which should not be there", async () => {
-  await using on = await setUp(plain, { ...asClerk(), bufferedRows: 20 });
+  await using on = await setUp(plain, { ...asClerk(), bufferedRows: 500 });
   await on.sink(
     "alter table t add constraint own unique (v) deferrable initially deferred; insert into t values (-1, 'secret 7')",
   );
-  await on.source("insert into t select i, 'secret ' || i from generate_series(1, 30000) i");
+  // More than one read of the socket brings.
+  await on.source(
+    "insert into t select i, 'secret ' || i || repeat('x', case i when 7 then 0 else 500 end) from generate_series(1, 8000) i",
+  );
   const text = await on.refusal();
   expect(text).toContain("Table public.t: The server refused a value that is there already: constraint own,");
   expect(text).toContain("It is a row, of the transaction that was committed at");
