@@ -69,6 +69,8 @@ class PipelineRun {
   #stream: ChangeStream | null = null;
   #events: StreamEvents | null = null;
   #logWatch: LogWatch | null = null;
+  /** The sink wants another look at the tables, maybe since before there was a stream. */
+  #isLookDue = false;
   /** Between two batches, for longer. */
   #isStanding = false;
 
@@ -201,6 +203,7 @@ class PipelineRun {
     using events = new StreamEvents(stream, source, tasks, stop);
     this.#events = events;
     copies.retryBeside(() => events.lookAgain());
+    if (this.#isLookDue) events.lookAgain();
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole);
       this.#isStanding = event.type === "task" || event.type === "tables";
@@ -280,7 +283,10 @@ class PipelineRun {
       warning: (topic, reason) => this.#health.warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
       setAside: (tables) => this.#health.setAside(tables),
-      mended: () => this.#events?.lookAgain(),
+      mended: () => {
+        this.#isLookDue = true;
+        this.#events?.lookAgain();
+      },
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }

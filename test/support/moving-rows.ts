@@ -2,7 +2,7 @@
 // that most changes leave as they are.
 
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PipelineRig } from "./pipeline-rig.ts";
+import type { Client } from "pg";
 
 /** `rows` rows, about 13 to a page of the table itself. */
 export const movingRows = (table: string, rows: number, identity = "default") => `
@@ -21,8 +21,16 @@ const paceMs = 4;
 /** The first rows stay as they are. */
 const settledRows = 50;
 
-/** Changes go on until it is disposed of. Space that rows leave is used again by those that move. */
-export async function moveRows(rig: PipelineRig, table: string, rows: number, seed = 1): Promise<MovingRows> {
+/**
+ * Changes go on until it is disposed of. Space that rows leave is used again by those that move. `keepsKeys`: no row gets another key.
+ */
+export async function moveRows(
+  rig: { sourceSession(): Promise<Client> },
+  table: string,
+  rows: number,
+  seed = 1,
+  keepsKeys = false,
+): Promise<MovingRows> {
   const session = await rig.sourceSession();
   const random = randomOf(seed);
   let transactions = 0;
@@ -31,7 +39,9 @@ export async function moveRows(rig: PipelineRig, table: string, rows: number, se
   const move = async () => {
     while (!isOver) {
       const [a, b] = [key(), key()];
-      await session.query(changeOf(table, Math.floor(random() * 60), a, b, ++transactions));
+      const kind = Math.floor(random() * 60);
+      const isOther = keepsKeys && (kind === 5 || kind === 6);
+      await session.query(changeOf(table, isOther ? 1 : kind, a, b, ++transactions));
       await sleep(paceMs);
     }
   };

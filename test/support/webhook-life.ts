@@ -1,9 +1,12 @@
 // A pipeline from a real server to a webhook sink, with the real worker, run in the test's own thread.
 
 import { expect } from "bun:test";
+import type { CopyPart } from "../../src/change/copy-part.ts";
+import type { Lsn } from "../../src/change/lsn.ts";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { SetAsideTable } from "../../src/sink/sink.ts";
@@ -18,6 +21,8 @@ export class WebhookLife {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
   phase = "";
+  /** Each copy that was read, of a table or of a part of it. */
+  readonly copies: { readonly table: string; readonly part: CopyPart | null; readonly lsn: Lsn }[] = [];
   /** As the run told last; null: it has not. */
   setAside: readonly SetAsideTable[] | null = null;
 
@@ -29,6 +34,7 @@ export class WebhookLife {
     store: RecordStore,
     begun: { yes: boolean },
     change: Partial<PostgresSourceConfig> = {},
+    copyPace: CopyPace = defaultCopyPace,
   ): Promise<WebhookLife> {
     const life = new WebhookLife(await WebhookRig.start(connector, store));
     const { signal } = life.#abort;
@@ -39,15 +45,18 @@ export class WebhookLife {
       initialized: begun.yes,
       skipSnapshots: false,
       parallelCopies: 2,
+      copyPace,
       retryPace: { againMs: 100, mostMs: 400, changedAgainMs: 50 },
       forms: ["binary", "text"],
       makeSource: (events) =>
-        new PostgresSource(config, `millrace_${source.database}`, 0, {
-          signal,
-          notes,
-          events,
-          sinkFollowsShapes: false,
-        }),
+        life.#watched(
+          new PostgresSource(config, `millrace_${source.database}`, 0, {
+            signal,
+            notes,
+            events,
+            sinkFollowsShapes: false,
+          }),
+        ),
       makeSink: (events) => life.rig.sink(events),
       reporter: {
         phase: (phase) => {
@@ -66,6 +75,15 @@ export class WebhookLife {
       abort: signal,
     }).catch((error: unknown) => error);
     return life;
+  }
+
+  #watched(source: PostgresSource): PostgresSource {
+    const copyTable = source.copyTable.bind(source);
+    source.copyTable = (table, point, form, part) => {
+      this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
+      return copyTable(table, point, form, part);
+    };
+    return source;
   }
 
   /** What ended the run by itself. */

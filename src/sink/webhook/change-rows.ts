@@ -24,6 +24,23 @@ export interface OperationFilter {
   sends(operation: RowOperation): boolean;
 }
 
+/** A change as it is on its way: the tuples are good until `see` returns. */
+export interface ChangedRow {
+  readonly table: CompiledTable;
+  readonly arena: Uint8Array;
+  /** No columns: the change has none. */
+  readonly before: TupleView;
+  /** With what the source left out, where the old tuple holds that. */
+  readonly after: TupleView;
+  readonly commitLsn: Lsn;
+}
+
+/** Who has to know of the changes of some tables, in the order of the stream. */
+export interface ChangeWatch {
+  watches(table: string): boolean;
+  see(row: ChangedRow): void;
+}
+
 export class ChangeRows {
   readonly #before = new TupleView();
   readonly #after = new TupleView();
@@ -50,6 +67,7 @@ export class ChangeRows {
     /** The version given out last. */
     public lastVersion: number,
     private readonly filter: OperationFilter,
+    private readonly watch: ChangeWatch,
   ) {
     this.#row = {
       arena: new Uint8Array(),
@@ -72,6 +90,7 @@ export class ChangeRows {
     if (kind === ChangeKind.truncate) this.#after.count = 0;
     else this.#after.read(arena, batch.newStart[i]!, batch.newEnd[i]!);
     if ((batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0) this.#after.completeFrom(this.#before);
+    if (this.watch.watches(table.name)) this.#show(table, arena);
     this.#touches.length = 0;
     switch (kind) {
       case ChangeKind.insert:
@@ -94,6 +113,11 @@ export class ChangeRows {
   pass(batch: ChangeBatch, i: number): void {
     this.#enter(batch, i);
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
+  }
+
+  #show(table: CompiledTable, arena: Uint8Array): void {
+    const { commitLsn } = this.#context;
+    this.watch.see({ table, arena, before: this.#before, after: this.#after, commitLsn });
   }
 
   #enter(batch: ChangeBatch, i: number): void {

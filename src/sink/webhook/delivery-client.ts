@@ -79,8 +79,10 @@ export class DeliveryClient {
     this.#throwIfEnded();
   }
 
-  onCopyProgress(copy: number, progress: (rows: number, bytes: number) => void): void {
-    this.#copyProgress.set(copy, progress);
+  /** Null: nobody listens any more. */
+  onCopyProgress(copy: number, progress: ((rows: number, bytes: number) => void) | null): void {
+    if (progress) this.#copyProgress.set(copy, progress);
+    else this.#copyProgress.delete(copy);
   }
 
   /**
@@ -116,6 +118,9 @@ export class DeliveryClient {
         return;
       case "retrying":
         this.events.retrying(message.attempt, message.reason);
+        return;
+      case "due":
+        this.events.mended();
         return;
       case "failed":
         this.#fail(new MillraceError(message.code, message.message));

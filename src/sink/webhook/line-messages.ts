@@ -4,7 +4,9 @@
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { CopyPart, RowKey } from "../../change/copy-part.ts";
 import type { Lsn } from "../../change/lsn.ts";
+import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { CopyRequest } from "../sink.ts";
@@ -39,8 +41,21 @@ export type ToDelivery =
       readonly lsn: Lsn;
       readonly timeUs: bigint;
       readonly mode: CopyRequest["mode"];
+      /** Of the table; null: all of it. */
+      readonly part: CopyPart | null;
     }
   | { readonly type: "copy.rows"; readonly copy: number; readonly batch: LineBatch; readonly bytes: number }
+  /** Begins a copy in ranges; the answer tells which there are. */
+  | {
+      readonly type: "copy.divide";
+      readonly id: number;
+      readonly table: TableShape;
+      readonly goesOn: boolean;
+    }
+  /** Its rows come no more, and it is none. */
+  | { readonly type: "copy.cancel"; readonly copy: number }
+  /** All ranges of the table are there. Answered when that it is copied is durable. */
+  | { readonly type: "copy.join"; readonly id: number; readonly table: TableShape }
   /** Answered when the copy, and that it was made, is durable. `mark`: its `copyMark`. */
   | { readonly type: "copy.end"; readonly id: number; readonly copy: number; readonly mark: string }
   | { readonly type: "close"; readonly id: number };
@@ -57,14 +72,26 @@ export type FromDelivery =
     }
   | { readonly type: "copy.progress"; readonly copy: number; readonly rows: number; readonly bytes: number }
   | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
+  /** Rows are due to be copied by themselves, or tables are to be copied again. */
+  | { readonly type: "due" }
   /** Nothing is delivered in this session any more. */
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 
-/** Where the sink stands; answers `open` and `prepare`. */
+/** Where the sink stands; answers `open`, `prepare` and `copy.divide`. */
 export interface DeliveryState {
   readonly checkpoint: Checkpoint | null;
   /** Tables among the prepared ones whose first copy is not delivered. */
   readonly missing: readonly string[];
+  /** Rows that are due. */
+  readonly owed?: readonly OwedKeysOf[];
+  /** The copy in ranges that was begun; null: the table is to be copied whole. */
+  readonly begun?: { readonly ranges: readonly PageRange[]; readonly rows: number } | null;
+}
+
+/** Keys of rows of a table, by its `schema.table`. */
+export interface OwedKeysOf {
+  readonly name: string;
+  readonly keys: readonly RowKey[];
 }
 
 /** Every message is wrapped in the session that it belongs to. */

@@ -3,6 +3,7 @@
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { CheckpointStore } from "../sink.ts";
+import { dividedOf } from "./divided-copies.ts";
 import type { DeliveryState } from "./line-messages.ts";
 import { copiesOf, formatRecord, holdsCopy, type SinkRecord, withMissed } from "./sink-record.ts";
 
@@ -37,14 +38,18 @@ export class RecordKeeper {
    * Notes which tables the stream will bring, and tells which of them lack a copy. One that is unreadable has changes before its
    * copy: that is then no first one, to be outranked by all of them.
    */
-  async prepare(tables: readonly TableShape[], unreadable: readonly string[]): Promise<DeliveryState> {
+  async prepare(
+    tables: readonly TableShape[],
+    unreadable: readonly string[],
+  ): Promise<Pick<DeliveryState, "checkpoint" | "missing">> {
     const isAhead = ({ relation }: TableShape) => unreadable.includes(qualifiedName(relation));
     const ahead = tables.filter(isAhead);
     const keyless = ahead.filter(({ relation }) => relation.key.length === 0);
     this.#leftOut = new Set(keyless.map(({ relation }) => qualifiedName(relation)));
     const copied = withMissed(copiesOf(this.#record.copied, tables), ahead);
-    if (copied !== this.#record.copied) {
-      this.change({ copied });
+    const divided = dividedOf(this.#record.divided, copied, tables);
+    if (copied !== this.#record.copied || divided !== this.#record.divided) {
+      this.change({ copied, divided });
       await this.save();
     }
     const names = tables.map(({ relation }) => qualifiedName(relation));

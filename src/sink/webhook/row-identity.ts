@@ -2,7 +2,10 @@
 // that go into a request's idempotency key. Both read the key columns of a tuple, or all columns of a table
 // without a key.
 
+import type { RowKey } from "../../change/copy-part.ts";
 import type { TupleView } from "./tuple-view.ts";
+
+const decoder = new TextDecoder();
 
 const fnvOffset = 0x811c9dc5 | 0;
 const fnvPrime = 0x01000193;
@@ -18,6 +21,15 @@ export function identityHash(arena: Uint8Array, view: TupleView, columns: readon
     hash = Math.imul(hash ^ 0x1ff, fnvPrime);
   }
   return hash;
+}
+
+/** The texts of a row's key; null where the tuple does not hold them. */
+export function keyTexts(arena: Uint8Array, view: TupleView, key: readonly number[]): RowKey | null {
+  if (key.some((column) => view.lengths[column]! < 0 || view.packed.includes(column))) return null;
+  return key.map((column) => {
+    const start = view.starts[column]!;
+    return decoder.decode(arena.subarray(start, start + view.lengths[column]!));
+  });
 }
 
 /**

@@ -6,6 +6,7 @@ import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { type DividedTables, readDivided, type StoredDividedCopy, storeDivided } from "./divided-copy.ts";
 
 export interface SinkRecord {
   readonly checkpoint: Checkpoint;
@@ -23,6 +24,8 @@ export interface SinkRecord {
   readonly reached: Position | null;
   /** Tables whose first copy is delivered, by `schema.table`. */
   readonly copied: CopiedTables;
+  /** Copies that are made in ranges, by `schema.table`. */
+  readonly divided: DividedTables;
 }
 
 export type CopiedTables = ReadonlyMap<string, CopiedTable>;
@@ -57,6 +60,7 @@ interface StoredRecord {
   readonly reached: StoredPosition | null;
   /** Identity and LSN. */
   readonly copied: Readonly<Record<string, readonly [string, string]>>;
+  readonly divided?: Readonly<Record<string, StoredDividedCopy>>;
 }
 
 const storePosition = (position: Position): StoredPosition => ({
@@ -68,6 +72,9 @@ const readPosition = (stored: StoredPosition): Position => ({
   commitLsn: parseLsn(stored.commit_lsn),
   ordinal: stored.ordinal,
 });
+
+const storeAll = (divided: DividedTables) =>
+  Object.fromEntries([...divided].map(([name, copy]) => [name, storeDivided(copy)]));
 
 export function formatRecord(record: SinkRecord): string {
   const { checkpoint, origin } = record;
@@ -85,6 +92,7 @@ export function formatRecord(record: SinkRecord): string {
     copied: Object.fromEntries(
       [...record.copied].map(([name, { identity, lsn }]) => [name, [identity, formatLsn(lsn)]]),
     ),
+    ...(record.divided.size === 0 ? {} : { divided: storeAll(record.divided) }),
   };
   return JSON.stringify(stored);
 }
@@ -127,6 +135,9 @@ function readRecord(stored: StoredRecord): SinkRecord {
     reached: stored.reached ? readPosition(stored.reached) : null,
     copied: new Map(
       Object.entries(stored.copied).map(([name, [identity, at]]) => [name, { identity, lsn: parseLsn(at) }]),
+    ),
+    divided: new Map(
+      Object.entries(stored.divided ?? {}).map(([name, divided]) => [name, readDivided(divided)]),
     ),
   };
 }

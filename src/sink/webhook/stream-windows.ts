@@ -6,6 +6,7 @@
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
+import type { Lsn } from "../../change/lsn.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
@@ -70,6 +71,11 @@ export class StreamWindows {
    */
   get openedMs(): number | null {
     return this.#ledger.open.changes > 0 && this.#replayUntil === null ? this.#openedMs : null;
+  }
+
+  /** What has been taken. */
+  get resumeLsn(): Lsn {
+    return this.#cursor.resumeLsn;
   }
 
   /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */

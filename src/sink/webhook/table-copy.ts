@@ -1,9 +1,11 @@
-// One table's copy on its way: rows cut into requests, counted until all are delivered.
+// A copy of one table, or of a part of it, on its way: rows cut into requests, counted until all are delivered.
 
 import type { ChangeBatch } from "../../change/change-batch.ts";
+import type { CopyPart } from "../../change/copy-part.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { CompiledTable } from "./compiled-table.ts";
+import type { CopyRoom } from "./copy-room.ts";
 import { type CopyOrigin, CopyRows } from "./copy-rows.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
@@ -21,8 +23,15 @@ export interface TableCopyOptions {
   readonly breathe: () => Promise<void>;
 }
 
-/** What is waited for is some room, and not room for one row after the other. */
-const freedShare = 0.25;
+/** What it is a copy of. */
+export interface CopySubject {
+  readonly table: CompiledTable;
+  /** Of the table; null: all of it. */
+  readonly part: CopyPart | null;
+  /** The copy's own consistent point. */
+  readonly lsn: Lsn;
+}
+
 /** Rows between two turns of I/O. */
 const rowsPerTurn = 1024;
 
@@ -30,21 +39,21 @@ export class TableCopy {
   readonly #plan: RequestPlan;
   readonly #rows: CopyRows;
   #pending = 0;
+  /** Rows that are in no request yet. */
+  #open = 0;
   #taken = 0;
-  #isBrokenOff = false;
-  #roomWaiters: (() => void)[] = [];
   #delivered = 0;
   #deliveredBytes = 0;
+  #isCancelled = false;
   #doneWaiters: (() => void)[] = [];
 
   constructor(
-    readonly table: CompiledTable,
+    readonly subject: CopySubject,
     origin: CopyOrigin,
-    /** The copy's own consistent point. */
-    readonly lsn: Lsn,
+    private readonly room: CopyRoom,
     private readonly options: TableCopyOptions,
   ) {
-    this.#rows = new CopyRows(table, origin);
+    this.#rows = new CopyRows(subject.table, origin);
     const { batch, maxUndelivered } = options;
     const maxRows = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxUndelivered);
     this.#plan = new RequestPlan({ ...batch, maxRows: Number.isFinite(maxRows) ? maxRows : 0 }, (request) =>
@@ -52,15 +61,22 @@ export class TableCopy {
     );
   }
 
+  /** Rows that came so far. */
+  get taken(): number {
+    return this.#taken;
+  }
+
   /** Takes rows; returns when they are in requests. Waits while too much is on its way. */
   async take(batch: ChangeBatch): Promise<void> {
     if (!this.options.sendsReads) return;
     const { scheduler } = this.options;
     hold(batch.arena);
-    for (let i = 0; i < batch.count; i++) {
-      this.#rows.add(batch, i, this.#plan);
+    for (let i = 0; i < batch.count && !this.#isCancelled; i++) {
       this.#taken++;
-      if (this.#taken - this.#delivered >= this.options.maxUndelivered) await this.#room();
+      this.#open++;
+      this.room.took();
+      this.#rows.add(batch, i, this.#plan);
+      if (this.room.isFull) await this.room.ample();
       if (!scheduler.hasRoom) await scheduler.room();
       else if (i % rowsPerTurn === rowsPerTurn - 1) await this.options.breathe();
     }
@@ -75,28 +91,23 @@ export class TableCopy {
     }
   }
 
-  /** No delivery is waited for any more. */
-  breakOff(): void {
-    this.#isBrokenOff = true;
-    for (const wake of this.#roomWaiters.splice(0)) wake();
-  }
-
-  /** A request holds no more rows than may be on their way: while there is no room, one is being delivered. */
-  async #room(): Promise<void> {
-    const most = this.options.maxUndelivered * (1 - freedShare);
-    while (this.#taken - this.#delivered > most && this.#pending > 0 && !this.#isBrokenOff) {
-      await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
-    }
+  /** No more rows come, and those that are in no request yet go nowhere. */
+  cancel(): void {
+    this.#isCancelled = true;
+    this.room.dropped(this.#open);
+    this.#open = 0;
   }
 
   #submit(request: OutgoingRequest): void {
     this.#pending++;
+    this.#open -= request.rows;
+    this.room.sent();
     this.options.scheduler.submit(request, () => {
       this.#pending--;
       this.#delivered += request.rows;
       this.#deliveredBytes += request.body.length;
       this.options.progress(this.#delivered, this.#deliveredBytes);
-      for (const wake of this.#roomWaiters.splice(0)) wake();
+      this.room.delivered(request.rows);
       if (this.#pending === 0) for (const wake of this.#doneWaiters.splice(0)) wake();
     });
   }

@@ -8,6 +8,7 @@ import type { CheckpointStore } from "../sink.ts";
 import { ChangeRows } from "./change-rows.ts";
 import { type CompiledTable, compileTable } from "./compiled-table.ts";
 import { configuredSink } from "./configured-sink.ts";
+import { DividedCopies } from "./divided-copies.ts";
 import { Inbox } from "./inbox.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
@@ -17,7 +18,7 @@ import { schedulerOptions } from "./scheduler-options.ts";
 import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
-import { TableCopies } from "./table-copies.ts";
+import { type Delivering, TableCopies } from "./table-copies.ts";
 import { TruncateNotice } from "./truncate-notice.ts";
 import { WindowClock } from "./window-clock.ts";
 
@@ -48,8 +49,8 @@ export class WebhookDelivery {
   readonly #scheduler: Scheduler;
   readonly #clock: WindowClock;
   readonly #truncates: TruncateNotice;
-  #keeper: RecordKeeper | null = null;
-  #windows: StreamWindows | null = null;
+  /** Null: nothing has begun. */
+  #delivering: Delivering | null = null;
   /** The last version of a life that was forgotten. */
   #forgottenVersion = -1n;
   #failed = false;
@@ -104,7 +105,7 @@ export class WebhookDelivery {
   async stop(signal: AbortSignal): Promise<void> {
     this.#copies.breakOff();
     await this.#scheduler.drain(signal);
-    await this.#keeper?.settled();
+    await this.#delivering?.keeper.settled();
     this.#stopped = true;
     this.#inbox.wake();
   }
@@ -117,18 +118,14 @@ export class WebhookDelivery {
         await this.#begin(message.checkpoint);
         return this.#done(message.id);
       case "log":
-        this.#record().change({ log: message.log });
-        await this.#record().save();
+        this.#begun().keeper.change({ log: message.log });
+        await this.#begun().keeper.save();
         return this.#done(message.id);
       case "forget":
         await this.#forget();
         return this.#done(message.id);
       case "prepare":
-        return this.send({
-          type: "reply",
-          id: message.id,
-          state: await this.#record().prepare(message.tables, message.unreadable),
-        });
+        return this.send({ type: "reply", id: message.id, state: await this.#prepare(message) });
       case "relation": {
         const { relation } = message;
         this.#tables.set(message.handle, compileTable(relation, this.#encoding.compile(relation)));
@@ -138,15 +135,21 @@ export class WebhookDelivery {
         const tables = message.batch.relations.map((handle) => this.#table(handle));
         const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
         this.#truncates.look(batch);
-        await this.#stream().take(batch, tables);
-        return this.send({ type: "credit", bytes: message.bytes });
+        const { stream, divided } = this.#begun();
+        await stream.take(batch, tables);
+        this.send({ type: "credit", bytes: message.bytes });
+        if (divided.takeDue(stream.resumeLsn)) this.send({ type: "due" });
+        return;
       }
       case "flush":
-        await this.#stream().flush();
+        await this.#begun().stream.flush();
         return this.#done(message.id);
+      case "copy.divide":
       case "copy.begin":
       case "copy.rows":
+      case "copy.cancel":
       case "copy.end":
+      case "copy.join":
         return await this.#handleCopy(message);
       default:
         message satisfies never;
@@ -155,15 +158,26 @@ export class WebhookDelivery {
 
   async #handleCopy(message: Extract<DeliveryMessage, { type: `copy.${string}` }>): Promise<void> {
     switch (message.type) {
+      case "copy.divide": {
+        const { keeper, divided } = this.#begun();
+        const begun = divided.begin(message.table, message.goesOn);
+        const { checkpoint } = keeper.record;
+        return this.send({ type: "reply", id: message.id, state: { checkpoint, missing: [], begun } });
+      }
       case "copy.begin":
-        await this.#copies.begin(message, this.#table(message.handle), this.#record(), this.#stream());
+        await this.#copies.begin(message, this.#table(message.handle), this.#begun());
         return this.#done(message.id);
       case "copy.rows":
         await this.#copies.take(message.copy, message.batch);
         return this.send({ type: "credit", bytes: message.bytes });
+      case "copy.cancel":
+        return this.#copies.cancel(message.copy);
+      case "copy.join":
+        await this.#copies.join(message.table, this.#begun());
+        return this.#done(message.id);
       case "copy.end":
         // Not awaited: other copies and the stream go on meanwhile.
-        this.#copies.end(message.copy, message.mark, this.#record()).then(
+        this.#copies.end(message.copy, message.mark, this.#begun()).then(
           () => this.#done(message.id),
           (error) => this.#fail(error),
         );
@@ -188,7 +202,7 @@ export class WebhookDelivery {
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {
-    if (this.#keeper) throw new MillraceError("internal", "the webhook sink has begun already");
+    if (this.#delivering) throw new MillraceError("internal", "the webhook sink has begun already");
     // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
@@ -199,32 +213,32 @@ export class WebhookDelivery {
       windowEnds: [],
       reached: null,
       copied: new Map(),
+      divided: new Map(),
     });
-    await this.#record().save();
+    await this.#begun().keeper.save();
   }
 
   async #forget(): Promise<void> {
-    const keeper = this.#keeper;
-    if (!keeper) return;
-    await this.#stream().flush();
+    if (!this.#delivering) return;
+    const { keeper, stream } = this.#delivering;
+    await stream.flush();
     await keeper.settled();
     const { lastVersion } = keeper.record.checkpoint;
     await this.tools.store.save(formatForgotten(lastVersion));
     this.#forgottenVersion = lastVersion;
-    this.#keeper = null;
-    this.#windows = null;
+    this.#delivering = null;
   }
 
   #start(record: SinkRecord): void {
     const keeper = new RecordKeeper(this.tools.store, record, this.tools.monotonic);
-    this.#keeper = keeper;
-    this.#windows = new StreamWindows({
+    const divided = new DividedCopies(keeper, this.#encoding);
+    const stream = new StreamWindows({
       batch: this.#limits(),
       window: {
         maxBytes: windowBytes,
         maxChanges: Math.min(windowChanges, this.connector.limits.cdc.max_buffer_rows || windowChanges),
       },
-      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding),
+      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding, divided),
       scheduler: this.#scheduler,
       keeper,
       durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
@@ -232,11 +246,21 @@ export class WebhookDelivery {
       monotonic: this.tools.monotonic,
       breathe,
     });
+    this.#delivering = { keeper, stream, divided };
+  }
+
+  async #prepare({
+    tables,
+    unreadable,
+  }: Extract<DeliveryMessage, { type: "prepare" }>): Promise<DeliveryState> {
+    const { keeper, stream, divided } = this.#begun();
+    const prepared = await keeper.prepare(tables, unreadable);
+    return { ...prepared, owed: divided.due(stream.resumeLsn) };
   }
 
   /** Null while time has nothing to do. */
   get #timed(): StreamWindows | null {
-    return this.#failed ? null : this.#windows;
+    return this.#failed ? null : (this.#delivering?.stream ?? null);
   }
 
   #limits() {
@@ -251,14 +275,9 @@ export class WebhookDelivery {
     return table;
   }
 
-  #stream(): StreamWindows {
-    if (!this.#windows) throw new MillraceError("internal", "the webhook sink has not begun");
-    return this.#windows;
-  }
-
-  #record(): RecordKeeper {
-    if (!this.#keeper) throw new MillraceError("internal", "the webhook sink has not begun");
-    return this.#keeper;
+  #begun(): Delivering {
+    if (!this.#delivering) throw new MillraceError("internal", "the webhook sink has not begun");
+    return this.#delivering;
   }
 
   #done(id: number): void {

@@ -8,9 +8,19 @@ import { CopyTextParser } from "../../change/copy-text.ts";
 import { PassingBytes } from "../../change/passing-bytes.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
-import type { CopyRequest, PreparedTables, Sink, SinkContext, SinkEvents, UnreadableTable } from "../sink.ts";
+import type {
+  BegunCopy,
+  CopyRequest,
+  OwedRows,
+  PreparedTables,
+  Sink,
+  SinkContext,
+  SinkEvents,
+  UnreadableTable,
+} from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
+import type { OwedKeysOf } from "./line-messages.ts";
 import { Turns } from "./turns.ts";
 
 /** How long disposing waits for requests that are under way. */
@@ -30,12 +40,14 @@ class WebhookSink implements Sink {
   readonly #longRows = new Turns();
   #copies = 0;
   #closed: Promise<void> | null = null;
+  /** The stream has brought what it repeats: from the second look at the tables on. */
+  #isPastRepetition = false;
   /** Null: nothing was told of them yet, and what an earlier run has told is over. */
   #unreadable: readonly UnreadableTable[] | null = null;
 
   constructor(
     private readonly client: DeliveryClient,
-    private readonly events: Pick<SinkEvents, "setAside">,
+    private readonly events: Pick<SinkEvents, "mended" | "setAside">,
   ) {}
 
   async open(): Promise<Checkpoint | null> {
@@ -65,11 +77,29 @@ class WebhookSink implements Sink {
     const missing = new Set(state?.missing);
     for (const { table, isDue } of unreadable) if (!isDue) missing.delete(qualifiedName(table.relation));
     this.#setAside(unreadable);
+    const owed = this.#owedNow(tables, state?.owed ?? []);
     return {
       form: "text",
       missing: tables.filter(({ relation }) => missing.has(qualifiedName(relation))),
       behind: [],
+      ...(owed.length > 0 ? { owed } : {}),
     };
+  }
+
+  /**
+   * Changes that come again after a restart have the versions that they had, so that no copy may take one before them. A run begins
+   * with a look at the tables, and takes the next one when nothing is a repetition any more.
+   */
+  #owedNow(tables: readonly TableShape[], owed: readonly OwedKeysOf[]): readonly OwedRows[] {
+    const isFirst = !this.#isPastRepetition;
+    this.#isPastRepetition = true;
+    if (isFirst && owed.length > 0) this.events.mended();
+    if (isFirst) return [];
+    const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
+    return owed.flatMap(({ name, keys }) => {
+      const table = byName.get(name);
+      return table ? [{ table, keys }] : [];
+    });
   }
 
   /** Their changes are delivered, but for those of tables without a key. */
@@ -88,22 +118,36 @@ class WebhookSink implements Sink {
     return "text";
   }
 
-  /** Its copies are whole ones. */
-  async beginCopy(): Promise<null> {
-    return null;
+  async beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
+    const state = await this.client.ask({ type: "copy.divide", table, goesOn });
+    return state?.begun ? { form: "text", ...state.begun } : null;
   }
 
-  async endCopy(): Promise<void> {}
+  async endCopy(table: TableShape): Promise<void> {
+    await this.client.ask({ type: "copy.join", table });
+    this.#canBeRead(table);
+  }
 
   async copyTable(request: CopyRequest): Promise<void> {
     const { relation } = request.table;
     const copy = ++this.#copies;
     const handle = this.#handle(relation);
-    const { lsn, timeUs, mode } = request;
+    const { lsn, timeUs, mode, part = null } = request;
     this.client.onCopyProgress(copy, request.progress);
-    await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode });
-    await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
-    await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
+    try {
+      await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode, part });
+      await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
+      await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
+    } catch (error) {
+      this.client.post({ type: "copy.cancel", copy });
+      throw error;
+    } finally {
+      this.client.onCopyProgress(copy, null);
+    }
+    if (!part) this.#canBeRead(request.table);
+  }
+
+  #canBeRead({ relation }: TableShape): void {
     this.#setAside((this.#unreadable ?? []).filter(({ table }) => table.relation.id !== relation.id));
   }
 

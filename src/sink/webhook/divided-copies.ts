@@ -1,0 +1,185 @@
+// Copies that are made in ranges of their tables' pages: what is delivered of them, and which rows are in none of the ranges. A row
+// that moves from a range that is still to be copied into one that has been comes with the stream alone, and not with what is stored
+// out of line: its key is noted, and it is copied by itself. Kept in the sink's record.
+
+import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
+import { copyMark } from "../../change/copy-mark.ts";
+import type { RowKey } from "../../change/copy-part.ts";
+import { dividedMark } from "../../change/divided-mark.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import type { PageRange } from "../../change/page-range.ts";
+import { isIdentified, qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { ChangedRow, ChangeWatch, OperationFilter } from "./change-rows.ts";
+import type { CopyOrigin } from "./copy-rows.ts";
+import { begunCopy, type DividedCopy, type DividedTables, isMixed, withRange } from "./divided-copy.ts";
+import type { OwedKeysOf } from "./line-messages.ts";
+import type { RecordKeeper } from "./record-keeper.ts";
+import { keyTexts } from "./row-identity.ts";
+import { type CopiedTables, holdsCopy } from "./sink-record.ts";
+import type { TupleView } from "./tuple-view.ts";
+
+/** Of one table, that are asked for at once. */
+const maxKeys = 10_000;
+
+export class DividedCopies implements ChangeWatch {
+  /** What is due was told of. */
+  #isTold = false;
+
+  constructor(
+    private readonly keeper: RecordKeeper,
+    private readonly filter: OperationFilter,
+  ) {}
+
+  /** Begins a copy, or goes on with the ranges that are delivered. Null: the table is to be copied whole. */
+  begin(table: TableShape, goesOn: boolean): Pick<DividedCopy, "ranges" | "rows"> | null {
+    const name = qualifiedName(table.relation);
+    const mark = markOf(table);
+    const known = this.#of(name);
+    const isRefused = known?.phase === "refused" && known.mark === mark;
+    if (isRefused || !this.#isDivisible(table)) return null;
+    const isKept = goesOn && known?.phase === "open" && known.mark === mark && known.ranges.length > 0;
+    const copy = isKept ? known : begunCopy(mark);
+    this.#put(name, copy);
+    return { ranges: copy.ranges, rows: copy.rows };
+  }
+
+  originOf(name: string): CopyOrigin | null {
+    return this.#of(name)?.origin ?? null;
+  }
+
+  begins(name: string, origin: CopyOrigin): void {
+    const copy = this.#of(name);
+    if (copy) this.#put(name, { ...copy, origin });
+  }
+
+  /** All rows of the range are delivered. */
+  add(name: string, range: PageRange, point: Lsn, rows: number): void {
+    const copy = this.#of(name);
+    if (copy?.phase === "open") this.#put(name, withRange(copy, range, point, rows));
+  }
+
+  /** All ranges are delivered: the table is copied. */
+  join(table: TableShape): void {
+    const name = qualifiedName(table.relation);
+    const copy = this.#of(name);
+    const { record } = this.keeper;
+    const lsn = copy?.points?.last ?? record.checkpoint.resumeLsn;
+    this.keeper.change({ copied: new Map(record.copied).set(name, { identity: copyMark(table), lsn }) });
+    if (copy && isMixed(copy)) this.#put(name, { ...copy, phase: "joined", ranges: [] });
+    else this.forget(name);
+  }
+
+  /** The table is copied whole, or its copy begins anew. */
+  forget(name: string): void {
+    const { divided } = this.keeper.record;
+    if (!divided.has(name)) return;
+    this.keeper.change({ divided: new Map([...divided].filter(([each]) => each !== name)) });
+  }
+
+  /** These rows are delivered as they are by now. */
+  brought(name: string, keys: readonly RowKey[]): void {
+    for (const key of keys) this.#of(name)?.owed.delete(key);
+  }
+
+  watches(name: string): boolean {
+    return this.keeper.record.divided.size > 0 && this.#of(name)?.points != null;
+  }
+
+  /** Notes a row of which the stream does not bring all values, where it may be in none of the ranges. */
+  see({ table, arena, after, commitLsn }: ChangedRow): void {
+    const copy = this.#of(table.name);
+    if (!copy?.points || copy.phase === "refused" || commitLsn < copy.points.first) return;
+    if (copy.phase === "joined" && commitLsn >= copy.points.last) return;
+    if (!isPartial(after)) return;
+    const key = keyTexts(arena, after, table.relation.key);
+    if (key) copy.owed.add(key);
+    if (!key || copy.owed.isTooMany) this.#refuse(table.name, copy);
+  }
+
+  /** Whether rows are due, or a table is to be copied again, and nobody has been told. `at`: what the stream has brought. */
+  takeDue(at: Lsn): boolean {
+    if (this.keeper.record.divided.size === 0) return false;
+    this.#sweep(at);
+    if (this.#isTold || !this.#isAnyDue(at)) return false;
+    this.#isTold = true;
+    return true;
+  }
+
+  /** What is to be copied now, before the stream goes on. */
+  due(at: Lsn): readonly OwedKeysOf[] {
+    this.#isTold = false;
+    return [...this.keeper.record.divided]
+      .filter(([, copy]) => isDue(copy, at))
+      .map(([name, { owed }]) => ({ name, keys: owed.list().slice(0, maxKeys) }));
+  }
+
+  /** Without updates in the stream nothing would bring a row that has moved. */
+  #isDivisible({ relation, isPartitioned }: TableShape): boolean {
+    const { key, replicaIdentity, isKeyedByHash } = relation;
+    const isKeyed = key.length > 0 && replicaIdentity !== "index" && isKeyedByHash !== true;
+    const sendsAll = this.filter.sends("read") && this.filter.sends("update");
+    return isKeyed && isIdentified(relation) && !isPartitioned && sendsAll;
+  }
+
+  #isAnyDue(at: Lsn): boolean {
+    const { divided, copied } = this.keeper.record;
+    const isToBeMadeAgain = (name: string, { phase }: DividedCopy) =>
+      phase === "refused" && copied.get(name)?.lsn === zeroLsn;
+    return [...divided].some(([name, copy]) => isDue(copy, at) || isToBeMadeAgain(name, copy));
+  }
+
+  /** What is owed is more than can be noted: the copy counts as none. */
+  #refuse(name: string, copy: DividedCopy): void {
+    const { copied } = this.keeper.record;
+    const made = copied.get(name);
+    if (made) this.keeper.change({ copied: new Map(copied).set(name, { ...made, lsn: zeroLsn }) });
+    this.#put(name, { ...begunCopy(copy.mark), phase: "refused" });
+  }
+
+  #sweep(at: Lsn): void {
+    for (const [name, { phase, points, owed }] of this.keeper.record.divided) {
+      if (phase === "joined" && owed.isEmpty && points !== null && at >= points.last) this.forget(name);
+    }
+  }
+
+  #of(name: string): DividedCopy | undefined {
+    return this.keeper.record.divided.get(name);
+  }
+
+  #put(name: string, copy: DividedCopy): void {
+    this.keeper.change({ divided: new Map(this.keeper.record.divided).set(name, copy) });
+  }
+}
+
+function isDue({ phase, points, owed }: DividedCopy, at: Lsn): boolean {
+  if (phase !== "joined" || points === null || owed.isEmpty) return false;
+  return at >= points.last || owed.isAmple;
+}
+
+function markOf(table: TableShape): string {
+  return Bun.SHA256.hash(dividedMark(table), "hex");
+}
+
+function isPartial({ count, lengths }: TupleView): boolean {
+  for (let c = 0; c < count; c++) if (lengths[c] === UNCHANGED_LENGTH) return true;
+  return false;
+}
+
+/**
+ * `divided` as it stands for `tables`: a copy counts no more when its table is no longer selected, or another one by now, or has
+ * missed changes. Itself when nothing changes.
+ */
+export function dividedOf(
+  divided: DividedTables,
+  copied: CopiedTables,
+  tables: readonly TableShape[],
+): DividedTables {
+  const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
+  const isKept = (name: string, { phase, mark }: DividedCopy) => {
+    const table = byName.get(name);
+    if (!table || table.coverage?.isUnpublished === true) return false;
+    return phase === "joined" ? holdsCopy(copied, name) : mark === markOf(table);
+  };
+  const kept = [...divided].filter(([name, copy]) => isKept(name, copy));
+  return kept.length === divided.size ? divided : new Map(kept);
+}

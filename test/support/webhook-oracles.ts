@@ -1,0 +1,46 @@
+// What a receiver of native rows holds of one table, by two ways of taking them: as they arrive, and by `_sm_version`. Both take the
+// columns that a row has over what they had of its key, each request once.
+
+import type { WebhookReceiver } from "./webhook-receiver.ts";
+
+export type HeldRow = Readonly<Record<string, unknown>>;
+export type HeldRows = ReadonlyMap<unknown, HeldRow>;
+
+/** Delivered rows, in the order of arrival; of requests that came again under the same key, the first. */
+export function rowsOf(receiver: WebhookReceiver, table: string): readonly HeldRow[] {
+  return receiver.deduplicated
+    .filter(({ path }) => path === `/public/${table}`)
+    .flatMap(({ body }) => JSON.parse(body) as HeldRow[]);
+}
+
+export function heldInOrder(receiver: WebhookReceiver, table: string, key = "id"): HeldRows {
+  return taken(rowsOf(receiver, table), key);
+}
+
+export function heldByVersion(receiver: WebhookReceiver, table: string, key = "id"): HeldRows {
+  const rows = rowsOf(receiver, table);
+  return taken(
+    rows.toSorted((a, b) => Number(a._sm_version) - Number(b._sm_version)),
+    key,
+  );
+}
+
+/** Keys whose rows arrived with a version below one that they had. */
+export function keysThatWentBack(rows: readonly HeldRow[], key = "id"): readonly unknown[] {
+  const last = new Map<unknown, number>();
+  return rows.flatMap((row) => {
+    const version = Number(row._sm_version);
+    const isBack = version < (last.get(row[key]) ?? 0);
+    last.set(row[key], version);
+    return isBack ? [row[key]] : [];
+  });
+}
+
+function taken(rows: readonly HeldRow[], key: string): HeldRows {
+  const held = new Map<unknown, HeldRow>();
+  for (const { _sm_version: _, _sm_deleted: isDeleted, ...columns } of rows) {
+    if (isDeleted) held.delete(columns[key]);
+    else held.set(columns[key], { ...held.get(columns[key]), ...columns });
+  }
+  return held;
+}
