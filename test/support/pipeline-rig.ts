@@ -18,7 +18,7 @@ import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
-import { idlePace } from "../../src/source/postgres/feedback.ts";
+import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";
 import { PostgresSource, type SourcePace } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
@@ -241,7 +241,7 @@ export class PipelineRig implements AsyncDisposable {
     const context = { signal, owner: "rig", notes, events: this.#noting(events), sinkFollowsShapes: true };
     if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
     return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {
-      ...{ ...idlePace, lookAtTablesMs: 100 },
+      ...{ ...streamPace, lookAtTablesMs: 100 },
       ...this.options.pace,
     });
   }

@@ -30,16 +30,18 @@ export function liveness(silentMs: number, limitMs: number, isReading: boolean):
   return silentMs < 2 * answerMs ? "ask" : "look";
 }
 
-/** How often a stream that brings nothing is seen to. */
-export interface IdlePace {
+/** What a stream does at its time. */
+export interface StreamPace {
   /** Between two moves of the checkpoint over log that holds nothing for us. */
   readonly advanceMs: number;
   /** Between two heartbeats. */
   readonly heartbeatMs: number;
+  /** From a batch of a backlog to the next, where that is not large enough before. */
+  readonly collectMs: number;
 }
 
 /** A slot holds back whole segments of the log, of 16 MB: once in 10 s and in 30 s keeps it within a few on a busy server. */
-export const idlePace: IdlePace = { advanceMs: 10_000, heartbeatMs: 30_000 };
+export const streamPace: StreamPace = { advanceMs: 10_000, heartbeatMs: 30_000, collectMs: 200 };
 
 /** Growth that is worth a move. Less may be what the moves themselves log, where source and sink share a server. */
 export const worthwhileBytes = 1024n * 1024n;
@@ -59,7 +61,7 @@ export function isAdvanceDue(
   grownBytes: bigint,
   sinceMs: number,
   isFollowedUp: boolean,
-  pace: IdlePace,
+  pace: StreamPace,
 ): boolean {
   if (grownBytes <= 0n) return false;
   if (grownBytes >= worthwhileBytes) return sinceMs >= pace.advanceMs;
@@ -71,17 +73,17 @@ export function isAdvanceDue(
  * the log grew by `grownBytes` since the last one. It comes back through decoding, so the server has to report how far it
  * is. What a message logs itself is far too little for the next.
  */
-export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: IdlePace): boolean {
+export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: StreamPace): boolean {
   return grownBytes >= worthwhileBytes && quietMs >= pace.heartbeatMs;
 }
 
-/** A batch of a backlog is handed out at this size, or at this time after the last. */
-export const backlogPace = { collectMs: 200, enoughBytes: 4 * 1024 * 1024 };
+/** A batch of a backlog is handed out at this size at once. */
+export const ampleBytes = 4 * 1024 * 1024;
 
 /**
  * How long to go on collecting, in milliseconds. Where the sink is faster than the source, it would get batches of a few changes,
  * each of them a transaction there. Nobody waits for a single change of what the server had logged before the stream began.
  */
-export function collectForMs(isBacklog: boolean, sinceMs: number): number {
-  return isBacklog ? Math.max(0, backlogPace.collectMs - sinceMs) : 0;
+export function collectForMs(isBacklog: boolean, sinceMs: number, { collectMs }: StreamPace): number {
+  return isBacklog ? Math.max(0, collectMs - sinceMs) : 0;
 }

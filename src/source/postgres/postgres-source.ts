@@ -13,7 +13,7 @@ import { type WatchedSession, watchSession, whileWatched } from "../../connectio
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, KeptLog, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
-import { type IdlePace, idlePace } from "./feedback.ts";
+import { type StreamPace, streamPace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
@@ -41,11 +41,11 @@ const pieceBytes = 1024 * 1024;
 const maxLooks = 5;
 
 /** How often the source looks after what nobody tells it of. */
-export interface SourcePace extends IdlePace {
+export interface SourcePace extends StreamPace {
   readonly lookAtTablesMs: number;
 }
 
-const defaultPace: SourcePace = { ...idlePace, lookAtTablesMs: 10_000 };
+const defaultPace: SourcePace = { ...streamPace, lookAtTablesMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;

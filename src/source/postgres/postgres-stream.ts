@@ -13,10 +13,10 @@ import { AssumedRelations } from "./assumed-relations.ts";
 import {
   collectForMs,
   feedbackIntervalMs,
-  type IdlePace,
   isAdvanceDue,
   isHeartbeatDue,
   liveness,
+  type StreamPace,
   silenceLimitMs,
   worthwhileBytes,
 } from "./feedback.ts";
@@ -40,7 +40,7 @@ export interface PostgresStreamOptions {
   readonly describe: (announced: readonly Announced[]) => Promise<readonly Relation[]>;
   /** Resolves when nothing is lost with what is handed out next, and with it acknowledged. */
   readonly settle: () => Promise<void>;
-  readonly pace: IdlePace;
+  readonly pace: StreamPace;
   /** Writes a message of ours into the source's log. Never rejects. */
   readonly beat: () => Promise<void>;
   /** Looks over another connection whether the walsender has anything to say, and breaks the stream's if it has not. */
@@ -145,8 +145,11 @@ export class PostgresStream implements ChangeStream {
 
   #collectForMs(): number {
     if (this.#failure !== null || this.#buffer.isAmple) return 0;
-    const isBacklog = this.#decoder.builder.resumeLsn < this.options.logEnd;
-    return collectForMs(isBacklog, performance.now() - this.#handedOutAt);
+    return collectForMs(this.#isBacklog, performance.now() - this.#handedOutAt, this.options.pace);
+  }
+
+  get #isBacklog(): boolean {
+    return this.#decoder.builder.resumeLsn < this.options.logEnd;
   }
 
   acknowledge(resumeLsn: Lsn): void {
@@ -163,13 +166,9 @@ export class PostgresStream implements ChangeStream {
 
   lag(): StreamLag {
     // What the server has logged since then is not for us, unless something of it waits.
-    const { lastCommitTimeUs } = this.#decoder;
-    const { builder, inProgress } = this.#decoder;
-    const hasWork =
-      builder.inTransaction ||
-      inProgress !== null ||
-      !this.#buffer.isEmpty ||
-      this.#acknowledged < this.#handedOut;
+    const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
+    const isAmid = builder.inTransaction || inProgress !== null;
+    const hasWork = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#handedOut;
     const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
     return { bytes: Number(behind), lastCommitTimeUs };
   }
@@ -197,7 +196,9 @@ export class PostgresStream implements ChangeStream {
   }
 
   get #isWorthTaking(): boolean {
-    return this.#collecting === null ? this.#buffer.isDeliverable : this.#buffer.isAmple;
+    // The end of a backlog ends the collecting: what comes next may be long in coming.
+    const isCollecting = this.#collecting !== null && this.#isBacklog;
+    return isCollecting ? this.#buffer.isAmple : this.#buffer.isDeliverable;
   }
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
@@ -212,6 +213,7 @@ export class PostgresStream implements ChangeStream {
       if (this.#isIdleAdvance()) this.#notify();
     }
     this.#noteCatchUp();
+    if (this.#wake !== null && this.#isWorthTaking) this.#notify();
   }
 
   #sendFeedback(ping = false): void {
@@ -262,8 +264,7 @@ export class PostgresStream implements ChangeStream {
   }
 
   #isIdleAdvance(): boolean {
-    const builder = this.#decoder.builder;
-    const grown = builder.resumeLsn - this.#handedOut;
+    const grown = this.#decoder.builder.resumeLsn - this.#handedOut;
     if (!this.#buffer.isEmpty || grown <= 0n) return false;
     return (
       this.#advanceNow ||

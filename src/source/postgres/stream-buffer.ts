@@ -5,7 +5,7 @@ import type { BatchBuilder } from "../../change/batch-builder.ts";
 import { emptyBatch } from "../../change/batch-builder.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
-import { backlogPace } from "./feedback.ts";
+import { ampleBytes } from "./feedback.ts";
 import type { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { partOf, type TransactionEnd, type TransactionInProgress } from "./transaction-in-progress.ts";
 
@@ -51,7 +51,7 @@ export class StreamBuffer {
 
   /** It is worth a transaction at the sink. */
   get isAmple(): boolean {
-    const isMuch = this.#builder.bytes >= backlogPace.enoughBytes || this.#isPartInProgress;
+    const isMuch = this.#builder.bytes >= ampleBytes || this.#isPartInProgress;
     return this.#closed.length > 0 || isMuch || this.isFull;
   }
 

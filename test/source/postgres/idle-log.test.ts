@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
-import { idlePace, isAdvanceDue, isHeartbeatDue } from "../../../src/source/postgres/feedback.ts";
+import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/feedback.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
@@ -150,14 +150,14 @@ test("a role that may not write heartbeats is warned once, and its run goes on",
 
 test("moves and heartbeats are worth their cost", () => {
   const mb = BigInt(megabyte);
-  expect(isAdvanceDue(0n, 1e9, false, idlePace)).toBe(false);
-  expect(isAdvanceDue(mb, 10_000, true, idlePace)).toBe(true);
-  expect(isAdvanceDue(mb, 9_999, false, idlePace)).toBe(false);
-  expect(isAdvanceDue(1n, 29_999, false, idlePace)).toBe(false);
-  expect(isAdvanceDue(1n, 30_000, false, idlePace)).toBe(true);
-  expect(isAdvanceDue(mb - 1n, 299_999, true, idlePace)).toBe(false);
-  expect(isAdvanceDue(1n, 300_000, true, idlePace)).toBe(true);
-  expect(isHeartbeatDue(mb, 30_000, idlePace)).toBe(true);
-  expect(isHeartbeatDue(mb, 29_999, idlePace)).toBe(false);
-  expect(isHeartbeatDue(mb - 1n, 1e9, idlePace)).toBe(false);
+  expect(isAdvanceDue(0n, 1e9, false, streamPace)).toBe(false);
+  expect(isAdvanceDue(mb, 10_000, true, streamPace)).toBe(true);
+  expect(isAdvanceDue(mb, 9_999, false, streamPace)).toBe(false);
+  expect(isAdvanceDue(1n, 29_999, false, streamPace)).toBe(false);
+  expect(isAdvanceDue(1n, 30_000, false, streamPace)).toBe(true);
+  expect(isAdvanceDue(mb - 1n, 299_999, true, streamPace)).toBe(false);
+  expect(isAdvanceDue(1n, 300_000, true, streamPace)).toBe(true);
+  expect(isHeartbeatDue(mb, 30_000, streamPace)).toBe(true);
+  expect(isHeartbeatDue(mb, 29_999, streamPace)).toBe(false);
+  expect(isHeartbeatDue(mb - 1n, 1e9, streamPace)).toBe(false);
 });

@@ -4,6 +4,7 @@ import {
   feedbackIntervalMs,
   liveness,
   silenceLimitMs,
+  streamPace,
 } from "../../../src/source/postgres/feedback.ts";
 
 test("a silence is asked about, then looked into over another connection, then the end", () => {
@@ -24,7 +25,7 @@ test("the server hears of us well within wal_sender_timeout", () => {
 });
 
 test("only what the server had logged before is collected, and for a moment only", () => {
-  expect(collectForMs(false, 0)).toBe(0);
-  expect(collectForMs(true, 50)).toBe(150);
-  expect(collectForMs(true, 1_000)).toBe(0);
+  expect(collectForMs(false, 0, streamPace)).toBe(0);
+  expect(collectForMs(true, 50, streamPace)).toBe(150);
+  expect(collectForMs(true, 1_000, streamPace)).toBe(0);
 });

@@ -7,7 +7,8 @@ import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
 import { describePostgresError } from "../../../src/connection/postgres-failure.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
-import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
+import { streamPace } from "../../../src/source/postgres/feedback.ts";
+import { PostgresSource, type SourcePace } from "../../../src/source/postgres/postgres-source.ts";
 import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { fullConnection, postgresSource } from "../../support/connector-config.ts";
@@ -26,19 +27,25 @@ afterAll(() => server[Symbol.asyncDispose]());
 let count = 0;
 
 /** A database with a table and a slot that begins before anything was written to it. */
-async function place(port = server.port) {
+async function place(port = server.port, pace?: SourcePace) {
   const database = `stream_${++count}`;
   const slot = `millrace_${database}`;
   await server.createDatabase(database);
   await server.query("create table t (id int primary key, v text)", database);
   const controller = new AbortController();
   const config = postgresSource({ ...server.connection(database), port });
-  const source = new PostgresSource(config, slot, 0, {
-    signal: controller.signal,
-    notes: await blankNotes(),
-    events: { warning: () => {} },
-    sinkFollowsShapes: false,
-  });
+  const source = new PostgresSource(
+    config,
+    slot,
+    0,
+    {
+      signal: controller.signal,
+      notes: await blankNotes(),
+      events: { warning: () => {} },
+      sinkFollowsShapes: false,
+    },
+    pace,
+  );
   await source.tables();
   await source.publish();
   const point = await source.createSlot(new AbortController().signal);
@@ -120,6 +127,13 @@ test("what was received and is not durable is never acknowledged, and the connec
   expect(rows).toBe(30_000);
   stream.acknowledge(last);
   await waitFor("the acknowledgement", async () => (await at.confirmed()) === formatLsn(last));
+});
+
+test("nobody waits for more where a backlog ends", async () => {
+  await using at = await place(server.port, { ...streamPace, lookAtTablesMs: 10_000, collectMs: 600_000 });
+  await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
+  await using stream = await at.source.stream(at.checkpoint, "text");
+  expect(ids(await stream.next())).toEqual(Array.from({ length: 5_000 }, (_, i) => i + 1));
 });
 
 test("small transactions of a backlog come together, and what comes behind it by itself", async () => {
