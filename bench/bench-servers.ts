@@ -16,8 +16,9 @@ const settings = {
   autovacuum: "off",
   max_worker_processes: 16,
   max_logical_replication_workers: 8,
-  max_parallel_apply_workers_per_subscription: 2,
 };
+/** Since version 16. */
+const newSettings = { max_parallel_apply_workers_per_subscription: 2 };
 
 /** What both servers have used so far. */
 export interface ServerUsage {
@@ -32,10 +33,16 @@ export class BenchServers implements AsyncDisposable {
     readonly sink: PostgresServer,
   ) {}
 
-  static async start(): Promise<BenchServers> {
+  /** `major`: of both; absent: the usual one. */
+  static async start(major?: number): Promise<BenchServers> {
     await using building = new AsyncDisposableStack();
-    const source = building.use(await PostgresServer.start({ settings }));
-    const sink = building.use(await PostgresServer.start({ settings }));
+    const isOld = major !== undefined && major < 16;
+    const options = {
+      ...(major === undefined ? {} : { major }),
+      settings: isOld ? settings : { ...settings, ...newSettings },
+    };
+    const source = building.use(await PostgresServer.start(options));
+    const sink = building.use(await PostgresServer.start(options));
     building.move();
     return new BenchServers(source, sink);
   }

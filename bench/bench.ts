@@ -8,7 +8,8 @@ import { Command } from "commander";
 import { ownCommand } from "../src/demo/service-process.ts";
 import { BenchServers, database } from "./bench-servers.ts";
 import type { Contender, ContenderName, Copier, CopierName } from "./contender.ts";
-import { type CopyLoad, copyLoads } from "./copy-loads.ts";
+import { type CopyLoad, type CopySource, copySources } from "./copy-loads.ts";
+import { formatCopies } from "./copy-report.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
 import { type Latency, measureLatency } from "./latency.ts";
 import { fill, type Goal, type Load, loads } from "./loads.ts";
@@ -33,6 +34,7 @@ interface BenchOptions {
   readonly only?: string;
   readonly by: readonly ContenderName[];
   readonly json: string;
+  readonly server?: number;
 }
 
 type Start = () => Promise<Contender>;
@@ -61,6 +63,7 @@ const options = new Command("bench")
     "discard",
     ...copierNames,
   ])
+  .option("--server <major>", "version of both servers, where it is not the usual one", count)
   .option("--json <file>", "where the results go", "bench/results/latest.json")
   .parse()
   .opts<BenchOptions>();
@@ -68,8 +71,8 @@ const options = new Command("bench")
 await run(options);
 process.exit();
 
-async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void> {
-  await using servers = await BenchServers.start();
+async function run({ rows, rounds, only, by, json, server }: BenchOptions): Promise<void> {
+  await using servers = await BenchServers.start(server);
   const machine = `${describeMachine()}, PostgreSQL ${await servers.version()}`;
   console.log(`${machine}\n\n${heading}`);
   const isWanted = (name: string) => only === undefined || name.includes(only);
@@ -98,13 +101,17 @@ async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void
   const measure = async (name: string, goal: Goal, once: (start: Start) => Promise<Measurement | null>) => {
     if (isWanted(name)) await inTurns(name, goal, starts, once);
   };
-  for (const load of only === undefined ? [] : copyLoads(rows)) {
-    if (!isWanted(load.name)) continue;
+  for (const source of only === undefined ? [] : copySources(rows)) {
+    const wanted = source.loads.filter(({ name }) => isWanted(name));
+    if (wanted.length === 0) continue;
     await servers.renew();
-    await servers.source.query(`${load.sql}; analyze`, database);
-    const copiers = by.flatMap((name) => copierOf(servers, load, name) ?? []);
-    await inTurns(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
+    await servers.source.query(`${source.sql}; analyze`, database);
+    for (const load of wanted) {
+      const copiers = load.by.flatMap((name) => (isAsked(by, name) && copierOf(servers, source, name)) || []);
+      await inTurns(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
+    }
   }
+  const copies = [...summaries];
   await measure(copyName, {}, (start) => measureCopy(servers, start, rows));
   for (const load of loads(rows)) {
     await measure(load.name, load.goal, (start) => measureLoad(servers, start, load));
@@ -118,6 +125,7 @@ async function run({ rows, rounds, only, by, json }: BenchOptions): Promise<void
     json,
     `${JSON.stringify({ at, machine, rounds, summaries, latencies, measurements }, null, 2)}\n`,
   );
+  if (copies.length > 0) console.log(`\n${formatCopies(copies)}`);
   console.log(`\n${json}`);
 }
 
@@ -132,20 +140,25 @@ function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderNam
 }
 
 /** Null: it copies nothing, or is not on this machine. */
-function copierOf(servers: BenchServers, load: CopyLoad, name: ContenderName): StartCopier | null {
-  const more = load.tables.filter((table) => table !== "bench");
+function copierOf(servers: BenchServers, source: CopySource, name: ContenderName): StartCopier | null {
+  const more = source.tables.filter((table) => table !== "bench");
   switch (name) {
     case "discard":
       return null;
     case "postgres":
       return async () => new NativeSubscription(servers, more);
     case "psql":
-      return PipedCopy.find() === null ? null : async () => new PipedCopy(servers, load.tables);
+      return PipedCopy.find() === null ? null : async () => new PipedCopy(servers, source.tables);
     case "pgcopydb":
       return Pgcopydb.find() === null ? null : async () => new Pgcopydb(servers);
     default:
       return contenders(servers)[name];
   }
+}
+
+/** Where copies go to is the load's matter: both are millrace. */
+function isAsked(by: readonly ContenderName[], name: ContenderName): boolean {
+  return by.includes(name === "webhook" ? "millrace" : name) || by.includes(name);
 }
 
 function isCopierName(name: ContenderName): name is CopierName {

@@ -15,9 +15,13 @@ export interface Load {
   write(server: PostgresServer): Promise<void>;
 }
 
-/** What is wanted, as ratios to Postgres' own subscription. */
+/** What is wanted: ratios to Postgres' own subscription, where nothing else is said. */
 export interface Goal {
   readonly rate?: number;
+  /** The ratio to two psql and a pipe. */
+  readonly ofPipe?: number;
+  /** Rows a second, where there is nobody to compare with. */
+  readonly perSecond?: number;
   readonly sinkCpu?: number;
   readonly sinkWal?: number;
 }

@@ -21,8 +21,12 @@ export class NativeSubscription implements Contender {
     await this.servers.createSinkTables(this.moreTables);
     await source.query("create publication bench for all tables", database);
     const connection = `host=${source.host} port=${source.port} user=${source.user} dbname=${database}`;
+    const [version] = await sink.query<{ number: number }>(
+      "select current_setting('server_version_num')::int4 as number",
+    );
+    const streaming = (version?.number ?? 0) < 160_000 ? "on" : "parallel";
     await sink.query(
-      `create subscription bench connection '${connection}' publication bench with (binary = true, streaming = parallel)`,
+      `create subscription bench connection '${connection}' publication bench with (binary = true, streaming = ${streaming})`,
       database,
     );
     await using client = await sink.connect(database);

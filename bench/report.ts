@@ -118,7 +118,7 @@ export function formatSummary({ load, goal, by, ratios }: LoadSummary): string {
               beside(ratios.sinkCpu, goal.sinkCpu),
               beside(ratios.sinkWal, goal.sinkWal),
               beside(ratios.ofStream, undefined),
-              beside(ratios.ofPipe, undefined),
+              beside(ratios.ofPipe, goal.ofPipe),
             ]
           : []),
       ]),

@@ -1,0 +1,123 @@
+// `bun run test:long`: the service is killed at each tenth of a large table's copy, while the table is written to. What was copied is not
+// copied again, and the sink equals the source.
+
+import { expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+/** 1.3 GB, nearly all of it out of line: about 20 ranges of 64 MB. */
+const rows = 40_000;
+const table = `
+  create table m (id int primary key, n int not null, far text not null);
+  alter table m alter far set storage external;
+  insert into m select g, 0, repeat(chr(97 + g % 26), 32000) from generate_series(1, ${rows}) g`;
+/** A connector with eight connections at the source copies so many ranges side by side. */
+const poolSize = 8;
+const sideBySide = 3;
+
+const rangesSql =
+  "select first_page::int4 as page, next_page::int4 as next, point_lsn::text as point, row_count::int4 as rows from millrace.copied_range order by 1";
+
+interface Range {
+  readonly page: number;
+  readonly next: number | null;
+  readonly point: string;
+  readonly rows: number;
+}
+
+/** Changes rows all over the table, and makes and removes some. Stopped and counted when it is disposed of. */
+async function writing(
+  server: PostgresServer,
+): Promise<{ readonly changes: () => number } & AsyncDisposable> {
+  const client = await server.connect("a");
+  let changes = 0;
+  let isOver = false;
+  const work = (async () => {
+    for (let round = 1; !isOver; round++) {
+      const place = (round * 7919) % rows;
+      const { rowCount } = await client.query(
+        `update m set n = n + 1, far = case when id % 3 = 0 then 'short' else far end where id between ${place} and ${place + 4}`,
+      );
+      await client.query(`insert into m values (${rows + round}, 0, 'new')`);
+      await client.query(`delete from m where id = ${rows + round - 5} or id = ${(round * 104_729) % rows}`);
+      changes += (rowCount ?? 0) + 3;
+    }
+  })();
+  return {
+    changes: () => changes,
+    [Symbol.asyncDispose]: async () => {
+      isOver = true;
+      await work;
+      await client.end();
+    },
+  };
+}
+
+/** Rows that were read by going through the table's pages. */
+async function rowsRead(server: PostgresServer): Promise<number> {
+  const sql = "select seq_tup_read::float8 as rows from pg_stat_user_tables where relname = 'm'";
+  const [row] = await server.query<{ rows: number }>(sql, "a");
+  return row?.rows ?? 0;
+}
+
+test("kill -9 at each tenth of a copy under write load", async () => {
+  await using stack = new AsyncDisposableStack();
+  const settings = { fsync: "off", max_wal_size: "8GB" };
+  const [command, server] = await Promise.all([compiledBinary(), PostgresServer.start({ settings })]);
+  stack.use(server);
+  for (const name of ["a", "b"]) await server.createDatabase(name);
+  await server.query(table, "a");
+  const readBefore = await rowsRead(server);
+  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-tenths-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
+  const source = {
+    connection: { ...server.connection("a"), max_pool_size: poolSize },
+    replication_type: { logical_replication: {} },
+  };
+  const ranges = () => server.query<Range>(rangesSql, "b").catch(() => []);
+  let largest = 0;
+  let changes = 0;
+  {
+    await using load = await writing(server);
+    await new ApiClient(service.url).createConnector("m", {
+      source: { postgres: source },
+      sink: { postgres: { connection: server.connection("b") } },
+    });
+    let known: readonly Range[] = [];
+    for (let tenth = 1; tenth <= 9; tenth++) {
+      const isThere = async () => {
+        const copied = (await ranges()).reduce((sum, range) => sum + range.rows, 0);
+        return copied >= (rows * tenth) / 10;
+      };
+      await waitFor(`${tenth} tenths`, isThere, { timeoutMs: 120_000, intervalMs: 5 });
+      await service.kill();
+      const there = await ranges();
+      // None has been made anew.
+      expect(there).toEqual(expect.arrayContaining([...known]));
+      known = there;
+      largest = Math.max(largest, ...there.map((range) => range.rows));
+      await service.launch();
+    }
+    const isCopied = async () => {
+      const { status } = await new ApiClient(service.url).connector("m");
+      return status.state.realtime !== undefined;
+    };
+    await waitFor("the stream", isCopied, { timeoutMs: 180_000, intervalMs: 50 });
+    changes = load.changes();
+  }
+  // A session that was killed tells of what it has read when it has ended.
+  const read = (await rowsRead(server)) - readBefore;
+  expect(read).toBeGreaterThan(rows / 2);
+  expect(read).toBeLessThanOrEqual(rows + changes + 9 * sideBySide * largest);
+  const all = "select count(*), sum(n), md5(string_agg(id || md5(far), '' order by id)) from m";
+  const wanted = await server.query(all, "a");
+  const isSame = async () => Bun.deepEquals(await server.query(all, "b").catch(() => []), wanted);
+  await waitFor("the sink to equal the source", isSame, { timeoutMs: 120_000, intervalMs: 500 });
+});
