@@ -3,7 +3,8 @@
 // and must hold nothing that another run would wait for.
 
 import type { Client } from "pg";
-import { closeClient } from "./postgres-client.ts";
+import { closeClient, destroyClient } from "./postgres-client.ts";
+import { describePostgresError, type PostgresSide } from "./postgres-failure.ts";
 
 /** A session that rests for longer has no more work to come. */
 const defaultRestMs = 1_000;
@@ -14,14 +15,14 @@ export class SessionPool implements AsyncDisposable {
   #closed = false;
 
   constructor(
-    private readonly open: () => Promise<Client>,
+    private readonly open: (signal: AbortSignal) => Promise<Client>,
     private readonly restMs = defaultRestMs,
   ) {}
 
-  /** A session that nobody else uses: the caller gives it back, or breaks it. */
-  async take(): Promise<Client> {
+  /** A session that nobody else uses: the caller gives it back, or breaks it. The signal ends the way to a new one. */
+  async take(signal: AbortSignal): Promise<Client> {
     const [client] = this.#resting.keys();
-    if (client === undefined) return await this.open();
+    if (client === undefined) return await this.open(signal);
     this.#wake(client);
     return client;
   }
@@ -51,5 +52,32 @@ export class SessionPool implements AsyncDisposable {
   #wake(client: Client): void {
     this.#resting.get(client)?.();
     this.#resting.delete(client);
+  }
+}
+
+/**
+ * Runs `work` in a session of the pool, which serves again where it succeeds. The signal breaks the connection, also under a running
+ * query. Throws MillraceErrors of `side`, or `signal.reason`.
+ */
+export async function withPooledSession<Result>(
+  pool: SessionPool,
+  signal: AbortSignal,
+  side: PostgresSide,
+  work: (client: Client) => Promise<Result>,
+): Promise<Result> {
+  const client = await pool.take(signal);
+  const abort = () => destroyClient(client);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    const result = await work(client);
+    await pool.giveBack(client);
+    return result;
+  } catch (error) {
+    destroyClient(client);
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, side);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }

@@ -99,11 +99,9 @@ class PipelineRun {
     );
     this.#logWatch = logWatch;
     await using sink = request.makeSink(this.#sinkEvents(meter));
-    this.#health.step("connect to the sink");
-    const known = await sink.open();
+    this.#health.step("connect to the sink, and read the source's tables");
+    const [known, tables] = await both(sink.open(), source.tables());
     using copies = this.#copiesOf(source, sink, meter);
-    this.#health.step("read the source's tables");
-    const tables = await source.tables();
     const begun = await this.#beginAndCopy(source, sink, copies, known, tables);
     if (request.stop.aborted) return;
     if (request.work === "changes") return await this.#carry(source, sink, copies, meter, begun);
@@ -290,6 +288,12 @@ class PipelineRun {
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }
+}
+
+/** Side by side, and none is left alone: throws what the first has failed with, or else the second, when both have ended. */
+async function both<A, B>(first: Promise<A>, second: Promise<B>): Promise<[A, B]> {
+  await Promise.allSettled([first, second]);
+  return [await first, await second];
 }
 
 /** What the stream begins with. */

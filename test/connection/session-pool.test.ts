@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connectPostgres, destroyClient } from "../../src/connection/postgres-client.ts";
-import { SessionPool } from "../../src/connection/session-pool.ts";
+import { SessionPool, withPooledSession } from "../../src/connection/session-pool.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -11,18 +11,19 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-const open = () =>
-  connectPostgres(fullConnection(server.connection()), "copy", AbortSignal.timeout(30_000), "sink");
+const open = (signal: AbortSignal) =>
+  connectPostgres(fullConnection(server.connection()), "copy", signal, "sink");
+const signal = new AbortController().signal;
 const sessions = async () =>
   (await server.query("select from pg_stat_activity where application_name = 'millrace copy'")).length;
 
 test("a session is used again, and none is left", async () => {
   {
     await using pool = new SessionPool(open);
-    const [a, b] = [await pool.take(), await pool.take()];
+    const [a, b] = [await pool.take(signal), await pool.take(signal)];
     expect(a).not.toBe(b);
     await pool.giveBack(a);
-    expect(await pool.take()).toBe(a);
+    expect(await pool.take(signal)).toBe(a);
     await pool.giveBack(a);
     await pool.giveBack(b);
     expect(await sessions()).toBe(2);
@@ -32,18 +33,41 @@ test("a session is used again, and none is left", async () => {
 
 test("a session that broke while it rested is not handed out, and one that rests for long is closed", async () => {
   await using pool = new SessionPool(open, 200);
-  const broken = await pool.take();
+  const broken = await pool.take(signal);
   await pool.giveBack(broken);
   const ended = new Promise((resolve) => broken.once("end", resolve));
   destroyClient(broken);
   await ended;
-  const other = await pool.take();
+  const other = await pool.take(signal);
   expect(other).not.toBe(broken);
   expect((await other.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
   await pool.giveBack(other);
   await waitFor("the resting session is closed", async () => (await sessions()) === 0);
-  const last = await pool.take();
+  const last = await pool.take(signal);
   await using done = new AsyncDisposableStack();
   done.defer(() => last.end());
   expect(last).not.toBe(other);
+});
+
+test("work that fails or is broken off takes its session with it, and what comes next has another", async () => {
+  await using pool = new SessionPool(open);
+  const pid = (stop = signal) =>
+    withPooledSession(pool, stop, "sink", async (client) => {
+      const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+      return rows[0]?.pid;
+    });
+  const first = await pid();
+  expect(await pid()).toBe(first);
+  const failing = withPooledSession(pool, signal, "sink", (client) => client.query("begin; select 1 / 0"));
+  await expect(failing).rejects.toMatchObject({ cause: { code: "22012" } });
+  const second = await pid();
+  expect(second).not.toBe(first);
+  const stop = new AbortController();
+  const waiting = withPooledSession(pool, stop.signal, "sink", (client) =>
+    client.query("select pg_sleep(60)"),
+  );
+  stop.abort(new Error("enough"));
+  await expect(waiting).rejects.toThrow("enough");
+  await expect(pid(AbortSignal.abort(new Error("late")))).rejects.toThrow("late");
+  expect(await pid()).not.toBe(second);
 });

@@ -158,7 +158,7 @@ export class SinkCopies implements AsyncDisposable {
     action: (client: Client) => Promise<T>,
   ): Promise<T> {
     const { signal } = this.context;
-    const client = await this.#sessions.take();
+    const client = await this.#sessions.take(signal);
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
     try {

@@ -8,7 +8,8 @@ import type { CopyPart } from "../../change/copy-part.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
-import { clientOptions, isEncrypted, isIdle, withPostgres } from "../../connection/postgres-client.ts";
+import { clientOptions, connectPostgres, isEncrypted, isIdle } from "../../connection/postgres-client.ts";
+import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -50,6 +51,8 @@ const defaultPace: SourcePace = { ...streamPace, lookAtTablesMs: 10_000 };
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
   readonly #reader: TableReader;
+  /** A run asks much when it begins, one question after the other. */
+  readonly #sessions: SessionPool;
   readonly #slot: SourceSlot;
   readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
@@ -74,6 +77,9 @@ export class PostgresSource implements Source {
     this.#slot = new SourceSlot(slot, config.connection, context);
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
+    this.#sessions = new SessionPool((signal) =>
+      connectPostgres(config.connection, "control", signal, "source"),
+    );
     this.#reader = new TableReader(config.connection, this.#selection, context.signal);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
@@ -267,13 +273,13 @@ export class PostgresSource implements Source {
 
   /** Points and streams close what they opened. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#reader[Symbol.asyncDispose]();
+    await Promise.all([this.#reader[Symbol.asyncDispose](), this.#sessions[Symbol.asyncDispose]()]);
     this.#closing.abort(new Error("the source is closed"));
   }
 
   /** It may stand idle for long, as while a slot is made. */
   #withClient<T>(action: (client: Client) => Promise<T>, signal = this.context.signal): Promise<T> {
-    return withPostgres(this.config.connection, "control", signal, "source", (client) =>
+    return withPooledSession(this.#sessions, signal, "source", (client) =>
       whileWatched({ ...this.#sessionOf(client), isOurTurn: () => isIdle(client) }, () => action(client)),
     );
   }

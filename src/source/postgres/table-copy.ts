@@ -44,7 +44,7 @@ export async function measureTable(
 ): Promise<TableSize | null> {
   const { connection, table, sessions, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
-  const client = await sessions.take();
+  const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   try {
@@ -65,7 +65,7 @@ export async function measureTable(
 /** The chunks of the copy. Takes a session at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
   const { connection, table, point, sessions, form, part, selection, signal } = request;
-  const client = await sessions.take();
+  const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;

@@ -21,7 +21,7 @@ export class TableReader implements AsyncDisposable {
     private readonly selection: TableSelection,
     private readonly signal: AbortSignal,
   ) {
-    this.#sessions = new SessionPool(() => connectPostgres(connection, "snapshot", signal, "source"));
+    this.#sessions = new SessionPool((until) => connectPostgres(connection, "snapshot", until, "source"));
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
