@@ -21,7 +21,13 @@ export class WebhookLife {
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
   phase = "";
+  /** What ended the run, if it failed. */
+  failure: unknown = null;
   /** Each copy that was read, of a table or of a part of it. */
+  /** What is read of tables waits for it. */
+  copiesHeld: Promise<void> = Promise.resolve();
+  readonly #tasks = new TaskQueue();
+  #taskCount = 0;
   readonly copies: { readonly table: string; readonly part: CopyPart | null; readonly lsn: Lsn }[] = [];
   /** As the run told last; null: it has not. */
   setAside: readonly SetAsideTable[] | null = null;
@@ -70,10 +76,13 @@ export class WebhookLife {
           life.setAside = tables;
         },
       },
-      tasks: new TaskQueue(),
+      tasks: life.#tasks,
       stop: life.#stop.signal,
       abort: signal,
-    }).catch((error: unknown) => error);
+    }).catch((error: unknown) => {
+      life.failure = error;
+      return error;
+    });
     return life;
   }
 
@@ -81,9 +90,30 @@ export class WebhookLife {
     const copyTable = source.copyTable.bind(source);
     source.copyTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
-      return copyTable(table, point, form, part);
+      const copy = copyTable(table, point, form, part);
+      return { ...copy, chunks: this.#held(copy.chunks) };
     };
     return source;
+  }
+
+  async *#held(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      await this.copiesHeld;
+      yield chunk;
+    }
+  }
+
+  /** A snapshot task's outcome: null, or why it failed. */
+  async snapshot(database: string, table: string): Promise<unknown> {
+    return await new Promise((resolve) => {
+      this.#tasks.offer(`task-${++this.#taskCount}`, {
+        spec: { database, schema: "public", name: table, truncate: false, force_parallel: false },
+        claim: async () => true,
+        progress: () => {},
+        done: () => resolve(null),
+        failed: resolve,
+      });
+    });
   }
 
   /** What ended the run by itself. */

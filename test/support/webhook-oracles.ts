@@ -1,16 +1,23 @@
 // What a receiver of native rows holds of one table, by two ways of taking them: as they arrive, and by `_sm_version`. Both take the
 // columns that a row has over what they had of its key, each request once.
 
-import type { WebhookReceiver } from "./webhook-receiver.ts";
+import type { ReceivedRequest, WebhookReceiver } from "./webhook-receiver.ts";
 
 export type HeldRow = Readonly<Record<string, unknown>>;
 export type HeldRows = ReadonlyMap<unknown, HeldRow>;
 
+const parsedBodies = new WeakMap<ReceivedRequest, readonly HeldRow[]>();
+
+/** Once for each request: what is looked at again and again would keep the machine busy. */
+function parsed(request: ReceivedRequest): readonly HeldRow[] {
+  const rows = parsedBodies.get(request) ?? (JSON.parse(request.body) as HeldRow[]);
+  parsedBodies.set(request, rows);
+  return rows;
+}
+
 /** Delivered rows, in the order of arrival; of requests that came again under the same key, the first. */
 export function rowsOf(receiver: WebhookReceiver, table: string): readonly HeldRow[] {
-  return receiver.deduplicated
-    .filter(({ path }) => path === `/public/${table}`)
-    .flatMap(({ body }) => JSON.parse(body) as HeldRow[]);
+  return receiver.deduplicated.filter(({ path }) => path === `/public/${table}`).flatMap(parsed);
 }
 
 export function heldInOrder(receiver: WebhookReceiver, table: string, key = "id"): HeldRows {

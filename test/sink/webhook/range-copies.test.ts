@@ -4,17 +4,13 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PageRange } from "../../../src/change/page-range.ts";
-import type { ConnectorConfig } from "../../../src/connector/connector.ts";
-import type { WebhookSinkRequest } from "../../../src/connector/webhook-config.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import type { CopyPace } from "../../../src/pipeline/initial-copy.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
-import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { WebhookLife } from "../../support/webhook-life.ts";
 import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../support/webhook-oracles.ts";
-import { WebhookReceiver } from "../../support/webhook-receiver.ts";
-import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
+import { WebhookStage } from "../../support/webhook-stage.ts";
 
 setDefaultTimeout(60_000);
 
@@ -24,99 +20,36 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-const pace = { dividedFromBytes: 1, rangeBytes: 300_000, pointHeldMs: 60_000 };
 let count = 0;
+const create = (sql: string, copyPace: Partial<CopyPace> = {}) =>
+  WebhookStage.create(server, `hook_ranges${++count}`, sql, { copyPace });
 
-/** A database, a receiver, and one life after the other of a connector between them. */
-class Stage implements AsyncDisposable {
-  life!: WebhookLife;
-  readonly store = new RecordStore();
-  readonly #begun = { yes: false };
+/** What the record holds of the copy of `m`. */
+const dividedOf = ({ record }: WebhookStage): DividedCopy | undefined => record?.divided.get("public.m");
 
-  private constructor(
-    readonly database: string,
-    readonly receiver: WebhookReceiver,
-    private readonly connector: ConnectorConfig,
-    private readonly copyPace: typeof pace,
-  ) {}
+/**
+ * A life that ends when ranges are delivered and noted beside those that were, and others are left. Returns all that are, and checks
+ * that none of them was read again.
+ */
+async function copySome(stage: WebhookStage): Promise<readonly PageRange[]> {
+  const before = dividedOf(stage);
+  stage.receiver.script = () => ({ kind: "answer", status: 200, delayMs: 4 });
+  await stage.start();
+  const isMore = () => (dividedOf(stage)?.rows ?? 0) > (before?.rows ?? 0);
+  await waitFor("a range", isMore, { intervalMs: 1 });
+  await stage.life.kill();
+  stage.receiver.script = () => undefined;
+  expectNotAgain(stage, before?.ranges ?? []);
+  const done = dividedOf(stage)!;
+  expect(done.phase).toBe("open");
+  expect(done.ranges.at(-1)?.to).not.toBeNull();
+  return done.ranges;
+}
 
-  static async create(
-    sql: string,
-    change: { copyPace?: Partial<typeof pace>; format?: WebhookSinkRequest["format"] & object } = {},
-  ): Promise<Stage> {
-    const database = `hook_ranges${++count}`;
-    await server.createDatabase(database);
-    await server.query(sql, database);
-    const receiver = await WebhookReceiver.start();
-    const { format = { native: {} }, copyPace } = change;
-    const connector = webhookConnector(receiver.url, { format, batch: { max_batch_size: 50 } });
-    return new Stage(database, receiver, connector, { ...pace, ...copyPace });
-  }
-
-  async start(): Promise<void> {
-    const { connector, store, copyPace } = this;
-    const source = server.connection(this.database);
-    this.life = await WebhookLife.start(source, connector, store, this.#begun, {}, copyPace);
-  }
-
-  sourceSession = () => server.connect(this.database);
-  sql = <T extends object>(text: string) => server.query<T>(text, this.database);
-
-  /** What the record holds of the copy of `m`. */
-  get divided(): DividedCopy | undefined {
-    const stored = this.store.record === null ? null : parseRecord(this.store.record);
-    return stored?.kind === "begun" ? stored.record.divided.get("public.m") : undefined;
-  }
-
-  /**
-   * A life that ends when ranges are delivered and noted beside those that were, and others are left. Returns all that are, and checks
-   * that none of them was read again.
-   */
-  async copySome(): Promise<readonly PageRange[]> {
-    const before = this.divided;
-    this.receiver.script = () => ({ kind: "answer", status: 200, delayMs: 4 });
-    await this.start();
-    const isMore = () => (this.divided?.rows ?? 0) > (before?.rows ?? 0);
-    await waitFor("a range", isMore, { intervalMs: 1 });
-    await this.life.kill();
-    this.receiver.script = () => undefined;
-    this.expectNotAgain(before?.ranges ?? []);
-    const done = this.divided!;
-    expect(done.phase).toBe("open");
-    expect(done.ranges.at(-1)?.to).not.toBeNull();
-    return done.ranges;
-  }
-
-  /** This life has read none of these ranges. */
-  expectNotAgain(done: readonly PageRange[]): void {
-    const read = this.life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
-    expect(read.filter((range) => done.some((other) => overlap(range, other)))).toEqual([]);
-  }
-
-  async untilRealtime(): Promise<void> {
-    await waitFor("the stream", () => this.life.phase === "realtime", { timeoutMs: 30_000 });
-  }
-
-  async expectHeld(held: () => ReadonlyMap<unknown, object>): Promise<void> {
-    const rows = await this.sql<{ row: { id: number } }>("select row_to_json(m) as row from m order by id");
-    const wanted = rows.map(({ row }) => [row.id, row]);
-    const inOrder = () => [...held()].toSorted(([a], [b]) => Number(a) - Number(b));
-    const isHeld = () => Bun.deepEquals(inOrder(), wanted);
-    await waitFor("the receiver to hold the source", isHeld, { timeoutMs: 20_000, intervalMs: 100 }).catch(
-      () => {},
-    );
-    if (isHeld()) return;
-    const found = new Map(inOrder());
-    const wrong = wanted.filter(([id, row]) => !Bun.deepEquals(found.get(id), row)).map(([id]) => id);
-    expect({ wrong, missing: wrong.filter((id) => !found.has(id)), rows: found.size }).toEqual({
-      ...{ wrong: [], missing: [], rows: wanted.length },
-    });
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.life.kill();
-    await this.receiver[Symbol.asyncDispose]();
-  }
+/** This life has read none of these ranges. */
+function expectNotAgain({ life }: WebhookStage, done: readonly PageRange[]): void {
+  const read = life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
+  expect(read.filter((range) => done.some((other) => overlap(range, other)))).toEqual([]);
 }
 
 function overlap(one: PageRange, other: PageRange): boolean {
@@ -130,17 +63,18 @@ describe.each([
 ] as const)("a copy that dies again and again amid changes, under replica identity %s", (identity, seed) => {
   test("goes on with the ranges that are left, and the receiver ends with the source's rows", async () => {
     const rows = 800;
-    await using stage = await Stage.create(movingRows("m", rows, identity), {
-      copyPace: { rangeBytes: 100_000, pointHeldMs: 50 },
+    await using stage = await create(movingRows("m", rows, identity), {
+      rangeBytes: 100_000,
+      pointHeldMs: 50,
     });
     {
       // What is out of line does not travel with a row that gets another key while it is streamed.
       await using moving = await moveRows(stage, "m", rows, seed, identity === "default");
       let done: readonly PageRange[] = [];
-      for (let deaths = 0; deaths < 3; deaths++) done = await stage.copySome();
+      for (let deaths = 0; deaths < 3; deaths++) done = await copySome(stage);
       await stage.start();
       await stage.untilRealtime();
-      stage.expectNotAgain(done);
+      expectNotAgain(stage, done);
       await stage.life.kill();
       await stage.start();
       await stage.untilRealtime();
@@ -148,14 +82,14 @@ describe.each([
     }
     await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
     await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
-    expect(stage.divided?.owed.list() ?? []).toEqual([]);
+    expect(dividedOf(stage)?.owed.list() ?? []).toEqual([]);
   });
 });
 
 test("rows that are in none of the ranges, and of which the stream brings parts, are copied by themselves", async () => {
   const rows = 1500;
-  await using stage = await Stage.create(movingRows("m", rows));
-  await stage.copySome();
+  await using stage = await create(movingRows("m", rows));
+  await copySome(stage);
   // Their place is taken by rows from behind, whose values out of line stay where they are.
   await stage.sql("delete from m where id <= 30");
   await stage.sql("vacuum m");
@@ -183,26 +117,24 @@ test("rows that are in none of the ranges, and of which the stream brings parts,
 
 test("more rows are owed than can be noted: the table is copied once more, as of one point", async () => {
   const rows = 1500;
-  await using stage = await Stage.create(
+  await using stage = await create(
     `create table m (id text primary key, n int, far text); alter table m alter far set storage external;
      insert into m select lpad(g::text, 800, '0'), 0, repeat('f', 2100) from generate_series(1, ${rows}) g`,
   );
-  await stage.copySome();
+  await copySome(stage);
   await stage.sql("update m set n = 1");
   await stage.start();
   await stage.untilRealtime();
   const isWhole = () => stage.life.copies.some(({ part }) => part === null);
   await waitFor("a whole copy", isWhole, { timeoutMs: 30_000 });
-  await waitFor("its end", () => stage.divided === undefined, { timeoutMs: 30_000 });
+  await waitFor("its end", () => dividedOf(stage) === undefined, { timeoutMs: 30_000 });
   const whole = rowsOf(stage.receiver, "m").slice(-rows);
   expect(new Set(whole.map(({ id }) => id)).size).toBe(rows);
   expect(whole.every(({ n, far }) => n === 1 && String(far).length === 2100)).toBe(true);
 });
 
 test("no transaction at the source is open for much longer than a point is held, and versions never go back", async () => {
-  await using stage = await Stage.create(movingRows("m", 2500), {
-    copyPace: { rangeBytes: 20_000, pointHeldMs: 50 },
-  });
+  await using stage = await create(movingRows("m", 2500), { rangeBytes: 20_000, pointHeldMs: 50 });
   const begunAt = performance.now();
   {
     await using _moving = await moveRows(stage, "m", 2500, 3, true);
