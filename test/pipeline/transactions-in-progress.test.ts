@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { SinkPace } from "../../src/sink/postgres/postgres-sink.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -27,13 +28,14 @@ const rows = (from: number, to: number) =>
 async function streaming(
   maxBufferedRows = 200,
   sink: Partial<PostgresSinkConfig> = {},
+  sinkPace: Partial<SinkPace> = {},
 ): Promise<PipelineRig> {
   const name = `progress_${crypto.randomUUID().slice(0, 8)}`;
   return await PipelineRig.streaming(
     server,
     name,
     { source: tables },
-    { maxBufferedRows, isSupervised: true, sink },
+    { maxBufferedRows, isSupervised: true, sink, sinkPace },
   );
 }
 
@@ -266,6 +268,19 @@ describe("is given up, and comes when it is committed", () => {
     await large.query(`${others(6000)}; commit`);
     await waitFor("the other's rows", async () => (await count(pair, "other")) === 6000);
     expect(await count(pair)).toBe(0);
+    await pair.stop();
+  });
+
+  test("nothing comes of it for long: its session at the sink is given back", async () => {
+    await using pair = await streaming(200, {}, { inProgressIdleMs: 200 });
+    await using large = await pair.sourceSession();
+    await large.query(`begin; ${rows(1, 3000)}`);
+    await waitFor("a part at the sink", () => isPartAtSink(pair));
+    await waitFor("the part's end", async () => !(await isPartAtSink(pair)));
+    await pair.source("insert into other values (1, 1)");
+    await waitFor("another's row", async () => (await count(pair, "other")) === 1);
+    await large.query(`${rows(3001, 6000)}; commit`);
+    await pair.expectEqual();
     await pair.stop();
   });
 

@@ -17,6 +17,7 @@ import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
+import { type SinkPace, sinkPace } from "../../src/sink/postgres/postgres-sink.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
 import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";
@@ -47,6 +48,7 @@ export interface RigOptions {
   readonly work?: RunWork;
   readonly retryPace?: RetryPace;
   readonly pace?: Partial<SourcePace>;
+  readonly sinkPace?: Partial<SinkPace>;
   /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
   readonly maxBufferedRows?: number;
   /** Where the source's notes are kept; by default in memory. */
@@ -215,7 +217,7 @@ export class PipelineRig implements AsyncDisposable {
               events,
             },
             this.options.naming ?? { SourceNaming: {} },
-            { lookAtSetAsideMs: 100 },
+            { ...sinkPace, lookAtSetAsideMs: 100, ...this.options.sinkPace },
           ),
         ),
       reporter: {

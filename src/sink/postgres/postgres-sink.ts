@@ -30,12 +30,14 @@ import { TargetNaming } from "./target-naming.ts";
 import { type Counted, TransactionsBeside } from "./transactions-beside.ts";
 import { askForTypes } from "./type-question.ts";
 
-/** How often the sink looks after what nobody tells it of. */
 export interface SinkPace {
+  /** How often the sink looks after what nobody tells it of. */
   readonly lookAtSetAsideMs: number;
+  /** For how long a transaction in progress may stand still at the sink. */
+  readonly inProgressIdleMs: number;
 }
 
-const defaultPace: SinkPace = { lookAtSetAsideMs: 5_000 };
+export const sinkPace: SinkPace = { lookAtSetAsideMs: 5_000, inProgressIdleMs: 60_000 };
 
 /** Sessions while changes are applied: theirs, and what looks after it. */
 const heldAnyway = 2;
@@ -55,7 +57,7 @@ export class PostgresSink implements Sink {
     private readonly config: PostgresSinkConfig,
     private readonly context: SinkContext,
     naming = new TargetNaming(config.target_schema),
-    private readonly pace: SinkPace = defaultPace,
+    private readonly pace: SinkPace = sinkPace,
   ) {
     this.#tables = new SinkTables(config, naming, context);
     const { connectorId, makesCopies, events } = context;
@@ -81,6 +83,7 @@ export class PostgresSink implements Sink {
       connector: context,
       tables: this.#tables,
       form: () => this.#transaction.form,
+      idleMs: pace.inProgressIdleMs,
     });
     context.signal.addEventListener("abort", this.#onAbort, { once: true });
   }

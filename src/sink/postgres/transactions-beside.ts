@@ -20,11 +20,14 @@ export interface BesideOptions {
   readonly tables: SinkTables;
   /** In which batches come. */
   readonly form: () => TupleForm;
+  /** One of which nothing has come for so long is given up: its session holds locks, and keeps the server from clearing away. */
+  readonly idleMs: number;
 }
 
 export class TransactionsBeside implements Disposable {
   /** One that was given up stays until its next part. */
   #current: TransactionBeside | null = null;
+  #idle: Timer | undefined;
 
   constructor(
     private readonly options: BesideOptions,
@@ -36,11 +39,15 @@ export class TransactionsBeside implements Disposable {
    * Throws `transaction_given_up`.
    */
   async write(batch: ChangeBatch, { outcome }: InProgress, from: Lsn): Promise<Counted | null> {
+    clearTimeout(this.#idle);
     const transaction = this.#current ?? (await this.#begin());
     this.#current = transaction;
     const { guard } = this.options;
     if (outcome !== "aborted") await guard(transaction.client, () => transaction.apply(batch));
-    if (outcome === "open") return null;
+    if (outcome === "open") {
+      this.#idle = setTimeout(() => this.giveUp(), this.options.idleMs);
+      return null;
+    }
     if (outcome === "committed") {
       await guard(transaction.client, () => transaction.commit(from, batch.resumeLsn));
     }
@@ -62,6 +69,7 @@ export class TransactionsBeside implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    clearTimeout(this.#idle);
     this.#current?.[Symbol.dispose]();
     this.#current = null;
   }
