@@ -69,7 +69,7 @@ async function run(signal: AbortSignal): Promise<void> {
       progress: () => {},
       setAside: () => {},
     },
-    tasks: { take: () => null, onArrival: () => {} },
+    tasks: { take: () => null, putBack: () => {}, onArrival: () => {} },
     stop: signal,
     abort: abort.signal,
   });
@@ -87,6 +87,7 @@ function discardingSink(events: SinkEvents): Sink {
     copyForm: () => "binary",
     beginCopy: async () => null,
     copyTable: async () => {},
+    beginBeside: async () => null,
     endCopy: async () => {},
     write: async (batch) => {
       if (batch.endsInTransaction || checkpoint === null) return;

@@ -17,6 +17,8 @@ import type { RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
 import { runSnapshotTask } from "./snapshot-task.ts";
 import { StreamEvents } from "./stream-events.ts";
+import { StreamPlace } from "./stream-place.ts";
+import { tasksBeside } from "./task-beside.ts";
 import type { RetryPace } from "./unreadable-tables.ts";
 
 /** A stream that is so far behind may become a burden to its source. */
@@ -202,22 +204,27 @@ class PipelineRun {
     this.#events = events;
     copies.retryBeside(() => events.lookAgain());
     if (this.#isLookDue) events.lookAgain();
+    const place = new StreamPlace(checkpoint.resumeLsn, stream);
+    const listTables = () => this.#adoptTables(source, sink, copies, form);
+    const beside = { source, sink, place, listTables };
+    await using running = tasksBeside(this.request, beside, events, () => this.#health.goOn());
     for (let isWhole = true; !stop.aborted; ) {
-      const event = await events.next(isWhole);
-      this.#isStanding = event.type === "task" || event.type === "tables";
+      const event = await events.next(isWhole, running.mayRun);
+      this.#isStanding = event.type === "turn" || event.type === "tables";
       switch (event.type) {
         case "batch":
           meter.writing(event.batch);
           await sink.write(event.batch);
           releaseBytes(event.batch.arena);
+          place.wrote(event.batch);
           if (!event.batch.inProgress) isWhole = !event.batch.endsInTransaction;
           break;
-        case "task": {
-          const listTables = () => this.#adoptTables(source, sink, copies, form);
-          await runSnapshotTask(source, sink, event.task, listTables, stop);
-          this.#health.goOn();
+        case "task":
+          running.start(event.task);
           break;
-        }
+        case "turn":
+          await event.run();
+          break;
         case "tables":
           await this.#adoptTables(source, sink, copies, form);
           this.#health.goOn();

@@ -55,8 +55,10 @@ export interface OfferedTask {
 }
 
 export interface TaskInbox {
-  /** The next task; null when there is none. */
-  take(): OfferedTask | null;
+  /** The next task of those that may be carried out now; null when there is none. */
+  take(mayRun?: (task: OfferedTask) => boolean): OfferedTask | null;
+  /** A task that was claimed, and that this attempt did not come to the end of: the next one may take it up. */
+  putBack(task: OfferedTask): void;
   /** Calls `listener` whenever `take` may give one; null: nobody listens any more. */
   onArrival(listener: (() => void) | null): void;
 }

@@ -1,6 +1,8 @@
-// Copies one table for a task, between two batches of the stream. The table's rows are those of a consistent point that is
-// later than where the stream stands; the sink sees to it that what the stream still brings from before it does no harm.
+// Copies one table, or rows of it, for a task while no batch is written: between two of them, or where there is no stream. The rows are
+// those of a consistent point that is later than where the stream stands; the sink sees to it that what the stream still brings from
+// before it does no harm. How a task is carried out beside the stream is in task-beside.ts.
 
+import type { CopyPart } from "../change/copy-part.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
@@ -8,9 +10,8 @@ import type { Source } from "../source/source.ts";
 import type { OfferedTask } from "./run-reporter.ts";
 
 /**
- * Reports the outcome on the task. A copy that fails is undone, and the stream goes on; a sink that cannot go on says so by
- * itself. Throws only when the stream has to begin again in another form, and when the run was told to stop meanwhile:
- * then the task has no outcome.
+ * Carries a task out where there is no stream, and reports the outcome on it. Throws only when the run was told to stop meanwhile: then
+ * the task has no outcome.
  */
 export async function runSnapshotTask(
   source: Source,
@@ -22,30 +23,48 @@ export async function runSnapshotTask(
   if (!(await task.claim())) return;
   try {
     const table = findTable(await listTables(), source.database, task);
-    await sink.flush();
-    await using point = await source.snapshotPoint(stop);
-    const form = sink.copyForm(table);
-    await sink.copyTable({
-      table,
-      form,
-      chunks: source.copyTable(table, point, form).chunks,
-      lsn: point.lsn,
-      timeUs: point.timeUs,
-      mode: task.spec.truncate ? "replace" : "merge",
-      progress: (rows, bytes) => task.progress(rows, bytes, Math.max(rows, table.estimatedRows)),
-    });
-    source.copied(table);
+    await copyForTask(source, sink, table, task, stop);
     task.done();
   } catch (error) {
     // Nothing else ended the run, whatever was found on the way.
     if (stop.aborted) throw stop.reason;
-    const failure = toMillraceError(error);
-    task.failed(failure);
-    if (failure.code === "stream_form_changed") throw failure;
+    task.failed(toMillraceError(error));
   }
 }
 
-function findTable(tables: readonly TableShape[], database: string, task: OfferedTask): TableShape {
+/** Returns when the sink has the rows durably. `part`: rows that the task's own copy lacks; absent: the whole table. */
+export async function copyForTask(
+  source: Source,
+  sink: Sink,
+  table: TableShape,
+  task: OfferedTask,
+  stop: AbortSignal,
+  part?: CopyPart,
+): Promise<void> {
+  await sink.flush();
+  await using point = await source.snapshotPoint(stop);
+  const form = sink.copyForm(table);
+  await sink.copyTable({
+    table,
+    form,
+    chunks: source.copyTable(table, point, form, part).chunks,
+    lsn: point.lsn,
+    timeUs: point.timeUs,
+    mode: part ? "merge" : modeOf(task),
+    progress: (rows, bytes) => {
+      if (!part) task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+    },
+    ...(part ? { part } : {}),
+  });
+  if (!part) source.copied(table);
+}
+
+export function modeOf({ spec }: OfferedTask): "merge" | "replace" {
+  return spec.truncate ? "replace" : "merge";
+}
+
+/** Throws `table_unavailable`. */
+export function findTable(tables: readonly TableShape[], database: string, task: OfferedTask): TableShape {
   const { schema, name } = task.spec;
   if (task.spec.database !== database) {
     throw new MillraceError(

@@ -1,5 +1,5 @@
-// What a streaming run waits for, one thing at a time: a batch, a task, other tables, or the word to stop. Waits on one
-// promise of its own, since racing promises that live long would leave something on them for each batch.
+// What a streaming run waits for, one thing at a time: a batch, a task, a turn of somebody who works beside the stream, other tables, or
+// the word to stop. Waits on one promise of its own, since racing promises that live long would leave something on them for each batch.
 
 import type { ChangeBatch } from "../change/change-batch.ts";
 import type { ChangeStream, Source } from "../source/source.ts";
@@ -8,6 +8,8 @@ import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
 export type StreamEvent =
   | { readonly type: "batch"; readonly batch: ChangeBatch }
   | { readonly type: "task"; readonly task: OfferedTask }
+  /** Never rejects: what comes of it is told to who asked for the turn. */
+  | { readonly type: "turn"; readonly run: () => Promise<void> }
   | { readonly type: "tables" }
   | { readonly type: "stop" };
 
@@ -17,6 +19,9 @@ export class StreamEvents implements Disposable {
   #isLookDue = false;
   /** Tasks and new tables wait until what the stream brings is no repetition: a webhook sink must cut that as before. */
   #isCaughtUp = false;
+  readonly #turns: (() => Promise<void>)[] = [];
+  /** A batch that is there comes before the next turn. */
+  #wasTurn = false;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
@@ -26,8 +31,8 @@ export class StreamEvents implements Disposable {
     private readonly tasks: TaskInbox,
     private readonly stop: AbortSignal,
   ) {
-    stop.addEventListener("abort", this.#notify);
-    tasks.onArrival(this.#notify);
+    stop.addEventListener("abort", this.wake);
+    tasks.onArrival(this.wake);
     this.#when(stream.caughtUp, () => {
       this.#isCaughtUp = true;
     });
@@ -36,21 +41,45 @@ export class StreamEvents implements Disposable {
   /** Ends the waiting, now or the next, with this error. */
   fail(error: unknown): void {
     this.#failure ??= { error };
-    this.#notify();
+    this.wake();
   }
 
   /** The tables are to be taken in once more, though the source has told of no change. */
   lookAgain(): void {
     this.#isLookDue = true;
-    this.#notify();
+    this.wake();
   }
 
-  /** `isWhole`: the sink stands between two transactions, so that something else may come between the batches. */
-  async next(isWhole: boolean): Promise<StreamEvent> {
+  /** Runs `action` between two batches, when its turn has come. Rejects with the reason of `signal` when that fires before. */
+  async turn<T>(action: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    signal.throwIfAborted();
+    const result = Promise.withResolvers<T>();
+    const run = () => action().then(result.resolve, result.reject);
+    const leave = () => {
+      const at = this.#turns.indexOf(run);
+      if (at < 0) return;
+      this.#turns.splice(at, 1);
+      result.reject(signal.reason);
+    };
+    signal.addEventListener("abort", leave, { once: true });
+    this.#turns.push(run);
+    this.wake();
+    try {
+      return await result.promise;
+    } finally {
+      signal.removeEventListener("abort", leave);
+    }
+  }
+
+  /**
+   * `isWhole`: the sink stands between two transactions, so that something else may come between the batches. `mayRun`: which tasks
+   * may be carried out now; `wake` is to be called when that changes.
+   */
+  async next(isWhole: boolean, mayRun: (task: OfferedTask) => boolean = () => true): Promise<StreamEvent> {
     while (true) {
       this.#ask();
       if (this.#failure) throw this.#failure.error;
-      const event = this.#take(isWhole);
+      const event = this.#take(isWhole, mayRun);
       if (event) return event;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -59,15 +88,19 @@ export class StreamEvents implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.stop.removeEventListener("abort", this.#notify);
+    this.stop.removeEventListener("abort", this.wake);
     this.tasks.onArrival(null);
   }
 
-  #take(isWhole: boolean): StreamEvent | null {
+  #take(isWhole: boolean, mayRun: (task: OfferedTask) => boolean): StreamEvent | null {
     if (this.stop.aborted) return { type: "stop" };
     const mayInterrupt = isWhole && this.#isCaughtUp;
-    const task = mayInterrupt ? this.tasks.take() : null;
+    const task = mayInterrupt ? this.tasks.take(mayRun) : null;
     if (task) return { type: "task", task };
+    const isTurn = mayInterrupt && (typeof this.#batch === "string" || !this.#wasTurn);
+    const run = isTurn ? this.#turns.shift() : undefined;
+    this.#wasTurn = run !== undefined;
+    if (run) return { type: "turn", run };
     if (mayInterrupt && (this.#tables === "changed" || this.#isLookDue)) {
       if (this.#tables === "changed") this.#tables = "not watched";
       this.#isLookDue = false;
@@ -99,10 +132,11 @@ export class StreamEvents implements Disposable {
       .then(settle, (error: unknown) => {
         this.#failure ??= { error };
       })
-      .finally(this.#notify);
+      .finally(this.wake);
   }
 
-  readonly #notify = () => {
+  /** What is waited for may be there. */
+  readonly wake = () => {
     const wake = this.#wake;
     this.#wake = null;
     wake?.();

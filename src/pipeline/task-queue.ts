@@ -31,8 +31,13 @@ export class TaskQueue implements TaskInbox {
     this.#listener?.();
   }
 
-  take(): OfferedTask | null {
-    return this.#tasks.shift() ?? null;
+  take(mayRun: (task: OfferedTask) => boolean = () => true): OfferedTask | null {
+    const at = this.#tasks.findIndex(mayRun);
+    return at < 0 ? null : (this.#tasks.splice(at, 1)[0] ?? null);
+  }
+
+  putBack(task: OfferedTask): void {
+    this.#tasks.unshift({ ...task, claim: async () => true });
   }
 
   onArrival(listener: (() => void) | null): void {

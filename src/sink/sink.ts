@@ -61,6 +61,13 @@ export interface Sink extends AsyncDisposable {
   /** It holds all ranges of the table: they take their place together. Returns when that, and that the copy was made, is durable. */
   endCopy(table: TableShape): Promise<void>;
 
+  /**
+   * Begins another copy of a table, which is made while batches are written. To be called between two batches: from here on the sink
+   * keeps in mind which of the table's rows the stream touches. Null: it takes a copy of this table between two batches alone, by
+   * `copyTable`. `stop` ends what is under way in it.
+   */
+  beginBeside(table: TableShape, mode: "merge" | "replace", stop: AbortSignal): Promise<CopyBeside | null>;
+
   /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;
 
@@ -98,6 +105,35 @@ export interface BegunCopy {
   /** Those that it holds durably, and how many rows there are in them. */
   readonly ranges: readonly PageRange[];
   readonly rows: number;
+}
+
+/**
+ * A copy of a table that is made beside the stream: `take` rows as of points that were taken behind its beginning, `compare` them once
+ * the stream has passed all points, and `settle` until nothing is left. Any call may throw `table_changed`: then it is to begin anew.
+ * Disposing of it before the end forgets what it has taken; what was settled stays, and is right.
+ */
+export interface CopyBeside extends AsyncDisposable {
+  /** In which it wants the rows. */
+  readonly form: TupleForm;
+  /** It takes rows only once the stream has passed their point. */
+  readonly takesAfterPoint: boolean;
+  /** Takes the whole table, or a range of it; several ranges at once. While batches are written. */
+  take(request: CopyRequest): Promise<void>;
+  /** All rows are taken, and the stream has passed every point: finds out what they come to. While batches are written. */
+  compare(): Promise<void>;
+  /** Writes a bounded piece of what they come to. Between two batches. */
+  settle(): Promise<SettledPiece>;
+}
+
+export interface SettledPiece {
+  readonly isMore: boolean;
+  /** Somebody holds the sink's table: nothing was written, and it is to be tried again in a moment. */
+  readonly isHeld: boolean;
+  /**
+   * Rows of which the stream has brought a part alone: they are to be copied by their keys before the next batch, by `copyTable`. Not
+   * told again.
+   */
+  readonly owed: readonly RowKey[];
 }
 
 /** A table that could not be copied, as the source does not let it be read. */

@@ -126,6 +126,11 @@ export interface ChangeStream extends AsyncDisposable {
    * is a repetition. Never rejects.
    */
   readonly caughtUp: Promise<void>;
+  /**
+   * Somebody waits for what was committed before `lsn`, a place that the server's log has come to: as soon as the server has said
+   * that all of it is sent, a batch says so, an empty one if need be.
+   */
+  reach(lsn: Lsn): void;
   /** Everything before `resumeLsn` is durable at the sink. Never goes back. */
   acknowledge(resumeLsn: Lsn): void;
   /** How far the server's log is ahead of what has been acknowledged, for people. */

@@ -12,7 +12,7 @@ import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
-import type { OfferedTask, Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
+import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
 import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
@@ -28,6 +28,7 @@ import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { DyingCalls } from "./dying-calls.ts";
 import { noteStore } from "./note-store.ts";
+import { RigTasks } from "./rig-tasks.ts";
 import { tableDifferences } from "./table-differences.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -53,6 +54,8 @@ export interface RigOptions {
   readonly maxBufferedRows?: number;
   /** Where the source's notes are kept; by default in memory. */
   readonly notes?: NoteStore;
+  /** Tables, and ranges of tables, that are copied side by side; from 4 on tasks go two at a time. */
+  readonly parallelCopies?: number;
   /** How large tables are divided for their copies. */
   readonly copyPace?: Partial<CopyPace>;
   /** Where the sink's database is; by default beside the source's. */
@@ -76,6 +79,8 @@ export class PipelineRig implements AsyncDisposable {
   initialized = false;
   /** Role that the sink is written as, for runs that are started from here on; null: the server's superuser. */
   sinkUser: string | null = null;
+  /** What is read of tables goes on when it is resolved. */
+  copiesHeld: Promise<void> = Promise.resolve();
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   #stop = new AbortController();
@@ -84,7 +89,7 @@ export class PipelineRig implements AsyncDisposable {
   /** What of `phases` earlier runs have told. */
   #phasesBefore = 0;
   #tasks = new TaskQueue();
-  #taskCount = 0;
+  readonly #rigTasks = new RigTasks();
   readonly #calls = new DyingCalls();
   /** The source's notes, as the state keeps them. */
   readonly #notes = noteStore();
@@ -194,13 +199,14 @@ export class PipelineRig implements AsyncDisposable {
 
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
+    this.#tasks = this.#rigTasks.begin();
     await runPipeline({
       work: this.options.work ?? "changes",
       logWatchMs: 100,
       ...(this.options.retryPace ? { retryPace: this.options.retryPace } : {}),
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
-      parallelCopies: 3,
+      parallelCopies: this.options.parallelCopies ?? 3,
       copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,
       makeSource: (events) => this.#makeSource(events, signal, notes),
@@ -236,6 +242,9 @@ export class PipelineRig implements AsyncDisposable {
       tasks: this.#tasks,
       stop,
       abort: signal,
+    }).catch((error: unknown) => {
+      if (!signal.aborted && !stop.aborted) this.#rigTasks.failed(toMillraceError(error));
+      throw error;
     });
   }
 
@@ -297,22 +306,8 @@ export class PipelineRig implements AsyncDisposable {
 
   /** Runs a snapshot task on the running pipeline; resolves with its failure or null. */
   async snapshot(table: string, truncate: boolean): Promise<unknown> {
-    return await new Promise((resolve) => {
-      const task: OfferedTask = {
-        spec: {
-          database: this.sourceDatabase,
-          schema: "public",
-          name: table,
-          truncate,
-          force_parallel: false,
-        },
-        claim: async () => true,
-        progress: () => {},
-        done: () => resolve(null),
-        failed: resolve,
-      };
-      this.#tasks.offer(`task-${++this.#taskCount}`, task);
-    });
+    const spec = { schema: "public", name: table, truncate, force_parallel: false };
+    return await this.#rigTasks.offer({ database: this.sourceDatabase, ...spec }, this.#tasks);
   }
 
   /** Waits until every table of the source's schema public has the same rows at the sink, compared as text. */
@@ -382,9 +377,18 @@ export class PipelineRig implements AsyncDisposable {
     const copyTable = source.copyTable.bind(source);
     source.copyTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
-      return copyTable(table, point, form, part);
+      const copy = copyTable(table, point, form, part);
+      return { ...copy, chunks: this.#held(copy.chunks) };
     };
     return this.#calls.watch(source);
+  }
+
+  /** Rows are read as of their point, whenever they go on. */
+  async *#held(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of chunks) {
+      await this.copiesHeld;
+      yield chunk;
+    }
   }
 
   get #sinkConnection(): ReturnType<PostgresServer["connection"]> {

@@ -25,6 +25,7 @@ import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
 import type { TableRegistry } from "./table-registry.ts";
+import type { TouchedKeys } from "./touched-keys.ts";
 import type { RolledBackTo, UndoLog } from "./undo-log.ts";
 
 /** Each COMMIT empties every temporary table of the session, used or not. */
@@ -38,6 +39,7 @@ export interface AppliedTables {
   readonly ledger: CopyLedger;
   readonly setAside: SetAsideTables;
   readonly owed: OwedRowNotes;
+  readonly touched: TouchedKeys;
   /** Of what the transaction changes in what is remembered. */
   readonly undo: UndoLog;
 }
@@ -275,6 +277,7 @@ export class ApplyTransaction {
       careful: tried.care,
       repeats: false,
       owed: null,
+      touched: this.tables.touched,
       inOrder: tried.order,
       warn: (reason) => this.events.warning("rows", reason),
     };

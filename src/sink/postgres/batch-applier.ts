@@ -95,6 +95,7 @@ export class BatchApplier {
       if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
     });
     this.#tables[at] = table;
+    this.session.touched.entered(relation);
     return table;
   }
 
@@ -151,7 +152,8 @@ export class BatchApplier {
     let pending = this.#pending.get(at);
     if (!pending) {
       const { isKeyedByHash = false } = table.relation;
-      const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash);
+      const isNoted = this.session.touched.of(table.relation) !== null;
+      const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !isNoted);
       // A row that is known to be there keeps what it has; where it is not, all of it is put there, with care.
       const isThere = table.copy.kind === "exact" && !this.session.careful && !isKeyedByHash;
       const longestTaken = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
@@ -197,6 +199,7 @@ export class BatchApplier {
       if (!this.#isPassedOver(at, i)) targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
       last = i;
     }
+    for (const { relation } of targets) this.session.touched.spoil(relation.id, "was truncated");
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
     for (const { relation } of targets.filter(({ isShared }) => isShared)) {
       this.session.warn(

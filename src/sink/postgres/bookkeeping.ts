@@ -84,6 +84,11 @@ create table if not exists millrace.owed_row (
   row_key text[] not null,
   primary key (connector_id, table_id, key_hash)
 );
+create table if not exists millrace.copy_beside (
+  connector_id text not null,
+  name text not null,
+  primary key (connector_id, name)
+);
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 create unlogged table if not exists millrace.unlogged_witness (
   connector_id text primary key
@@ -136,7 +141,7 @@ interface TableCopyRow {
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
-      "and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "and to_regclass('millrace.copy_beside') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'first_lsn') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );

@@ -106,11 +106,15 @@ export class NetChanges {
   }
 
   kindOf(entry: number): NetKind {
-    // Looked up, but by a change that was not taken.
-    if (this.#end[entry] === 0) return "none";
+    if (!this.isTaken(entry)) return "none";
     const state = this.#state[entry]!;
     if ((state & present) !== 0) return (state & existed) !== 0 ? "update" : "insert";
     return (state & existed) !== 0 ? "delete" : "none";
+  }
+
+  /** Whether a change has said what became of the key's row: one that was not taken leaves its keys behind alone. */
+  isTaken(entry: number): boolean {
+    return this.#end[entry]! > 0;
   }
 
   tupleOf(entry: number): TupleRef {

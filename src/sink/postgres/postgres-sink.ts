@@ -9,7 +9,15 @@ import { closeClient, destroyClient, withPostgres } from "../../connection/postg
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { BegunCopy, CopyRequest, PreparedTables, Sink, SinkContext, UnreadableTable } from "../sink.ts";
+import type {
+  BegunCopy,
+  CopyBeside,
+  CopyRequest,
+  PreparedTables,
+  Sink,
+  SinkContext,
+  UnreadableTable,
+} from "../sink.ts";
 import { ApplyTransaction, type RefusedRow } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
@@ -171,6 +179,16 @@ export class PostgresSink implements Sink {
 
   endCopy(table: TableShape): Promise<void> {
     return this.#copies.end(table);
+  }
+
+  async beginBeside(
+    table: TableShape,
+    mode: "merge" | "replace",
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
+    // What it has applied is not noted.
+    this.#beside.giveUp();
+    return await this.#copies.beginBeside(table, mode, stop);
   }
 
   async write(batch: ChangeBatch): Promise<void> {

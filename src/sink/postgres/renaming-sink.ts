@@ -5,7 +5,7 @@ import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
-import type { BegunCopy, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
+import type { BegunCopy, CopyBeside, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./target-naming.ts";
 
@@ -64,12 +64,32 @@ export class RenamingSink implements Sink {
   }
 
   copyTable(request: CopyRequest): Promise<void> {
+    return this.sink.copyTable(this.#named(request));
+  }
+
+  async beginBeside(
+    table: TableShape,
+    mode: "merge" | "replace",
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
+    const { keep } = this.naming.named(table.relation);
+    const copy = await this.sink.beginBeside(this.naming.shape(table), mode, stop);
+    return (
+      copy && {
+        form: keep === null ? copy.form : "text",
+        takesAfterPoint: copy.takesAfterPoint,
+        take: (request) => copy.take(this.#named(request)),
+        compare: () => copy.compare(),
+        settle: () => copy.settle(),
+        [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose](),
+      }
+    );
+  }
+
+  #named(request: CopyRequest): CopyRequest {
     const { keep } = this.naming.named(request.table.relation);
-    return this.sink.copyTable({
-      ...request,
-      table: this.naming.shape(request.table),
-      chunks: keep === null ? request.chunks : keepFields(request.chunks, keep),
-    });
+    const chunks = keep === null ? request.chunks : keepFields(request.chunks, keep);
+    return { ...request, table: this.naming.shape(request.table), chunks };
   }
 
   write(batch: ChangeBatch): Promise<void> {

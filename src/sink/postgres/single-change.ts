@@ -14,6 +14,7 @@ import { stage } from "./staged-rows.ts";
 import { deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
 import type { MergeSession } from "./table-merge.ts";
 import { equalSql } from "./target-table.ts";
+import { noteMove } from "./touch-notes.ts";
 
 /** Where the first row lies that is copied into an empty table. */
 const firstRow = "'(0,1)'::pg_catalog.tid";
@@ -48,6 +49,7 @@ export async function applySingle(
   }
   const replacement = newTuple(batch, i, table.key, longValueBytes);
   const keeps = unchangedColumns(replacement.bytes, replacement.start);
+  await noteMove(session, table, old, replacement);
   if (table.isWide) body.add(replacement, true);
   else body.addGrouped(stageGroup.update, replacement, true);
   await stage(session, table, body);

@@ -10,8 +10,10 @@ import { destroyClient } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
-import type { BegunCopy, CopyRequest, SinkContext } from "../sink.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { MillraceError } from "../../errors/millrace-error.ts";
+import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
+import { beginCopyBeside } from "./copies-beside.ts";
 import { watchedCopy } from "./copy-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
@@ -36,6 +38,8 @@ export interface ApplySession {
   /** No copy waits for a lock any longer. */
   readonly wentOn: () => void;
 }
+
+const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
 
 export class SinkCopies implements AsyncDisposable {
   readonly #sessions: SessionPool;
@@ -75,6 +79,39 @@ export class SinkCopies implements AsyncDisposable {
     return { form: begun.form, ranges, rows: ranges.reduce((sum, { rows }) => sum + rows, 0) };
   }
 
+  /** Between two batches. Null: the table is to be copied between two batches as well. */
+  async beginBeside(
+    table: TableShape,
+    mode: "merge" | "replace",
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
+    const { relation } = table;
+    // A row that is refused is told where the table is copied whole.
+    if (this.isTraced(relation)) return null;
+    const { context: connector, naming, tables, apply } = this;
+    const inTurn = <T>(action: (client: Client) => Promise<T>) =>
+      apply.guard((client) =>
+        action(client).catch((error: unknown) => {
+          throw this.#told(relation, error);
+        }),
+      );
+    return await beginCopyBeside(
+      { connector, naming, tables, inTurn },
+      table,
+      mode,
+      async (action, isWaiting = () => false) => {
+        const result = await this.#inSession(
+          relation,
+          false,
+          (client) => whileWatched({ ...apply.watched(client), isOurTurn: isWaiting }, () => action(client)),
+          stop,
+        );
+        apply.wentOn();
+        return result;
+      },
+    );
+  }
+
   async take(request: CopyRequest): Promise<void> {
     const { table, part } = request;
     const { relation } = table;
@@ -90,7 +127,8 @@ export class SinkCopies implements AsyncDisposable {
         copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
       ),
     );
-    this.#made(relation, outcome);
+    this.#made(relation, outcome, part === undefined);
+    if (part) this.tables.touched.followed(relation);
   }
 
   /** All ranges are there. */
@@ -122,8 +160,9 @@ export class SinkCopies implements AsyncDisposable {
     this.apply.wentOn();
   }
 
-  #made(relation: Relation, { record, shape, owesMore }: CopyOutcome): void {
+  #made(relation: Relation, { record, shape, owesMore }: CopyOutcome, isWhole = true): void {
     this.tables.ledger.add(record);
+    if (isWhole) this.tables.touched.spoil(relation.id, "was copied anew");
     this.tables.owed.brought(relation.id, !owesMore);
     this.tables.shapes.add(shape);
     this.tables.setAside.copied(relation);
@@ -156,8 +195,10 @@ export class SinkCopies implements AsyncDisposable {
     relation: Relation,
     isIntoTarget: boolean,
     action: (client: Client) => Promise<T>,
+    stop = this.context.signal,
   ): Promise<T> {
-    const { signal } = this.context;
+    const signal = AbortSignal.any([this.context.signal, stop]);
+    signal.throwIfAborted();
     const client = await this.#sessions.take(signal);
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
@@ -168,16 +209,22 @@ export class SinkCopies implements AsyncDisposable {
     } catch (error) {
       destroyClient(client);
       if (signal.aborted) throw signal.reason;
-      if (!isOfSource(error)) this.#refused.add(relation.id);
+      const told = this.#told(relation, error);
       if (isIntoTarget) await this.#setAsideRefused(relation, error);
-      const names = relation.columns.map(({ name }) => name);
-      const target = this.naming.target(relation);
-      throw (
-        mendDenial(error, this.config.connection.user, target) ?? describeRefusedCopy(error, target, names)
-      );
+      throw told;
     } finally {
       signal.removeEventListener("abort", abort);
     }
+  }
+
+  /** What went wrong, with the sink's table. The next copy of a table whose rows were refused is made with care. */
+  #told(relation: Relation, error: unknown): MillraceError {
+    const names = relation.columns.map(({ name }) => name);
+    const target = this.naming.target(relation);
+    const told =
+      mendDenial(error, this.config.connection.user, target) ?? describeRefusedCopy(error, target, names);
+    if (refusals.has(told.code)) this.#refused.add(relation.id);
+    return told;
   }
 
   /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
@@ -197,9 +244,4 @@ export class SinkCopies implements AsyncDisposable {
     if (isValueRefused(error)) return await misfitRefused(client, this.naming.target(relation), relation);
     return refusedNull(error)?.refusal ?? null;
   }
-}
-
-/** Rows that did not come were not refused. */
-function isOfSource(error: unknown): boolean {
-  return error instanceof MillraceError && !error.code.startsWith("sink_");
 }

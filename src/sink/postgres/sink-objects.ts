@@ -2,6 +2,7 @@
 
 import { withPostgres } from "../../connection/postgres-client.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { dropAllBesideTables } from "./beside-tables.ts";
 import { DividedCopies } from "./divided-copies.ts";
 
 /** What it has delivered stays, and where it stood. Throws MillraceErrors of the connection, or `signal.reason`. */
@@ -11,12 +12,14 @@ export async function dropSideTables(
   signal: AbortSignal,
 ): Promise<void> {
   await withPostgres(connection, "control", signal, "sink", async (client) => {
-    const { rows } = await client.query<{ known: boolean }>(
-      "select to_regclass('millrace.divided_copy') is not null as known",
+    const { rows } = await client.query<{ known: boolean; hasBeside: boolean }>(
+      "select to_regclass('millrace.divided_copy') is not null as known, " +
+        "to_regclass('millrace.copy_beside') is not null as \"hasBeside\"",
     );
     if (!rows[0]?.known) return;
     const copies = new DividedCopies(connectorId);
     await copies.load(client);
     await copies.drop(client);
+    if (rows[0].hasBeside) await dropAllBesideTables(client, connectorId);
   });
 }

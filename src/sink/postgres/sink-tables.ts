@@ -8,6 +8,7 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { PreparedTables, SetAsideTable, SinkContext, UnreadableTable } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
+import { dropAllBesideTables } from "./beside-tables.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { DividedCopies } from "./divided-copies.ts";
@@ -19,6 +20,7 @@ import { isRecorded, ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
 import { takeTables } from "./table-claims.ts";
 import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
+import { TouchedKeys } from "./touched-keys.ts";
 import { TypeMaker } from "./type-maker.ts";
 import { UndoLog } from "./undo-log.ts";
 import { areRowsKept, findUnlogged, watchRows } from "./unlogged-tables.ts";
@@ -32,6 +34,7 @@ export class SinkTables implements AppliedTables {
   readonly setAside: SetAsideTables;
   readonly divided: DividedCopies;
   readonly owed: OwedRowNotes;
+  readonly touched: TouchedKeys;
   /** What was warned of last. */
   #firing: string | null = null;
 
@@ -45,6 +48,7 @@ export class SinkTables implements AppliedTables {
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
+    this.touched = new TouchedKeys(this.shapes);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
       { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
@@ -70,6 +74,7 @@ export class SinkTables implements AppliedTables {
     await this.setAside.load(client);
     await this.divided.load(client);
     await this.owed.load(client);
+    await dropAllBesideTables(client, this.context.connectorId);
   }
 
   forget(keepsShapes: boolean): void {

@@ -25,6 +25,8 @@ import {
   stageGroup,
   updateSql,
 } from "./staging.ts";
+import { noteNetChanges } from "./touch-notes.ts";
+import type { TouchedKeys } from "./touched-keys.ts";
 
 export interface StagingState {
   /** It holds rows of this transaction. */
@@ -45,6 +47,8 @@ export interface MergeSession {
   readonly repeats: boolean;
   /** Notes rows that are missing while `repeats` holds; null: none is missing that the source still has. */
   readonly owed: OwedRowNotes | null;
+  /** Tables whose keys are to be noted with their changes. */
+  readonly touched: TouchedKeys;
   /** Each change by itself, in its order: where foreign keys at the sink refuse what the batch comes to, written table by table. */
   readonly inOrder: boolean;
   readonly warn: (reason: string) => void;
@@ -75,6 +79,7 @@ export async function mergeNetChanges(
   net: NetChanges,
   later: (() => Promise<void>)[] | null = null,
 ): Promise<void> {
+  await noteNetChanges(session, table, net);
   const plan = planMerge(session, table, net);
   if (plan.staged.rows > 0) {
     await usingIndex(session, table, () =>
@@ -216,6 +221,8 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
     if (sql === null) continue;
     // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
     if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
+    // The copy that is made beside the stream brings it.
+    if (session.touched.of(table.relation) !== null) continue;
     throw new RowsMissing();
   }
 }

@@ -49,6 +49,7 @@ export class TransactionBeside implements Disposable {
       repeats: false,
       inOrder: false,
       owed: null,
+      touched: tables.touched,
       warn,
     };
     connector.signal.addEventListener("abort", this.#destroy, { once: true });
@@ -133,11 +134,17 @@ export class TransactionBeside implements Disposable {
 
   /** What it would change in what is remembered of a table could not be undone by itself. */
   #requireReady(relation: Relation, at: Lsn): void {
-    const { ledger, setAside, owed } = this.tables;
+    const { ledger, setAside, owed, touched } = this.tables;
     const copy = ledger.stateOf(relation);
     const isCopied = copy.kind === "none" || copy.point <= at;
+    // What it touches of a table that is being copied beside would be seen only with its end.
+    const isNoted = touched.of(relation) !== null;
     const isOutside =
-      setAside.has(relation.id) || owed.has(relation.id) || ledger.isReplaced(relation) || relation.isGone;
+      isNoted ||
+      setAside.has(relation.id) ||
+      owed.has(relation.id) ||
+      ledger.isReplaced(relation) ||
+      relation.isGone;
     if (isCopied && !isOutside && this.tables.isReadyFor(relation)) return;
     throw givenUp(`table ${qualifiedName(relation)} is not ready at the sink`);
   }

@@ -128,6 +128,11 @@ class WebhookSink implements Sink {
     this.#canBeRead(table);
   }
 
+  /** A task's copy is taken between two batches. */
+  async beginBeside(): Promise<null> {
+    return null;
+  }
+
   async copyTable(request: CopyRequest): Promise<void> {
     const { relation } = request.table;
     const copy = ++this.#copies;

@@ -64,6 +64,9 @@ export class PostgresSource implements Source {
   #hasWarnedOfBeats = false;
   readonly #silentChanges: SilentChanges;
   readonly #shapes: StreamShapes;
+  /** How many silent changes had been found before a point was taken, and before the earliest that a table was read as of. */
+  readonly #foundBefore = new WeakMap<SnapshotPoint, number>();
+  readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();
 
   constructor(
@@ -159,11 +162,14 @@ export class PostgresSource implements Source {
   }
 
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
+    const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#withClient(async (client) => {
       await dropSlot(client, this.#slot.name, signal);
       try {
-        return await this.#slot.create(client, signal);
+        const point = await this.#slot.create(client, signal);
+        this.#foundBefore.set(point, found);
+        return point;
       } catch (error) {
         // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
@@ -180,9 +186,11 @@ export class PostgresSource implements Source {
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
-    this.#silentChanges.copying();
+    const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
-    return await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
+    const point = await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
+    this.#foundBefore.set(point, found);
+    return point;
   }
 
   readDenial(table: TableShape): Promise<MillraceError | null> {
@@ -190,15 +198,22 @@ export class PostgresSource implements Source {
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
+    // What an attempt that failed has read does not count.
+    this.#copiedAsOf.delete(table.relation.id);
     return this.#reader.measure(table);
   }
 
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
+    const { id } = table.relation;
+    const found = this.#foundBefore.get(point) ?? 0;
+    const before = part?.kind === "range" ? (this.#copiedAsOf.get(id) ?? found) : found;
+    if (part?.kind !== "rows") this.#copiedAsOf.set(id, Math.min(before, found));
     return this.#reader.copy(table, point, form, part);
   }
 
   copied(table: TableShape): void {
-    this.#silentChanges.mended(table.relation.id);
+    const { id } = table.relation;
+    this.#silentChanges.mended(id, this.#copiedAsOf.get(id) ?? 0);
   }
 
   async keptLog(): Promise<KeptLog | null> {

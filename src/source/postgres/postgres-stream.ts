@@ -13,13 +13,12 @@ import { AssumedRelations } from "./assumed-relations.ts";
 import {
   collectForMs,
   feedbackIntervalMs,
-  isAdvanceDue,
   isHeartbeatDue,
   liveness,
   type StreamPace,
   silenceLimitMs,
-  worthwhileBytes,
 } from "./feedback.ts";
+import { IdleAdvance } from "./idle-advance.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import type { Announced } from "./relation-description.ts";
 import type { RelationRegistry } from "./relation-registry.ts";
@@ -65,14 +64,10 @@ export class PostgresStream implements ChangeStream {
   #collecting: ReturnType<typeof setTimeout> | null = null;
   #watching: Disposable | null = null;
   #soon: ReturnType<typeof setTimeout> | null = null;
-  #advanceNow = false;
   #isPaused = false;
   readonly #assumed: AssumedRelations;
   #acknowledged: Lsn;
-  /** What the last batch that was handed out said. */
-  #handedOut: Lsn;
-  #handedOutAt = performance.now();
-  #isFollowedUp = false;
+  readonly #advance: IdleAdvance;
   #walEnd: Lsn;
   /** When something of ours came last, or a heartbeat was sent, and where the server's log ended then. */
   #stirredAt = performance.now();
@@ -84,7 +79,7 @@ export class PostgresStream implements ChangeStream {
     const { checkpoint, request, registry } = options;
     this.caughtUp = this.#catchUp.promise;
     this.#acknowledged = checkpoint.resumeLsn;
-    this.#handedOut = checkpoint.resumeLsn;
+    this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace);
     this.#walEnd = checkpoint.resumeLsn;
     this.#stirredEnd = checkpoint.resumeLsn;
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
@@ -124,11 +119,7 @@ export class PostgresStream implements ChangeStream {
       const collectMs = this.#collectForMs();
       const batch = collectMs > 0 ? null : this.#take();
       if (batch) {
-        this.#isFollowedUp = batch.count === 0 && batch.resumeLsn - this.#handedOut < worthwhileBytes;
-        // A part of a transaction in progress says where that was begun.
-        if (batch.resumeLsn > this.#handedOut) this.#handedOut = batch.resumeLsn;
-        this.#advanceNow = false;
-        this.#handedOutAt = performance.now();
+        this.#advance.hands(batch);
         if (batch.count > 0) this.#stir();
         this.#noteCatchUp();
         this.#regulate();
@@ -145,11 +136,16 @@ export class PostgresStream implements ChangeStream {
 
   #collectForMs(): number {
     if (this.#failure !== null || this.#buffer.isAmple) return 0;
-    return collectForMs(this.#isBacklog, performance.now() - this.#handedOutAt, this.options.pace);
+    return collectForMs(this.#isBacklog, this.#advance.sinceMs, this.options.pace);
   }
 
   get #isBacklog(): boolean {
     return this.#decoder.builder.resumeLsn < this.options.logEnd;
+  }
+
+  reach(lsn: Lsn): void {
+    this.#advance.reach(lsn);
+    if (this.#isIdleAdvance()) this.#notify();
   }
 
   acknowledge(resumeLsn: Lsn): void {
@@ -168,7 +164,7 @@ export class PostgresStream implements ChangeStream {
     // What the server has logged since then is not for us, unless something of it waits.
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
-    const hasWork = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#handedOut;
+    const hasWork = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
     const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
     return { bytes: Number(behind), lastCommitTimeUs };
   }
@@ -204,14 +200,15 @@ export class PostgresStream implements ChangeStream {
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
     if (walEnd > this.#walEnd) this.#walEnd = walEnd;
     const builder = this.#decoder.builder;
+    const before = builder.resumeLsn;
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
     if (replyRequested) {
       this.#sendFeedback();
       // A server that is being stopped waits until its whole log is acknowledged, also what is not for us.
-      this.#advanceNow = true;
-      if (this.#isIdleAdvance()) this.#notify();
+      this.#advance.ask();
     }
+    if ((replyRequested || this.#advance.isWaitedFor(before)) && this.#isIdleAdvance()) this.#notify();
     this.#noteCatchUp();
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
   }
@@ -245,6 +242,8 @@ export class PostgresStream implements ChangeStream {
     }
     this.#sendFeedback(verdict !== "alive");
     if (this.#isIdleAdvance()) this.#notify();
+    // What comes back of a message of ours tells where the server is, whatever it would say by itself.
+    if (this.#advance.isWaitedFor(this.#decoder.builder.resumeLsn)) void this.options.beat();
     if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, now - this.#stirredAt, this.options.pace)) {
       this.#stir();
       void this.options.beat();
@@ -264,12 +263,7 @@ export class PostgresStream implements ChangeStream {
   }
 
   #isIdleAdvance(): boolean {
-    const grown = this.#decoder.builder.resumeLsn - this.#handedOut;
-    if (!this.#buffer.isEmpty || grown <= 0n) return false;
-    return (
-      this.#advanceNow ||
-      isAdvanceDue(grown, performance.now() - this.#handedOutAt, this.#isFollowedUp, this.options.pace)
-    );
+    return this.#buffer.isEmpty && this.#advance.isDue(this.#decoder.builder.resumeLsn);
   }
 
   #take(): ChangeBatch | null {

@@ -12,8 +12,9 @@ import type { SourceTable } from "./table-shapes.ts";
 export class SilentChanges {
   #told: string | null = null;
   #isUnsettled = false;
-  /** Tables whose changes were passed over since the last point for copies. */
-  readonly #passedOver = new Set<number>();
+  /** How many changes were found so far, and which the last of a table was. */
+  #found = 0;
+  readonly #lastFound = new Map<number, number>();
   /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
   #tables: ReadonlyMap<number, Relation> = new Map();
   /** The shapes that the stream has brought, by table: the last that were described, and what fences brought beyond. */
@@ -41,14 +42,14 @@ export class SilentChanges {
     this.notes.set(warningKey(tableId), reason);
   }
 
-  /** A point for copies is about to be taken: what is passed over from here on they may not have. */
-  copying(): void {
-    this.#passedOver.clear();
+  /** How many changes were found so far: copies as of a point that is taken from here on have them. */
+  get found(): number {
+    return this.#found;
   }
 
-  /** The table was copied since it was looked at: its rows are right again. */
-  mended(tableId: number): void {
-    if (this.#passedOver.has(tableId)) return;
+  /** The table was copied as of a point before which so many changes had been found: its rows are right again, unless one came since. */
+  mended(tableId: number, found: number): void {
+    if ((this.#lastFound.get(tableId) ?? 0) > found) return;
     this.notes.set(warningKey(tableId), null);
     this.#tell();
   }
@@ -61,7 +62,7 @@ export class SilentChanges {
     if (!this.#tables.has(id)) return false;
     const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
     this.notes.set(warningKey(id), change);
-    this.#passedOver.add(id);
+    this.#lastFound.set(id, ++this.#found);
     this.#isUnsettled = true;
     this.#tell();
     return true;
@@ -103,7 +104,10 @@ export class SilentChanges {
     const after = remember(before, table, at);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
     // The notes are saved together.
-    if (change !== null) this.notes.set(warningKey(id), change);
+    if (change !== null) {
+      this.notes.set(warningKey(id), change);
+      this.#lastFound.set(id, ++this.#found);
+    }
     this.notes.set(factsKey(id), JSON.stringify(after));
   }
 

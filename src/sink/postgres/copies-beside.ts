@@ -1,0 +1,98 @@
+// Decides which tables can be copied beside the stream, and begins such copies. The others are copied between two batches.
+
+import type { Client } from "pg";
+import { isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
+import type { CopyBeside } from "../sink.ts";
+import { createBesideTables } from "./beside-tables.ts";
+import type { ConnectorAtSink } from "./connector-lock.ts";
+import { type CopyBesideOptions, PostgresCopyBeside } from "./copy-beside.ts";
+import type { SinkTables } from "./sink-tables.ts";
+import type { TargetNaming } from "./target-naming.ts";
+import { keyIndexOf, readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
+import { besideSpoiled } from "./touched-keys.ts";
+
+export interface CopiesBesideOptions {
+  readonly connector: ConnectorAtSink;
+  readonly naming: TargetNaming;
+  readonly tables: SinkTables;
+  readonly inTurn: CopyBesideOptions["inTurn"];
+}
+
+/** Between two batches. Null: the table cannot be copied so. `inSession`: of its copy. */
+export async function beginCopyBeside(
+  { connector, naming, tables, inTurn }: CopiesBesideOptions,
+  table: TableShape,
+  mode: "merge" | "replace",
+  inSession: CopyBesideOptions["inSession"],
+): Promise<CopyBeside | null> {
+  const { relation } = table;
+  if (!isFollowed(tables, relation) || naming.isShared(relation) || !isKeyed(table)) return null;
+  // They are to be copied by their keys first.
+  if (tables.owed.has(relation.id) || !tables.isReadyFor(relation)) return null;
+  const begun = await inTurn(async (client) => {
+    const target = await readTargetTable(client, naming.target(relation));
+    const form = target && takesAsItIs(target, relation) ? formOf(target, relation) : null;
+    if (target === null || form === null) return null;
+    const made = await inTransaction(client, () =>
+      createBesideTables(client, connector.connectorId, target, relation),
+    );
+    return { target, form, tables: made };
+  });
+  if (begun === null) return null;
+  const touchedKeys = tables.touched;
+  const touched = touchedKeys.begin(relation, begun.tables.touched);
+  const requireFollowed = () => {
+    if (!isFollowed(tables, relation))
+      throw besideSpoiled(relation, "was left out, or is to be copied anew,");
+  };
+  return new PostgresCopyBeside({
+    ...{ connector, table, mode, touchedKeys, touched, inSession, inTurn, requireFollowed },
+    ...begun,
+  });
+}
+
+/** All its changes are applied, to rows that a copy has brought. */
+function isFollowed({ ledger, setAside }: SinkTables, relation: Relation): boolean {
+  return ledger.holds(relation) && !setAside.has(relation.id) && !ledger.isReplaced(relation);
+}
+
+function isKeyed({ relation, isPartitioned, coverage }: TableShape): boolean {
+  const isPublished = coverage?.isUnpublished !== true;
+  return (
+    !isPartitioned &&
+    isPublished &&
+    isIdentified(relation) &&
+    relation.key.length > 0 &&
+    !relation.isKeyedByHash
+  );
+}
+
+/** Its rows can be found and written by the relation's key, and no other table's depend on them. */
+function takesAsItIs(target: TargetTable, relation: Relation): boolean {
+  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const index = keyIndexOf(target, relation);
+  const isExact = index?.columns.length === key.length && index.columns.every(({ isLoose }) => !isLoose);
+  const isWritable = relation.columns.every(({ name }) => {
+    const column = target.columns.find((other) => other.name === name);
+    return column && !column.generated && (!column.isFixed || key.includes(name));
+  });
+  return isExact && isWritable && !target.isReferred && target.refersTo.length === 0;
+}
+
+/** Null: what a type of the user's own makes of text is told where the table is copied whole. */
+function formOf(target: TargetTable, relation: Relation): "binary" | "text" | null {
+  if (takesBinary(target, relation)) return "binary";
+  return relation.columns.some(({ typeDefinitions }) => typeDefinitions) ? null : "text";
+}
+
+async function inTransaction<T>(client: Client, action: () => Promise<T>): Promise<T> {
+  await client.query("begin");
+  try {
+    const result = await action();
+    await client.query("commit");
+    return result;
+  } catch (error) {
+    await client.query("rollback").catch(() => {});
+    throw error;
+  }
+}

@@ -1,0 +1,185 @@
+// A copy of one table that is made while batches are applied to it: its rows lie in a table of their own, and what they come to is put
+// into place between the batches. What is exact about it is told in mend-list.ts and touch-notes.ts.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { TableShape } from "../../change/relation.ts";
+import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { sqlName } from "../../connection/sql-name.ts";
+import { sqlState } from "../../connection/sql-state.ts";
+import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
+import { type BesideTables, dropBesideTables } from "./beside-tables.ts";
+import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
+import { copyIn } from "./copy-in.ts";
+import { areRowsIndependent, listRows, type Mending, mendAllRows, mendRows, takeOwed } from "./mend-list.ts";
+import { sqlList } from "./target-name.ts";
+import { readTargetTable, type TargetTable } from "./target-table.ts";
+import { besideSpoiled, type TouchedKeys, type TouchedTable } from "./touched-keys.ts";
+
+/** A piece that the stream waits for takes about so long. */
+const pieceMs = 100;
+const firstPieceRows = 500;
+const lockWaitMs = 1_000;
+const tellEveryMs = 500;
+
+export interface CopyBesideOptions {
+  readonly connector: ConnectorAtSink;
+  readonly table: TableShape;
+  readonly mode: "merge" | "replace";
+  readonly form: TupleForm;
+  readonly tables: BesideTables;
+  readonly touchedKeys: TouchedKeys;
+  readonly touched: TouchedTable;
+  /** As it was when the copy began. */
+  readonly target: TargetTable;
+  /** Runs an action in a session beside the one that applies. `isWaiting`: for the source. */
+  readonly inSession: <T>(action: (client: Client) => Promise<T>, isWaiting?: () => boolean) => Promise<T>;
+  /** Runs an action in the session that applies: no batch is being applied. */
+  readonly inTurn: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
+  /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
+  readonly requireFollowed: () => void;
+}
+
+export class PostgresCopyBeside implements CopyBeside {
+  readonly takesAfterPoint = false;
+  #listed = 0;
+  /** Rows of the list that are written, and how many are next. */
+  #mended = 0;
+  #pieceRows = firstPieceRows;
+  #areIndependent = true;
+
+  constructor(private readonly options: CopyBesideOptions) {}
+
+  get form(): TupleForm {
+    return this.options.form;
+  }
+
+  async take({ form, chunks, progress }: CopyRequest): Promise<void> {
+    const { inSession, connector, table, tables } = this.options;
+    this.#requireUnspoiled();
+    const columns = sqlList(table.relation.columns.map(({ name }) => name));
+    const passing = new PassingChunks(chunks, (bytes) => progress(0, bytes));
+    const rows = await inSession(
+      async (client) => {
+        await client.query("begin");
+        await lockForCopy(client, connector);
+        const sql = `copy ${sqlName(tables.rows)} (${columns}) from stdin (format ${form})`;
+        const rows = await copyIn(client, sql, passing.chunks());
+        await client.query("commit");
+        return rows;
+      },
+      () => passing.isWaiting,
+    );
+    progress(rows, passing.bytes);
+  }
+
+  async compare(): Promise<void> {
+    const { inSession, connector } = this.options;
+    this.#requireUnspoiled();
+    await inSession(async (client) => {
+      await client.query("begin");
+      await lockForCopy(client, connector);
+      const mending = await this.#mending(client);
+      this.#areIndependent = await areRowsIndependent(client, mending);
+      this.#listed = await listRows(client, mending);
+      await client.query("commit");
+    });
+  }
+
+  async settle(): Promise<SettledPiece> {
+    this.#requireUnspoiled();
+    return await this.options.inTurn(async (client) => {
+      try {
+        await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
+        const mending = await this.#mending(client);
+        const piece =
+          this.#mended < this.#listed
+            ? await this.#mend(client, mending)
+            : { isMore: false, isHeld: false, owed: await takeOwed(client, mending) };
+        await client.query("commit");
+        return { ...piece, isMore: piece.isMore || piece.owed.length > 0 };
+      } catch (error) {
+        await client.query("rollback").catch(() => {});
+        if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
+        return { isMore: true, isHeld: true, owed: [] };
+      }
+    });
+  }
+
+  /** What cannot be dropped now is dropped by the next run. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { touchedKeys, touched, inSession, connector, tables } = this.options;
+    touchedKeys.end(touched);
+    await inSession(async (client) => {
+      await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
+      await lockForCopy(client, connector);
+      await dropBesideTables(client, connector.connectorId, tables);
+      await client.query("commit");
+    }).catch(() => {});
+  }
+
+  async #mend(client: Client, mending: Mending): Promise<SettledPiece> {
+    const { target } = mending;
+    // The stream does not wait for whoever holds it.
+    await client.query(`lock table ${target.ownRows} in row exclusive mode nowait`);
+    const to = this.#areIndependent ? Math.min(this.#listed, this.#mended + this.#pieceRows) : this.#listed;
+    const begunAt = performance.now();
+    if (this.#areIndependent) await mendRows(client, mending, this.#mended, to);
+    else await mendAllRows(client, mending, this.#listed);
+    const tookMs = performance.now() - begunAt;
+    if (tookMs < pieceMs / 2) this.#pieceRows *= 2;
+    else if (tookMs > pieceMs) this.#pieceRows = Math.max(1, Math.floor(this.#pieceRows / 2));
+    this.#mended = to;
+    return { isMore: true, isHeld: false, owed: [] };
+  }
+
+  async #mending(client: Client): Promise<Mending> {
+    const { table, tables, mode, target: before } = this.options;
+    const { relation } = table;
+    const target = await readTargetTable(client, before.target);
+    if (target === null || !isSameTable(target, before))
+      throw besideSpoiled(relation, "was altered at the sink");
+    return { tables, target, relation, replaces: mode === "replace" };
+  }
+
+  #requireUnspoiled(): void {
+    const { touched, table, requireFollowed } = this.options;
+    if (touched.spoiledBy !== null) throw besideSpoiled(table.relation, touched.spoiledBy);
+    requireFollowed();
+  }
+}
+
+function isSameTable(table: TargetTable, before: TargetTable): boolean {
+  const facts = ({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable) =>
+    JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
+  return facts(table) === facts(before);
+}
+
+/** Chunks on their way, counted. */
+class PassingChunks {
+  bytes = 0;
+  /** For the next one. */
+  isWaiting = false;
+  #toldAt = performance.now();
+
+  constructor(
+    private readonly source: AsyncIterable<Uint8Array>,
+    private readonly tell: (bytes: number) => void,
+  ) {}
+
+  async *chunks(): AsyncGenerator<Uint8Array> {
+    this.isWaiting = true;
+    for await (const chunk of this.source) {
+      this.isWaiting = false;
+      this.bytes += chunk.length;
+      const now = performance.now();
+      if (now - this.#toldAt >= tellEveryMs) {
+        this.#toldAt = now;
+        this.tell(this.bytes);
+      }
+      yield chunk;
+      this.isWaiting = true;
+    }
+    this.isWaiting = false;
+  }
+}

@@ -1,0 +1,145 @@
+// Snapshot tasks beside the stream: it goes on, for the table that is copied too, and in the end the sink has what the source has.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { moveRows, movingRows } from "../support/moving-rows.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const rows = 800;
+/** Each few pages are a range, as of a point of their own where one can be had. */
+const inRanges = { dividedFromBytes: 1, rangeBytes: 200_000, pointHeldMs: 20 };
+
+const streaming = (sql: { readonly source: string; readonly sink?: string }, options: RigOptions = {}) =>
+  PipelineRig.streaming(server, `beside${++count}`, sql, { parallelCopies: 5, ...options });
+
+const leftBehind =
+  "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(rows|touched|mend)_' and relkind = 'r'";
+
+/** Holds what is copied until it is called. */
+function hold(rig: PipelineRig): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.copiesHeld = promise;
+  return resolve;
+}
+
+const untilRead = (rig: PipelineRig, before: number) =>
+  waitFor("the copy to be read", () => rig.copies.length > before);
+
+test("while a task is held up, changes of its table and of others arrive, and all of it is right in the end", async () => {
+  await using rig = await streaming(
+    { source: `${movingRows("m", rows)}; create table other (id int primary key)` },
+    { copyPace: inRanges },
+  );
+  await rig.expectEqual();
+  // Wrong, missing and extra rows, also some that changes will meet.
+  await rig.sink(`update m set far = 'wrong' where id % 7 = 0; update m set text = 'wrong' where id % 11 = 0;
+    delete from m where id % 13 = 0; insert into m select g, 0, 'extra', 'extra' from generate_series(5001, 5100) g`);
+  const release = hold(rig);
+  const before = rig.copies.length;
+  let least = Number.POSITIVE_INFINITY;
+  const task = rig.snapshot("m", true);
+  await untilRead(rig, before);
+  {
+    await using _moving = await moveRows(rig, "m", rows);
+    const begunAt = performance.now();
+    await rig.source("insert into other values (1); update m set n = -7 where id = 3");
+    await waitFor("the changes", async () => {
+      const [row] = await rig.sink<{ there: boolean; n: number }>(
+        "select exists (select from other) and exists (select from m where n = -7) as there, (select count(*)::int from m) as n",
+      );
+      least = Math.min(least, row?.n ?? 0);
+      return row?.there;
+    });
+    // The copy is still held. On a quiet machine it is a few milliseconds.
+    expect(performance.now() - begunAt).toBeLessThan(10_000);
+    release();
+    const watching = waitFor("the task", async () => {
+      const [row] = await rig.sink<{ n: number }>("select count(*)::int as n from m");
+      least = Math.min(least, row?.n ?? 0);
+      return (await Promise.race([task, Promise.resolve("not yet")])) !== "not yet";
+    });
+    expect(await task).toBeNull();
+    await watching;
+  }
+  expect(least).toBeGreaterThan(rows / 2);
+  expect(new Set(rig.copies.slice(before).map(({ lsn }) => lsn)).size).toBeGreaterThan(1);
+  await rig.expectEqual();
+  await waitFor("nothing to be left", async () => (await rig.sink(leftBehind)).length === 0);
+  await rig.stop();
+});
+
+test("a table that is right already is not written to, and rows of the sink's own stay but where they are to be replaced", async () => {
+  await using rig = await streaming({
+    source:
+      "create table t (id numeric primary key, v text, u int unique); insert into t select g, 'v' || g, g from generate_series(1, 3000) g",
+    sink: "create table t (own text default 'own', u int unique, id numeric primary key, v varchar(20))",
+  });
+  await rig.expectSame("select id, v, u from t order by id");
+  const image =
+    "select md5(string_agg(format('%s %s %s', ctid, xmin, own), ',' order by ctid)) as image from t";
+  const before = await rig.sink(image);
+  expect(await rig.snapshot("t", true)).toBeNull();
+  expect(await rig.sink(image)).toEqual(before);
+
+  // Two rows have each other's values of a unique index; what was added to them is kept.
+  await rig.sink(`update t set own = 'mine'; update t set u = -1 where id = 1; update t set u = 1 where id = 2; update t set u = 2 where id = 1;
+    delete from t where id = 5; insert into t values ('extra', 99999, -5, 'extra')`);
+  expect(await rig.snapshot("t", false)).toBeNull();
+  await rig.expectSame("select id, v, u from t where id > 0 order by id");
+  expect(await rig.sink("select own, count(*)::int as n from t group by own order by own")).toEqual([
+    { own: "extra", n: 1 },
+    { own: "mine", n: 2999 },
+    { own: "own", n: 1 },
+  ]);
+  expect(await rig.snapshot("t", true)).toBeNull();
+  await rig.expectSame("select id, v, u from t order by id");
+  await rig.stop();
+});
+
+test("tasks of two tables go side by side, those of one table one after the other; a table that is altered or emptied begins anew", async () => {
+  const fill = (name: string) =>
+    `create table ${name} (id int primary key, v text); insert into ${name} select g, 'v' || g from generate_series(1, 2000) g`;
+  await using rig = await streaming({ source: ["a", "b", "c"].map(fill).join("; ") });
+  await rig.expectEqual();
+  const release = hold(rig);
+  const before = rig.copies.length;
+  const tasks = [
+    rig.snapshot("a", true),
+    rig.snapshot("a", false),
+    rig.snapshot("b", true),
+    rig.snapshot("c", true),
+  ];
+  await waitFor("two to be read", () => rig.copies.length === before + 2);
+  expect(rig.copies.slice(before).map(({ table }) => table)).toEqual(["a", "b"]);
+  // They get no further than to have been copied.
+  await using holder = await server.connect(rig.sinkDatabase);
+  const sides = await rig.sink<{ name: string }>(
+    "select format('millrace.%I', relname) as name from pg_class where relname ~ '^rows_' and relkind = 'r'",
+  );
+  await holder.query(`begin; lock table ${sides.map(({ name }) => name).join(", ")} in row exclusive mode`);
+  release();
+  await rig.source("truncate a; insert into a values (1, 'again'); alter table b add column w int default 7");
+  await rig.source("insert into b values (5000, 'new', 8)");
+  await rig.expectEqual();
+  await holder.query("commit");
+  const outcomes = await Promise.all(tasks);
+  expect(outcomes.map((outcome) => (outcome as { code?: string } | null)?.code ?? null)).toEqual([
+    "table_changed",
+    null,
+    "table_changed",
+    null,
+  ]);
+  expect(await rig.snapshot("b", true)).toBeNull();
+  await rig.expectEqual();
+  await rig.stop();
+});

@@ -1,0 +1,52 @@
+// The snapshot tasks of a rig over its runs, as the service's desk keeps them: a run that fails fails those that it had claimed, and one
+// that was stopped or has died leaves them to the next.
+
+import type { SnapshotSpec } from "../../src/connector/task.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
+import { TaskQueue } from "../../src/pipeline/task-queue.ts";
+
+interface RigTask {
+  readonly task: OfferedTask;
+  isClaimed: boolean;
+}
+
+export class RigTasks {
+  readonly #open = new Map<string, RigTask>();
+  #count = 0;
+
+  /** Resolves with the task's failure or null. */
+  async offer(spec: SnapshotSpec, queue: TaskQueue): Promise<unknown> {
+    const id = `task-${++this.#count}`;
+    return await new Promise((resolve) => {
+      const end = (outcome: unknown) => {
+        this.#open.delete(id);
+        resolve(outcome);
+      };
+      const claim = async () => {
+        open.isClaimed = true;
+        return true;
+      };
+      const task = { spec, claim, progress: () => {}, done: () => end(null), failed: end };
+      const open: RigTask = { task, isClaimed: false };
+      this.#open.set(id, open);
+      queue.offer(id, task);
+    });
+  }
+
+  /** What a run is offered. */
+  begin(): TaskQueue {
+    const queue = new TaskQueue();
+    for (const [id, open] of this.#open) {
+      open.isClaimed = false;
+      queue.offer(id, open.task);
+    }
+    return queue;
+  }
+
+  /** The run has ended so. One that begins again in another form goes on with them. */
+  failed(error: MillraceError): void {
+    if (error.code === "stream_form_changed") return;
+    for (const { task, isClaimed } of [...this.#open.values()]) if (isClaimed) task.failed(error);
+  }
+}
