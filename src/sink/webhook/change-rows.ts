@@ -37,7 +37,7 @@ export interface ChangedRow {
 
 /** Who has to know of the changes of some tables, in the order of the stream. */
 export interface ChangeWatch {
-  watches(table: string): boolean;
+  watches(table: CompiledTable): boolean;
   see(row: ChangedRow): void;
 }
 
@@ -67,7 +67,7 @@ export class ChangeRows {
     /** The version given out last. */
     public lastVersion: number,
     private readonly filter: OperationFilter,
-    private readonly watch: ChangeWatch,
+    private readonly watches: readonly ChangeWatch[],
   ) {
     this.#row = {
       arena: new Uint8Array(),
@@ -90,7 +90,7 @@ export class ChangeRows {
     if (kind === ChangeKind.truncate) this.#after.count = 0;
     else this.#after.read(arena, batch.newStart[i]!, batch.newEnd[i]!);
     if ((batch.flags[i]! & ChangeFlag.hasUnchanged) !== 0) this.#after.completeFrom(this.#before);
-    if (this.watch.watches(table.name)) this.#show(table, arena);
+    for (const watch of this.watches) if (watch.watches(table)) this.#show(watch, table, arena);
     this.#touches.length = 0;
     switch (kind) {
       case ChangeKind.insert:
@@ -115,9 +115,9 @@ export class ChangeRows {
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
   }
 
-  #show(table: CompiledTable, arena: Uint8Array): void {
+  #show(watch: ChangeWatch, table: CompiledTable, arena: Uint8Array): void {
     const { commitLsn } = this.#context;
-    this.watch.see({ table, arena, before: this.#before, after: this.#after, commitLsn });
+    watch.see({ table, arena, before: this.#before, after: this.#after, commitLsn });
   }
 
   #enter(batch: ChangeBatch, i: number): void {

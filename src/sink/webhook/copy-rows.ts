@@ -56,12 +56,18 @@ export class CopyRows {
     };
   }
 
-  /** Adds row `i` of `batch` to `plan`; returns the bytes of its JSON. */
-  add(batch: ChangeBatch, i: number, plan: RequestPlan): number {
+  /** Adds row `i` of `batch` to `plan`, if it is wanted. Returns whether it is. */
+  add(
+    batch: ChangeBatch,
+    i: number,
+    plan: RequestPlan,
+    isWanted?: (arena: Uint8Array, row: TupleView) => boolean,
+  ): boolean {
     const { arena } = batch;
     const { table } = this;
     this.#row.arena = arena;
     this.#after.read(arena, batch.newStart[i]!, batch.newEnd[i]!);
+    if (isWanted && !isWanted(arena, this.#after)) return false;
     if (this.#equals) {
       this.#moment.ordinal = this.#equals.place(arena, batch.newStart[i]!, batch.newEnd[i]!);
     }
@@ -70,7 +76,8 @@ export class CopyRows {
     else if (table.order === "byKey") {
       this.#touches.push(identityHash(arena, this.#after, table.relation.key));
     }
-    return plan.addRow(table, this.#row);
+    plan.addRow(table, this.#row);
+    return true;
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkEvents } from "../sink.ts";
+import { Credit } from "./credit.ts";
 import type { DeliveryState, FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
 
 /** A message without what the client adds. */
@@ -17,8 +18,10 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** Bytes of batches that the other end has not cut into requests; one batch may go above it. */
+/** Bytes of batches that the other end has not cut into requests. */
 const maxUncreditedBytes = 16 * 1024 * 1024;
+/** The same of copies beside the stream, which does not wait for them. */
+const maxUncreditedBesideBytes = 4 * 1024 * 1024;
 
 let lastSession = 0;
 
@@ -28,8 +31,8 @@ export class DeliveryClient {
   readonly #copyProgress = new Map<number, (rows: number, bytes: number) => void>();
   readonly #receive: (event: Event) => void;
   readonly #abort: () => void;
-  #creditWaiters: Waiter[] = [];
-  #uncredited = 0;
+  readonly credit = new Credit(maxUncreditedBytes);
+  readonly creditBeside = new Credit(maxUncreditedBesideBytes);
   #lastId = 0;
   #error: unknown = null;
 
@@ -64,21 +67,6 @@ export class DeliveryClient {
     });
   }
 
-  /** Waits until `bytes` more may be on their way, and counts them. */
-  async spend(bytes: number): Promise<void> {
-    while (this.#uncredited > 0 && this.#uncredited + bytes > maxUncreditedBytes) {
-      await this.#credit();
-    }
-    this.#throwIfEnded();
-    this.#uncredited += bytes;
-  }
-
-  /** Waits until what is on its way is no more than may be: one that goes above it is alone in memory. */
-  async settle(): Promise<void> {
-    while (this.#uncredited > maxUncreditedBytes) await this.#credit();
-    this.#throwIfEnded();
-  }
-
   /** Null: nobody listens any more. */
   onCopyProgress(copy: number, progress: ((rows: number, bytes: number) => void) | null): void {
     if (progress) this.#copyProgress.set(copy, progress);
@@ -107,8 +95,7 @@ export class DeliveryClient {
         this.#answers.delete(message.id);
         return;
       case "credit":
-        this.#uncredited -= message.bytes;
-        for (const waiter of this.#creditWaiters.splice(0)) waiter.resolve(null);
+        (message.isBeside ? this.creditBeside : this.credit).give(message.bytes);
         return;
       case "durable":
         this.events.durable(message.checkpoint, message.rows, message.bytes);
@@ -135,21 +122,11 @@ export class DeliveryClient {
     this.events.failed(error);
   }
 
-  #credit(): Promise<DeliveryState | null> {
-    this.#throwIfEnded();
-    return new Promise((resolve, reject) => {
-      this.#creditWaiters.push({ resolve, reject });
-    });
-  }
-
-  #throwIfEnded(): void {
-    if (this.#error !== null) throw this.#error;
-  }
-
   #end(error: unknown): void {
     this.#error ??= error;
     for (const waiter of this.#answers.values()) waiter.reject(error);
     this.#answers.clear();
-    for (const waiter of this.#creditWaiters.splice(0)) waiter.reject(error);
+    this.credit.end(error);
+    this.creditBeside.end(error);
   }
 }

@@ -2,7 +2,6 @@
 // that moves from a range that is still to be copied into one that has been comes with the stream alone, and not with what is stored
 // out of line: its key is noted, and it is copied by itself. Kept in the sink's record.
 
-import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { copyMark } from "../../change/copy-mark.ts";
 import type { RowKey } from "../../change/copy-part.ts";
 import { dividedMark } from "../../change/divided-mark.ts";
@@ -10,13 +9,13 @@ import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import { isIdentified, qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { ChangedRow, ChangeWatch, OperationFilter } from "./change-rows.ts";
+import type { CompiledTable } from "./compiled-table.ts";
 import type { CopyOrigin } from "./copy-rows.ts";
 import { begunCopy, type DividedCopy, type DividedTables, isMixed, withRange } from "./divided-copy.ts";
 import type { OwedKeysOf } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
 import { keyTexts } from "./row-identity.ts";
 import { type CopiedTables, holdsCopy } from "./sink-record.ts";
-import type { TupleView } from "./tuple-view.ts";
 
 /** Of one table, that are asked for at once. */
 const maxKeys = 10_000;
@@ -81,7 +80,7 @@ export class DividedCopies implements ChangeWatch {
     for (const key of keys) this.#of(name)?.owed.delete(key);
   }
 
-  watches(name: string): boolean {
+  watches({ name }: CompiledTable): boolean {
     return this.keeper.record.divided.size > 0 && this.#of(name)?.points != null;
   }
 
@@ -90,7 +89,7 @@ export class DividedCopies implements ChangeWatch {
     const copy = this.#of(table.name);
     if (!copy?.points || copy.phase === "refused" || commitLsn < copy.points.first) return;
     if (copy.phase === "joined" && commitLsn >= copy.points.last) return;
-    if (!isPartial(after)) return;
+    if (!after.isPartial) return;
     const key = keyTexts(arena, after, table.relation.key);
     if (key) copy.owed.add(key);
     if (!key || copy.owed.isTooMany) this.#refuse(table.name, copy);
@@ -158,11 +157,6 @@ function isDue({ phase, points, owed }: DividedCopy, at: Lsn): boolean {
 
 function markOf(table: TableShape): string {
   return Bun.SHA256.hash(dividedMark(table), "hex");
-}
-
-function isPartial({ count, lengths }: TupleView): boolean {
-  for (let c = 0; c < count; c++) if (lengths[c] === UNCHANGED_LENGTH) return true;
-  return false;
 }
 
 /**

@@ -43,6 +43,8 @@ export type ToDelivery =
       readonly mode: CopyRequest["mode"];
       /** Of the table; null: all of it. */
       readonly part: CopyPart | null;
+      /** The copy beside the stream that it is a range of; null: of none. */
+      readonly beside: number | null;
     }
   | { readonly type: "copy.rows"; readonly copy: number; readonly batch: LineBatch; readonly bytes: number }
   /** Begins a copy in ranges; the answer tells which there are. */
@@ -57,13 +59,24 @@ export type ToDelivery =
   /** All ranges of the table are there. Answered when that it is copied is durable. */
   | { readonly type: "copy.join"; readonly id: number; readonly table: TableShape }
   /** Answered when the copy, and that it was made, is durable. `mark`: its `copyMark`. */
-  | { readonly type: "copy.end"; readonly id: number; readonly copy: number; readonly mark: string }
+  | {
+      readonly type: "copy.end";
+      readonly id: number;
+      readonly copy: number;
+      readonly beside: number | null;
+      readonly mark: string;
+    }
+  /** Begins a copy beside the stream; the answer tells whether it can be made so. */
+  | { readonly type: "beside.begin"; readonly id: number; readonly beside: number; readonly handle: number }
+  /** All its ranges are delivered; the answer tells what is left to be copied. */
+  | { readonly type: "beside.settle"; readonly id: number; readonly beside: number }
+  | { readonly type: "beside.end"; readonly beside: number }
   | { readonly type: "close"; readonly id: number };
 
 /** webhook worker → replication worker */
 export type FromDelivery =
   | { readonly type: "reply"; readonly id: number; readonly state: DeliveryState | null }
-  | { readonly type: "credit"; readonly bytes: number }
+  | { readonly type: "credit"; readonly bytes: number; readonly isBeside?: true }
   | {
       readonly type: "durable";
       readonly checkpoint: Checkpoint;
@@ -77,7 +90,7 @@ export type FromDelivery =
   /** Nothing is delivered in this session any more. */
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 
-/** Where the sink stands; answers `open`, `prepare` and `copy.divide`. */
+/** Where the sink stands; answers `open` and `prepare`. What follows answers what was asked of copies. */
 export interface DeliveryState {
   readonly checkpoint: Checkpoint | null;
   /** Tables among the prepared ones whose first copy is not delivered. */
@@ -86,6 +99,11 @@ export interface DeliveryState {
   readonly owed?: readonly OwedKeysOf[];
   /** The copy in ranges that was begun; null: the table is to be copied whole. */
   readonly begun?: { readonly ranges: readonly PageRange[]; readonly rows: number } | null;
+  /** The copy is made beside the stream. */
+  readonly isBeside?: boolean;
+  /** Why the copy beside the stream has to begin anew; null: it has not. */
+  readonly spoiledBy?: string | null;
+  readonly settled?: { readonly keys: readonly RowKey[]; readonly isMore: boolean };
 }
 
 /** Keys of rows of a table, by its `schema.table`. */

@@ -1,8 +1,9 @@
 // Moves the checkpoint over windows that are delivered, and tells of it once it is durable. Moves that come during a save
 // share the next one. Which windows are delivered is the ledger's.
 
-import { isDone } from "../../change/checkpoint.ts";
+import { type Checkpoint, isDone } from "../../change/checkpoint.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
+import type { VersionStep } from "./sink-record.ts";
 import type { LedgerProgress } from "./window-ledger.ts";
 
 export interface ProgressReportOptions {
@@ -11,6 +12,11 @@ export interface ProgressReportOptions {
   readonly durable: (progress: LedgerProgress) => void;
   /** The record could not be saved. */
   readonly failed: (error: unknown) => void;
+}
+
+/** A checkpoint right behind the change before it may be from before the step. */
+function isTaken(checkpoint: Checkpoint, { behind, version }: VersionStep): boolean {
+  return isDone(checkpoint, behind) && checkpoint.lastVersion >= version;
 }
 
 export class ProgressReport {
@@ -22,7 +28,8 @@ export class ProgressReport {
   add(progress: LedgerProgress): void {
     const { keeper } = this.options;
     const windowEnds = keeper.record.windowEnds.filter((end) => !isDone(progress.checkpoint, end));
-    keeper.change({ checkpoint: progress.checkpoint, windowEnds });
+    const versionSteps = keeper.record.versionSteps.filter((step) => !isTaken(progress.checkpoint, step));
+    keeper.change({ checkpoint: progress.checkpoint, windowEnds, versionSteps });
     const before = this.#unreported;
     this.#unreported = {
       checkpoint: progress.checkpoint,

@@ -2,6 +2,7 @@
 // scheduler's.
 
 import type { OutgoingRequest } from "./outgoing-request.ts";
+import { ReadyQueue, type SchedulerShare } from "./scheduler-share.ts";
 
 /** A request on its way. */
 export class Delivery {
@@ -16,21 +17,29 @@ export class Delivery {
   constructor(
     readonly request: OutgoingRequest,
     readonly lane: RequestLane,
+    /** Where it goes when it is ready. */
+    public queue: ReadyQueue,
     readonly onDelivered: () => void,
-  ) {}
+  ) {
+    this.share = queue.share;
+  }
+
+  /** What it counts among, wherever it goes. */
+  readonly share: SchedulerShare;
 }
 
 export class RequestLane {
-  /** Free to go, oldest first; those that are tried again stand at the front. */
-  readonly ready: Delivery[] = [];
-  /** Deliveries that wait for their next attempt. */
-  retrying = 0;
-  /** The lane stands in the scheduler's queue. */
-  queued = false;
+  readonly stream: ReadyQueue;
+  readonly beside: ReadyQueue;
   readonly #unfinished = new Set<Delivery>();
   /** For each key, the last delivery that touches it. */
   readonly #last = new Map<number, Delivery>();
   #barrier: Delivery | null = null;
+
+  constructor(shares: { readonly stream: SchedulerShare; readonly beside: SchedulerShare }) {
+    this.stream = new ReadyQueue(shares.stream);
+    this.beside = new ReadyQueue(shares.beside);
+  }
 
   get isEmpty(): boolean {
     return this.#unfinished.size === 0;
@@ -52,7 +61,7 @@ export class RequestLane {
       this.#last.set(key, delivery);
     }
     if (request.barrier) this.#barrier = delivery;
-    for (const earlier of before) earlier.dependants.push(delivery);
+    for (const earlier of before) this.#letWait(delivery, earlier);
     delivery.waits += before.size;
     this.#unfinished.add(delivery);
   }
@@ -61,11 +70,22 @@ export class RequestLane {
   #addSingle(delivery: Delivery, key: number): void {
     const earlier = this.#last.get(key);
     if (earlier) {
-      earlier.dependants.push(delivery);
+      this.#letWait(delivery, earlier);
       delivery.waits++;
     }
     this.#last.set(key, delivery);
     this.#unfinished.add(delivery);
+  }
+
+  /** What a change of the stream waits for goes with the stream's. */
+  #letWait(delivery: Delivery, earlier: Delivery): void {
+    earlier.dependants.push(delivery);
+    if (earlier.queue !== this.beside || delivery.queue === this.beside) return;
+    earlier.queue = this.stream;
+    const at = this.beside.ready.indexOf(earlier);
+    if (at < 0) return;
+    this.beside.ready.splice(at, 1);
+    this.stream.ready.unshift(earlier);
   }
 
   /** Ends a delivery; returns those that waited for nothing else. */

@@ -23,6 +23,18 @@ export function identityHash(arena: Uint8Array, view: TupleView, columns: readon
   return hash;
 }
 
+/** 64 bits of a row's key: rows that share it are taken for one. Null where the tuple does not hold the key. */
+export function keyHash(arena: Uint8Array, view: TupleView, key: readonly number[]): bigint | null {
+  let hash = 0n;
+  for (const column of key) {
+    const length = view.lengths[column]!;
+    if (length < 0 || view.packed.includes(column)) return null;
+    const start = view.starts[column]!;
+    hash = Bun.hash.wyhash(arena.subarray(start, start + length), hash) as bigint;
+  }
+  return hash;
+}
+
 /** The texts of a row's key; null where the tuple does not hold them. */
 export function keyTexts(arena: Uint8Array, view: TupleView, key: readonly number[]): RowKey | null {
   if (key.some((column) => view.lengths[column]! < 0 || view.packed.includes(column))) return null;

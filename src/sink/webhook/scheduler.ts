@@ -1,22 +1,19 @@
 // Sends many requests side by side: those of one table that share a row one after the other, all others as
 // they come. A request that fails waits for its next attempt without holding up those that need not wait
-// for it.
+// for it. What copies send beside the stream has a share of its own, so that no change waits for it.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { decideRetry, type RetryPolicy } from "./backoff.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import { letGoOfBody } from "./request-body.ts";
 import { Delivery, RequestLane } from "./request-lane.ts";
+import { type ReadyQueue, SchedulerShare, type ShareBounds } from "./scheduler-share.ts";
 import { type Attempt, describeRequest } from "./sender.ts";
 
-export interface SchedulerOptions {
+export interface SchedulerOptions extends ShareBounds {
   readonly retry: RetryPolicy;
   /** Attempts under way at once. */
   readonly maxInFlight: number;
-  /** Body bytes of requests that are not delivered; one request may go above it. */
-  readonly maxBytes: number;
-  readonly maxRequests: number;
-  readonly maxRows: number;
   /** Requests of one table that wait for another attempt, before no new one of it is begun. */
   readonly maxRetryingPerTable: number;
   /** Milliseconds of a clock that never goes back. */
@@ -32,64 +29,72 @@ export interface SchedulerEvents {
   failed(error: MillraceError): void;
 }
 
+/** Of each bound, what requests beside the stream may take in addition. */
+const besideShare = 0.25;
+/** Of the attempts under way, those of requests beside the stream: so many at most, and so many before those of the stream. */
+const mostBeside = 0.25;
+const leastBeside = 0.0625;
+
 export class Scheduler {
   readonly #lanes = new Map<string, RequestLane>();
-  /** Lanes that have something ready, in turn. */
-  readonly #turns: RequestLane[] = [];
+  readonly #stream: SchedulerShare;
+  readonly #beside: SchedulerShare;
   readonly #stop = new AbortController();
   readonly #retrying = new Map<Delivery, number>();
-  #inFlight = 0;
-  #bytes = 0;
-  #requests = 0;
-  #rows = 0;
   #draining = false;
   #failed = false;
-  #roomWaiters: (() => void)[] = [];
   #quietWaiters: (() => void)[] = [];
 
   constructor(
     private readonly attempt: Attempt,
     private readonly options: SchedulerOptions,
     private readonly events: SchedulerEvents,
-  ) {}
-
-  get hasRoom(): boolean {
-    const { maxBytes, maxRequests, maxRows } = this.options;
-    return this.#bytes < maxBytes && this.#requests < maxRequests && this.#rows < maxRows;
+  ) {
+    const { maxBytes, maxRequests, maxRows } = options;
+    this.#stream = new SchedulerShare(options);
+    this.#beside = new SchedulerShare({
+      maxBytes: maxBytes * besideShare,
+      maxRequests: Math.max(1, maxRequests * besideShare),
+      maxRows: Math.max(1, maxRows * besideShare),
+    });
   }
 
-  /** A quarter of every bound is free: who waits for room is not woken for each request. */
-  get #hasAmpleRoom(): boolean {
-    const { maxBytes, maxRequests, maxRows } = this.options;
-    return (
-      this.#bytes <= maxBytes * 0.75 && this.#requests <= maxRequests * 0.75 && this.#rows <= maxRows * 0.75
-    );
+  get hasRoom(): boolean {
+    return this.#stream.hasRoom;
+  }
+
+  /** Nothing is sent any more. */
+  get isOver(): boolean {
+    return this.#failed || this.#draining;
   }
 
   /** Resolves when there is ample room, or when nothing is sent any more. */
   async room(): Promise<void> {
-    while (!this.#hasAmpleRoom && !this.#failed && !this.#draining) {
-      await new Promise<void>((resolve) => this.#roomWaiters.push(resolve));
-    }
+    while (!this.#stream.hasAmpleRoom && !this.isOver) await this.#stream.change();
+  }
+
+  /** The same for requests beside the stream. */
+  async roomBeside(): Promise<void> {
+    while (!this.#beside.hasRoom && !this.isOver) await this.#beside.change();
   }
 
   /**
    * Takes a request behind all earlier ones of its table. `held`: it is not sent before `release`, nor are
-   * those that have to wait for it.
+   * those that have to wait for it. `isBeside`: it is none of the stream's.
    */
-  submit(request: OutgoingRequest, onDelivered: () => void, held = false): Delivery {
+  submit(request: OutgoingRequest, onDelivered: () => void, held = false, isBeside = false): Delivery {
     const name = `${request.schema}\0${request.table}`;
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = new RequestLane();
+      lane = new RequestLane({ stream: this.#stream, beside: this.#beside });
       this.#lanes.set(name, lane);
     }
-    const delivery = new Delivery(request, lane, onDelivered);
+    const delivery = new Delivery(request, lane, isBeside ? lane.beside : lane.stream, onDelivered);
     if (held) delivery.waits = 1;
     lane.add(delivery);
-    this.#bytes += request.body.length;
-    this.#requests++;
-    this.#rows += request.rows;
+    delivery.share.add(request);
+    // Something beside the stream may have become one of the stream's.
+    if (!isBeside) this.#queue(lane.stream);
     if (delivery.waits === 0) this.#makeReady(delivery);
     return delivery;
   }
@@ -101,7 +106,7 @@ export class Scheduler {
   /** Begins no new attempt, and returns when those under way have ended, or when `signal` aborts them. */
   async drain(signal: AbortSignal): Promise<void> {
     this.#draining = true;
-    this.#wake(this.#roomWaiters);
+    this.#wakeAll();
     const stop = () => this.#stop.abort(signal.reason);
     signal.addEventListener("abort", stop, { once: true });
     if (signal.aborted) stop();
@@ -112,33 +117,46 @@ export class Scheduler {
     this.#stop.abort(new Error("stopped"));
   }
 
+  get #inFlight(): number {
+    return this.#stream.inFlight + this.#beside.inFlight;
+  }
+
   #makeReady(delivery: Delivery): void {
-    delivery.lane.ready.push(delivery);
-    this.#queue(delivery.lane);
+    delivery.queue.ready.push(delivery);
+    this.#queue(delivery.queue);
     this.#pump();
   }
 
-  #queue(lane: RequestLane): void {
-    if (lane.queued || lane.ready.length === 0) return;
-    if (lane.retrying >= this.options.maxRetryingPerTable && lane.ready[0]!.attempts === 0) return;
-    lane.queued = true;
-    this.#turns.push(lane);
+  #queue(queue: ReadyQueue): void {
+    const { ready, retrying } = queue;
+    if (queue.isQueued || ready.length === 0) return;
+    if (retrying >= this.options.maxRetryingPerTable && ready[0]!.attempts === 0) return;
+    queue.isQueued = true;
+    queue.share.turns.push(queue);
   }
 
   #pump(): void {
-    while (!this.#draining && !this.#failed && this.#inFlight < this.options.maxInFlight) {
-      const lane = this.#turns.shift();
-      if (!lane) return;
-      lane.queued = false;
-      const delivery = lane.ready.shift();
+    while (!this.isOver && this.#inFlight < this.options.maxInFlight) {
+      const queue = this.#next();
+      if (!queue) return;
+      queue.isQueued = false;
+      const delivery = queue.ready.shift();
       if (!delivery) continue;
-      this.#queue(lane);
+      this.#queue(queue);
       void this.#run(delivery);
     }
   }
 
+  #next(): ReadyQueue | undefined {
+    const { maxInFlight } = this.options;
+    const { inFlight, turns } = this.#beside;
+    if (turns.length > 0 && inFlight < Math.max(1, maxInFlight * leastBeside)) return turns.shift();
+    const next = this.#stream.turns.shift();
+    return next ?? (inFlight < maxInFlight * mostBeside ? turns.shift() : undefined);
+  }
+
   async #run(delivery: Delivery): Promise<void> {
-    this.#inFlight++;
+    delivery.share.inFlight++;
     try {
       const outcome = await this.attempt(delivery.request, this.#stop.signal);
       switch (outcome.kind) {
@@ -160,7 +178,7 @@ export class Scheduler {
         this.#fail(new MillraceError("internal", "sending failed unexpectedly", { cause: error }));
       }
     } finally {
-      this.#inFlight--;
+      delivery.share.inFlight--;
       if (this.#inFlight === 0) this.#wake(this.#quietWaiters);
       this.#pump();
     }
@@ -169,16 +187,14 @@ export class Scheduler {
   #finish(delivery: Delivery): void {
     const { lane } = delivery;
     if (this.#retrying.delete(delivery) && this.#retrying.size === 0) this.events.retrying(null, "");
-    this.#bytes -= delivery.request.body.length;
-    this.#requests--;
-    this.#rows -= delivery.request.rows;
-    for (const freed of lane.finish(delivery)) lane.ready.push(freed);
-    this.#queue(lane);
+    for (const freed of lane.finish(delivery)) freed.queue.ready.push(freed);
+    this.#queue(lane.stream);
+    this.#queue(lane.beside);
     if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
     delivery.onDelivered();
+    delivery.share.remove(delivery.request);
     // The HTTP client sends a copy of its own; here nobody reads it any more.
     letGoOfBody(delivery.request.body);
-    if (this.#roomWaiters.length > 0 && this.#hasAmpleRoom) this.#wake(this.#roomWaiters);
   }
 
   #scheduleRetry(delivery: Delivery, reason: string, retryAfterMs: number): void {
@@ -203,17 +219,19 @@ export class Scheduler {
   }
 
   async #waitAndRetry(delivery: Delivery, delayMs: number): Promise<void> {
-    const { lane } = delivery;
-    lane.retrying++;
+    const { queue } = delivery;
+    queue.retrying++;
     try {
       await this.options.sleep(delayMs, this.#stop.signal);
     } catch {
       return;
     } finally {
-      lane.retrying--;
+      queue.retrying--;
     }
-    lane.ready.unshift(delivery);
-    this.#queue(lane);
+    // It may be waited for by now, as one of the stream's.
+    delivery.queue.ready.unshift(delivery);
+    this.#queue(queue);
+    this.#queue(delivery.queue);
     this.#pump();
   }
 
@@ -221,8 +239,13 @@ export class Scheduler {
     if (this.#failed) return;
     this.#failed = true;
     this.#stop.abort(error);
-    this.#wake(this.#roomWaiters);
+    this.#wakeAll();
     this.events.failed(error);
+  }
+
+  #wakeAll(): void {
+    this.#stream.wake();
+    this.#beside.wake();
   }
 
   #wake(waiters: (() => void)[]): void {

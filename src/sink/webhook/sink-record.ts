@@ -24,8 +24,16 @@ export interface SinkRecord {
   readonly reached: Position | null;
   /** Tables whose first copy is delivered, by `schema.table`. */
   readonly copied: CopiedTables;
+  /** Versions that copies took beside the stream, in the order of the stream: it goes on above them. */
+  readonly versionSteps: readonly VersionStep[];
   /** Copies that are made in ranges, by `schema.table`. */
   readonly divided: DividedTables;
+}
+
+export interface VersionStep {
+  /** The change before it. */
+  readonly behind: Position;
+  readonly version: bigint;
 }
 
 export type CopiedTables = ReadonlyMap<string, CopiedTable>;
@@ -60,6 +68,7 @@ interface StoredRecord {
   readonly reached: StoredPosition | null;
   /** Identity and LSN. */
   readonly copied: Readonly<Record<string, readonly [string, string]>>;
+  readonly version_steps?: readonly (StoredPosition & { readonly version: string })[];
   readonly divided?: Readonly<Record<string, StoredDividedCopy>>;
 }
 
@@ -71,6 +80,11 @@ const storePosition = (position: Position): StoredPosition => ({
 const readPosition = (stored: StoredPosition): Position => ({
   commitLsn: parseLsn(stored.commit_lsn),
   ordinal: stored.ordinal,
+});
+
+const storeStep = ({ behind, version }: VersionStep) => ({
+  ...storePosition(behind),
+  version: String(version),
 });
 
 const storeAll = (divided: DividedTables) =>
@@ -92,6 +106,7 @@ export function formatRecord(record: SinkRecord): string {
     copied: Object.fromEntries(
       [...record.copied].map(([name, { identity, lsn }]) => [name, [identity, formatLsn(lsn)]]),
     ),
+    ...(record.versionSteps.length === 0 ? {} : { version_steps: record.versionSteps.map(storeStep) }),
     ...(record.divided.size === 0 ? {} : { divided: storeAll(record.divided) }),
   };
   return JSON.stringify(stored);
@@ -136,6 +151,10 @@ function readRecord(stored: StoredRecord): SinkRecord {
     copied: new Map(
       Object.entries(stored.copied).map(([name, [identity, at]]) => [name, { identity, lsn: parseLsn(at) }]),
     ),
+    versionSteps: (stored.version_steps ?? []).map(({ version, ...behind }) => ({
+      behind: readPosition(behind),
+      version: BigInt(version),
+    })),
     divided: new Map(
       Object.entries(stored.divided ?? {}).map(([name, divided]) => [name, readDivided(divided)]),
     ),

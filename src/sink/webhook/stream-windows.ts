@@ -15,7 +15,7 @@ import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts
 import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
-import { isBefore } from "./sink-record.ts";
+import { isBefore, type VersionStep } from "./sink-record.ts";
 import { placeAfterBatch, placeAfterChange, positionOf } from "./stream-place.ts";
 import { WindowLedger } from "./window-ledger.ts";
 
@@ -42,6 +42,8 @@ export class StreamWindows {
   readonly #ledger = new WindowLedger();
   /** Ends that were recorded before the restart and are still ahead, in order. */
   readonly #recorded: Position[];
+  /** Versions that copies took beside changes that come again, in order. */
+  readonly #steps: VersionStep[];
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
   /** Requests that wait for the record to be durable. */
@@ -62,6 +64,8 @@ export class StreamWindows {
     this.#report = new ProgressReport(options);
     this.#cursor = record.checkpoint;
     this.#recorded = [...record.windowEnds];
+    this.#steps = [...record.versionSteps];
+    this.#stepOver((step) => isDone(record.checkpoint, step.behind));
     this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
     this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
   }
@@ -84,6 +88,7 @@ export class StreamWindows {
     hold(batch.arena);
     for (let i = 0; i < batch.count; i++) {
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
+      if (this.#steps.length > 0) this.#stepOver(({ behind }) => isBefore(behind, positionOf(batch, i)));
       const window = this.#ledger.open;
       if (window.changes === 0) this.#openedMs = this.options.monotonic();
       this.#batch = batch;
@@ -149,6 +154,31 @@ export class StreamWindows {
     keeper.change({ checkpoint: { ...checkpoint, lastVersion: this.#lastVersion() } });
     await keeper.save();
     return rows.lastVersion;
+  }
+
+  /**
+   * Gives out one version to rows of a copy, above all that were given out, while changes are on their way; durable with the
+   * record's next save.
+   */
+  versionBeside(timeUs: bigint): number {
+    const { rows, keeper } = this.options;
+    rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
+    const version = this.#lastVersion();
+    this.#cursor = { ...this.#cursor, lastVersion: version };
+    const { checkpoint, versionSteps } = keeper.record;
+    const behind = this.#position();
+    if (behind) keeper.change({ versionSteps: [...versionSteps, { behind, version }] });
+    else keeper.change({ checkpoint: { ...checkpoint, lastVersion: version } });
+    return rows.lastVersion;
+  }
+
+  /** Changes go on above the versions of the steps that come now. */
+  #stepOver(comesNow: (step: VersionStep) => boolean): void {
+    const { rows } = this.options;
+    for (let step = this.#steps[0]; step && comesNow(step); step = this.#steps[0]) {
+      this.#steps.shift();
+      rows.lastVersion = Math.max(rows.lastVersion, Number(step.version));
+    }
   }
 
   /**

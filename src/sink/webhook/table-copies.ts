@@ -4,13 +4,13 @@
 import { noStream } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
 import type { CompiledTable } from "./compiled-table.ts";
-import { CopyRoom } from "./copy-room.ts";
 import type { CopyOrigin } from "./copy-rows.ts";
 import type { DividedCopies } from "./divided-copies.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
 import type { StreamWindows } from "./stream-windows.ts";
 import { TableCopy, type TableCopyOptions } from "./table-copy.ts";
+import { UndeliveredRows } from "./undelivered-rows.ts";
 
 export interface TableCopiesOptions extends Omit<TableCopyOptions, "progress"> {
   readonly progress: (copy: number, rows: number, bytes: number) => void;
@@ -28,7 +28,7 @@ type CopyBegin = Extract<ToDelivery, { type: "copy.begin" }>;
 export class TableCopies {
   readonly #copies = new Map<number, TableCopy>();
   /** By table. */
-  readonly #rooms = new Map<string, CopyRoom>();
+  readonly #rooms = new Map<string, UndeliveredRows>();
 
   constructor(private readonly options: TableCopiesOptions) {}
 
@@ -36,7 +36,7 @@ export class TableCopies {
     const { copy, lsn, part } = message;
     const origin = await originOf(message, table.name, delivering);
     const progress = (rows: number, bytes: number) => this.options.progress(copy, rows, bytes);
-    const room = this.#rooms.get(table.name) ?? new CopyRoom(this.options.maxUndelivered);
+    const room = this.#rooms.get(table.name) ?? new UndeliveredRows(this.options.maxUndelivered);
     this.#rooms.set(table.name, room);
     const options = { ...this.options, progress };
     this.#copies.set(copy, new TableCopy({ table, part, lsn }, origin, room, options));

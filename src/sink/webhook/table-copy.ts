@@ -5,11 +5,11 @@ import type { CopyPart } from "../../change/copy-part.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { CompiledTable } from "./compiled-table.ts";
-import type { CopyRoom } from "./copy-room.ts";
 import { type CopyOrigin, CopyRows } from "./copy-rows.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
+import type { UndeliveredRows } from "./undelivered-rows.ts";
 
 export interface TableCopyOptions {
   readonly batch: BatchLimits;
@@ -50,7 +50,7 @@ export class TableCopy {
   constructor(
     readonly subject: CopySubject,
     origin: CopyOrigin,
-    private readonly room: CopyRoom,
+    private readonly room: UndeliveredRows,
     private readonly options: TableCopyOptions,
   ) {
     this.#rows = new CopyRows(subject.table, origin);

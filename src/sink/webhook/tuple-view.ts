@@ -39,6 +39,12 @@ export class TupleView {
     this.count = count;
   }
 
+  /** It holds values that the source did not send. */
+  get isPartial(): boolean {
+    for (let c = 0; c < this.count; c++) if (this.lengths[c] === UNCHANGED_LENGTH) return true;
+    return false;
+  }
+
   /**
    * Points each value that the source did not send to the old tuple, of the same arena, where that holds it: all of them
    * under identity full, else the key's.

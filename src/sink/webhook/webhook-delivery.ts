@@ -5,9 +5,11 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CheckpointStore } from "../sink.ts";
+import { BesideCopies } from "./beside-copies.ts";
 import { ChangeRows } from "./change-rows.ts";
 import { type CompiledTable, compileTable } from "./compiled-table.ts";
 import { configuredSink } from "./configured-sink.ts";
+import { CopyDesk } from "./copy-desk.ts";
 import { DividedCopies } from "./divided-copies.ts";
 import { Inbox } from "./inbox.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
@@ -18,7 +20,7 @@ import { schedulerOptions } from "./scheduler-options.ts";
 import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
-import { type Delivering, TableCopies } from "./table-copies.ts";
+import { type Delivering, TableCopies, type TableCopiesOptions } from "./table-copies.ts";
 import { TruncateNotice } from "./truncate-notice.ts";
 import { WindowClock } from "./window-clock.ts";
 
@@ -45,6 +47,8 @@ export class WebhookDelivery {
   readonly #inbox = new Inbox<DeliveryMessage>();
   readonly #tables = new Map<number, CompiledTable>();
   readonly #copies: TableCopies;
+  readonly #besides: BesideCopies;
+  readonly #desk: CopyDesk;
   readonly #encoding: MessageEncoding;
   readonly #scheduler: Scheduler;
   readonly #clock: WindowClock;
@@ -69,13 +73,23 @@ export class WebhookDelivery {
       retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
       failed: (error) => this.#fail(error),
     });
-    this.#copies = new TableCopies({
+    const options: TableCopiesOptions = {
       batch: this.#limits(),
       scheduler: this.#scheduler,
       sendsReads: this.#encoding.sends("read"),
       maxUndelivered: connector.limits.snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
       progress: (copy, rows, bytes) => send({ type: "copy.progress", copy, rows, bytes }),
       breathe,
+    };
+    this.#copies = new TableCopies(options);
+    this.#besides = new BesideCopies(options, this.#encoding);
+    this.#desk = new CopyDesk({
+      copies: this.#copies,
+      besides: this.#besides,
+      table: (handle) => this.#table(handle),
+      begun: () => this.#begun(),
+      send,
+      failed: (error) => this.#fail(error),
     });
   }
 
@@ -103,7 +117,7 @@ export class WebhookDelivery {
    * Begins nothing new; returns when what is under way has ended and is recorded, or `signal` cuts it off.
    */
   async stop(signal: AbortSignal): Promise<void> {
-    this.#copies.breakOff();
+    this.#breakOff();
     await this.#scheduler.drain(signal);
     await this.#delivering?.keeper.settled();
     this.#stopped = true;
@@ -144,46 +158,8 @@ export class WebhookDelivery {
       case "flush":
         await this.#begun().stream.flush();
         return this.#done(message.id);
-      case "copy.divide":
-      case "copy.begin":
-      case "copy.rows":
-      case "copy.cancel":
-      case "copy.end":
-      case "copy.join":
-        return await this.#handleCopy(message);
       default:
-        message satisfies never;
-    }
-  }
-
-  async #handleCopy(message: Extract<DeliveryMessage, { type: `copy.${string}` }>): Promise<void> {
-    switch (message.type) {
-      case "copy.divide": {
-        const { keeper, divided } = this.#begun();
-        const begun = divided.begin(message.table, message.goesOn);
-        const { checkpoint } = keeper.record;
-        return this.send({ type: "reply", id: message.id, state: { checkpoint, missing: [], begun } });
-      }
-      case "copy.begin":
-        await this.#copies.begin(message, this.#table(message.handle), this.#begun());
-        return this.#done(message.id);
-      case "copy.rows":
-        await this.#copies.take(message.copy, message.batch);
-        return this.send({ type: "credit", bytes: message.bytes });
-      case "copy.cancel":
-        return this.#copies.cancel(message.copy);
-      case "copy.join":
-        await this.#copies.join(message.table, this.#begun());
-        return this.#done(message.id);
-      case "copy.end":
-        // Not awaited: other copies and the stream go on meanwhile.
-        this.#copies.end(message.copy, message.mark, this.#begun()).then(
-          () => this.#done(message.id),
-          (error) => this.#fail(error),
-        );
-        return;
-      default:
-        message satisfies never;
+        return await this.#desk.handle(message);
     }
   }
 
@@ -214,6 +190,7 @@ export class WebhookDelivery {
       reached: null,
       copied: new Map(),
       divided: new Map(),
+      versionSteps: [],
     });
     await this.#begun().keeper.save();
   }
@@ -223,7 +200,10 @@ export class WebhookDelivery {
     const { keeper, stream } = this.#delivering;
     await stream.flush();
     await keeper.settled();
-    const { lastVersion } = keeper.record.checkpoint;
+    const { checkpoint, versionSteps } = keeper.record;
+    const lastStep = versionSteps.at(-1)?.version ?? 0n;
+    const isBehind = lastStep > checkpoint.lastVersion;
+    const lastVersion = isBehind ? lastStep : checkpoint.lastVersion;
     await this.tools.store.save(formatForgotten(lastVersion));
     this.#forgottenVersion = lastVersion;
     this.#delivering = null;
@@ -238,7 +218,7 @@ export class WebhookDelivery {
         maxBytes: windowBytes,
         maxChanges: Math.min(windowChanges, this.connector.limits.cdc.max_buffer_rows || windowChanges),
       },
-      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding, divided),
+      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding, [divided, this.#besides]),
       scheduler: this.#scheduler,
       keeper,
       durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
@@ -280,6 +260,11 @@ export class WebhookDelivery {
     return this.#delivering;
   }
 
+  #breakOff(): void {
+    this.#copies.breakOff();
+    this.#besides.breakOff();
+  }
+
   #done(id: number): void {
     this.send({ type: "reply", id, state: null });
   }
@@ -289,7 +274,7 @@ export class WebhookDelivery {
     this.#failed = true;
     const { code, message } = toMillraceError(error);
     this.send({ type: "failed", code, message });
-    this.#copies.breakOff();
+    this.#breakOff();
     void this.#scheduler.drain(AbortSignal.abort(error));
   }
 }

@@ -4,12 +4,11 @@
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { copyMark } from "../../change/copy-mark.ts";
-import { CopyTextParser } from "../../change/copy-text.ts";
-import { PassingBytes } from "../../change/passing-bytes.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type {
   BegunCopy,
+  CopyBeside,
   CopyRequest,
   OwedRows,
   PreparedTables,
@@ -19,9 +18,9 @@ import type {
   UnreadableTable,
 } from "../sink.ts";
 import { DeliveryClient } from "./delivery-client.ts";
-import { parcel, RelationHandles } from "./line-batch.ts";
 import type { OwedKeysOf } from "./line-messages.ts";
-import { Turns } from "./turns.ts";
+import { SinkLine } from "./sink-line.ts";
+import { WebhookCopyBeside } from "./webhook-copy-beside.ts";
 
 /** How long disposing waits for requests that are under way. */
 const closeGraceMs = 5000;
@@ -36,9 +35,8 @@ export function createWebhookSink(_config: WebhookSinkConfig, context: SinkConte
 }
 
 class WebhookSink implements Sink {
-  readonly #handles = new RelationHandles();
-  readonly #longRows = new Turns();
-  #copies = 0;
+  private readonly line: SinkLine;
+  #besides = 0;
   #closed: Promise<void> | null = null;
   /** The stream has brought what it repeats: from the second look at the tables on. */
   #isPastRepetition = false;
@@ -48,7 +46,9 @@ class WebhookSink implements Sink {
   constructor(
     private readonly client: DeliveryClient,
     private readonly events: Pick<SinkEvents, "mended" | "setAside">,
-  ) {}
+  ) {
+    this.line = new SinkLine(client);
+  }
 
   async open(): Promise<Checkpoint | null> {
     const state = await this.client.ask({ type: "open" });
@@ -114,6 +114,17 @@ class WebhookSink implements Sink {
     );
   }
 
+  async beginBeside(
+    table: TableShape,
+    _mode: CopyRequest["mode"],
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
+    const beside = ++this.#besides;
+    const handle = this.line.handle(table.relation);
+    const state = await this.client.ask({ type: "beside.begin", beside, handle });
+    return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop) : null;
+  }
+
   copyForm(): TupleForm {
     return "text";
   }
@@ -128,58 +139,17 @@ class WebhookSink implements Sink {
     this.#canBeRead(table);
   }
 
-  /** A task's copy is taken between two batches. */
-  async beginBeside(): Promise<null> {
-    return null;
-  }
-
   async copyTable(request: CopyRequest): Promise<void> {
-    const { relation } = request.table;
-    const copy = ++this.#copies;
-    const handle = this.#handle(relation);
-    const { lsn, timeUs, mode, part = null } = request;
-    this.client.onCopyProgress(copy, request.progress);
-    try {
-      await this.client.ask({ type: "copy.begin", copy, handle, lsn, timeUs, mode, part });
-      await this.#sendRows(request, new CopyTextParser(relation, { lsn, timeUs }), copy);
-      await this.client.ask({ type: "copy.end", copy, mark: copyMark(request.table) });
-    } catch (error) {
-      this.client.post({ type: "copy.cancel", copy });
-      throw error;
-    } finally {
-      this.client.onCopyProgress(copy, null);
-    }
-    if (!part) this.#canBeRead(request.table);
+    await this.line.copy(request, copyMark(request.table), null);
+    if (!request.part) this.#canBeRead(request.table);
   }
 
   #canBeRead({ relation }: TableShape): void {
     this.#setAside((this.#unreadable ?? []).filter(({ table }) => table.relation.id !== relation.id));
   }
 
-  /** Of several copies side by side, one at a time collects a row that takes much memory. */
-  async #sendRows({ chunks }: CopyRequest, parser: CopyTextParser, copy: number): Promise<void> {
-    const passing = new PassingBytes();
-    let endTurn: (() => void) | null = null;
-    try {
-      for await (const chunk of chunks) {
-        for (const batch of parser.push(chunk)) await this.#send(batch, copy);
-        if (parser.isInLongRow) {
-          endTurn ??= await this.#longRows.take();
-          passing.note(chunk.length);
-        } else {
-          endTurn?.();
-          endTurn = null;
-        }
-      }
-      const last = parser.finish();
-      if (last) await this.#send(last, copy);
-    } finally {
-      endTurn?.();
-    }
-  }
-
   write(batch: ChangeBatch): Promise<void> {
-    return this.#send(batch, null);
+    return this.line.sendChanges(batch);
   }
 
   async flush(): Promise<void> {
@@ -189,22 +159,5 @@ class WebhookSink implements Sink {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed ??= this.client.close(closeGraceMs);
     await this.#closed;
-  }
-
-  /** Sends changes, or rows of a copy, once there is room for them at the other end. */
-  async #send(batch: ChangeBatch, copy: number | null): Promise<void> {
-    const relations = batch.relations.map((relation) => this.#handle(relation));
-    await this.client.spend(batch.arena.byteLength);
-    const bytes = batch.arena.byteLength;
-    const { batch: moved, transfer } = parcel(batch, relations);
-    if (copy === null) this.client.post({ type: "changes", batch: moved, bytes }, transfer);
-    else this.client.post({ type: "copy.rows", copy, batch: moved, bytes }, transfer);
-    await this.client.settle();
-  }
-
-  #handle(relation: Relation): number {
-    const { handle, isNew } = this.#handles.handle(relation);
-    if (isNew) this.client.post({ type: "relation", handle, relation });
-    return handle;
   }
 }

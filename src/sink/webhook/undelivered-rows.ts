@@ -3,7 +3,7 @@
 /** What is waited for is some room, and not room for one row after the other. */
 const freedShare = 0.25;
 
-export class CopyRoom {
+export class UndeliveredRows {
   /** Rows that are taken and not delivered. */
   #rows = 0;
   /** Requests on their way. */
@@ -16,6 +16,11 @@ export class CopyRoom {
 
   get isFull(): boolean {
     return this.#rows >= this.most;
+  }
+
+  /** Rows that may be taken now. */
+  get left(): number {
+    return this.most - this.#rows;
   }
 
   took(): void {
