@@ -84,7 +84,10 @@ async function copyBeside(beside: BesideStream, task: OfferedTask, cut: AbortSig
   source.copied(table);
 }
 
-/** In a turn: rows that are owed have to come before the next batch. */
+/**
+ * In a turn: rows that are owed have to come before the next batch, all of them. What the stream touches once nothing is listed any more
+ * was right before.
+ */
 async function settle(
   { source, sink }: BesideStream,
   copy: CopyBeside,
@@ -92,11 +95,11 @@ async function settle(
   task: OfferedTask,
   cut: AbortSignal,
 ): Promise<SettledPiece> {
-  const piece = await copy.settle();
-  if (piece.owed.length > 0) {
+  while (true) {
+    const piece = await copy.settle();
+    if (piece.owed.length === 0) return piece;
     await copyForTask(source, sink, table, task, cut, { kind: "rows", keys: piece.owed });
   }
-  return piece;
 }
 
 /** The table's rows on their way to the sink: whole, or in ranges as of points that follow each other. */

@@ -130,8 +130,8 @@ export interface SettledPiece {
   /** Somebody holds the sink's table: nothing was written, and it is to be tried again in a moment. */
   readonly isHeld: boolean;
   /**
-   * Rows of which the stream has brought a part alone: they are to be copied by their keys before the next batch, by `copyTable`. Not
-   * told again.
+   * Rows of which the stream has brought a part alone: before the next batch they are to be copied by their keys, by `copyTable`, and
+   * `settle` is to be called again, which tells others.
    */
   readonly owed: readonly RowKey[];
 }

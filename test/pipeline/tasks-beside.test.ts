@@ -35,6 +35,20 @@ function hold(rig: PipelineRig): () => void {
 const untilRead = (rig: PipelineRig, before: number) =>
   waitFor("the copy to be read", () => rig.copies.length > before);
 
+/** Rows at the sink are made wrong, missing and extra by hand. */
+async function corrupt(rig: PipelineRig, n: number): Promise<void> {
+  await rig.sink(`update m set far = 'wrong' where id % 7 = ${n % 7} and id <= 50; update m set text = 'wrong' where id % 11 = ${n % 11};
+    delete from m where id % 5 = ${n % 5} and id <= 50; insert into m select g, 0, 'extra', 'extra' from generate_series(5001, 5100) g on conflict do nothing`);
+}
+
+/** Whether there was one. */
+async function endCopySession(rig: PipelineRig): Promise<boolean> {
+  const ended = await rig.sink(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name ~ '^millrace copy' and datname = current_database()",
+  );
+  return ended.length > 0;
+}
+
 test("while a task is held up, changes of its table and of others arrive, and all of it is right in the end", async () => {
   await using rig = await streaming(
     { source: `${movingRows("m", rows)}; create table other (id int primary key)` },
@@ -143,3 +157,38 @@ test("tasks of two tables go side by side, those of one table one after the othe
   await rig.expectEqual();
   await rig.stop();
 });
+
+test.each([
+  ["default", 3],
+  ["full", 4],
+] as const)(
+  "a task that dies again and again amid changes of its rows comes to a right table, under identity %s (%i)",
+  async (identity, seed) => {
+    const some = 200;
+    await using rig = await streaming(
+      { source: movingRows("m", some, identity) },
+      { copyPace: { ...inRanges, rangeBytes: 100_000 }, isSupervised: true },
+    );
+    await rig.expectEqual();
+    {
+      await using _moving = await moveRows(rig, "m", some, seed);
+      for (const [i, calls] of [14, 25, 36, 47].entries()) {
+        await corrupt(rig, i);
+        const task = rig.snapshot("m", i % 2 === 0);
+        rig.dieAt(calls);
+        await Promise.race([rig.ended(), task]);
+        if (rig.isDead) rig.start();
+      }
+      rig.dieAt(Number.POSITIVE_INFINITY);
+      await corrupt(rig, 5);
+      const task = rig.snapshot("m", true);
+      await waitFor("a session that copies", () => endCopySession(rig));
+      // It is the session's end, or it was too late for that.
+      const lost = (await task) as { code?: string } | null;
+      expect([undefined, "sink_connection_lost"]).toContain(lost?.code);
+      expect(await rig.snapshot("m", true)).toBeNull();
+    }
+    await rig.expectEqual();
+    await rig.stop();
+  },
+);
