@@ -73,6 +73,7 @@ async function attempt(
         notes,
         events,
         sinkFollowsShapes: connector.sink.postgres !== undefined,
+        isBegun: initialized,
       }),
     makeSink: (events) =>
       createSink(

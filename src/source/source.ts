@@ -24,7 +24,8 @@ export interface Source extends AsyncDisposable {
 
   /**
    * The selected tables as they are now. Nothing changes at the source: which of their changes were not published up to now
-   * is in their coverage. Throws `table_unavailable` when one that was named is missing.
+   * is in their coverage. Throws `table_unavailable` when one that was named is missing
+   * before the connector has begun.
    */
   tables(): Promise<readonly TableShape[]>;
 
@@ -149,6 +150,8 @@ export interface SourceContext {
   readonly events: SourceEvents;
   /** The sink renames columns, and adds them with their value, as the source did: nobody has to be warned of it. */
   readonly sinkFollowsShapes: boolean;
+  /** The connector has begun: a table that was named is gone, and was not mistyped. */
+  readonly isBegun?: boolean;
 }
 
 export interface SourceEvents {

@@ -249,7 +249,8 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   #makeSource(events: SourceEvents, signal: AbortSignal, notes: SourceNotes): Source {
-    const context = { signal, owner: "rig", notes, events: this.#noting(events), sinkFollowsShapes: true };
+    const following = { sinkFollowsShapes: true, isBegun: this.initialized };
+    const context = { signal, owner: "rig", notes, events: this.#noting(events), ...following };
     if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
     return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {
       ...{ ...streamPace, lookAtTablesMs: 100 },

@@ -15,15 +15,26 @@ export function namedTables(catalog: Catalog): readonly { schema: string; name: 
 
 /** Throws `table_unavailable` when one of them is not among `shapes`. */
 export function requireNamedTables(catalog: Catalog, shapes: readonly TableShape[]): void {
+  const names = missingNames(catalog, shapes);
+  if (names !== null) throw new MillraceError("table_unavailable", `${lacks(names)} ${remedy}`);
+}
+
+/** What to say of those that are gone since the connector began: the others go on. Null: none is. */
+export function warningOfGone(catalog: Catalog, shapes: readonly TableShape[]): string | null {
+  const names = missingNames(catalog, shapes);
+  return names && `${lacks(names)} The others go on. ${remedy}`;
+}
+
+const remedy = "Create them, or take them out of the catalog.";
+
+function lacks(names: string): string {
+  return `The catalog includes tables that the source does not have as permanent tables: ${names}.`;
+}
+
+function missingNames(catalog: Catalog, shapes: readonly TableShape[]): string | null {
   const missing = namedTables(catalog).filter(
     ({ schema, name }) =>
       !shapes.some(({ relation }) => relation.schema === schema && relation.name === name),
   );
-  if (missing.length === 0) return;
-  const names = missing.map((table) => qualifiedName(table));
-  throw new MillraceError(
-    "table_unavailable",
-    `The catalog includes tables that the source does not have as permanent tables: ${listedNames(names)}. ` +
-      "Create them, or take them out of the catalog.",
-  );
+  return missing.length === 0 ? null : listedNames(missing.map((table) => qualifiedName(table)));
 }

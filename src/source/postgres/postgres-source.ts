@@ -18,7 +18,7 @@ import { type StreamPace, streamPace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { requireSameKeys, shapeOrLook } from "./keyless-tables.ts";
-import { requireNamedTables } from "./named-tables.ts";
+import { requireNamedTables, warningOfGone } from "./named-tables.ts";
 import { withPartitions } from "./partitions.ts";
 import { PostgresStream } from "./postgres-stream.ts";
 import { readDenial } from "./read-denial.ts";
@@ -120,7 +120,7 @@ export class PostgresSource implements Source {
     this.#fingerprint = await readTablesFingerprint(client);
     const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
     const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
-    requireNamedTables(this.config.catalog, shapes);
+    this.#seeToNamed(shapes);
     const names = await readTableNames(client);
     this.#silentChanges.look(shapes, names.at);
     const tables = await this.#publications.look(client, shapes);
@@ -130,6 +130,14 @@ export class PostgresSource implements Source {
     this.#names = names;
     this.#registry?.looked(names);
     return this.#tables;
+  }
+
+  /** Before the beginning, a name that is not there is mistyped. */
+  #seeToNamed(shapes: readonly TableShape[]): void {
+    const { catalog } = this.config;
+    if (this.context.isBegun === true || this.#stream !== null)
+      this.context.events.warning("named tables", warningOfGone(catalog, shapes));
+    else requireNamedTables(catalog, shapes);
   }
 
   async publish(): Promise<void> {
