@@ -210,6 +210,7 @@ class PipelineRun {
     await using running = tasksBeside(this.request, beside, events, () => this.#health.goOn());
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole, running.mayRun);
+      place.isHeld = true;
       this.#isStanding = event.type === "turn" || event.type === "tables";
       switch (event.type) {
         case "batch":
@@ -235,6 +236,7 @@ class PipelineRun {
           event satisfies never;
       }
       this.#isStanding = false;
+      place.isHeld = false;
     }
     this.#stream = null;
   }

@@ -9,7 +9,9 @@ import type { ChangeStream } from "../source/source.ts";
 const defaultPatienceMs = 60_000;
 
 export class StreamPlace {
-  /** Called with whether the stream has moved at all. */
+  /** The stream waits for whoever carries it: for the sink, or for what stands between two batches. */
+  isHeld = false;
+  /** Called whenever the stream has moved. */
   readonly #waiting = new Set<() => void>();
 
   constructor(
@@ -35,16 +37,22 @@ export class StreamPlace {
     signal.throwIfAborted();
     if (this.written >= lsn) return;
     const there = Promise.withResolvers<void>();
-    const giveUp = () => there.reject(this.#standsStill(lsn));
-    let timer = setTimeout(giveUp, this.patienceMs);
+    let timer: Timer | undefined;
+    const wait = () => {
+      timer = setTimeout(
+        () => (this.isHeld ? wait() : there.reject(this.#standsStill(lsn))),
+        this.patienceMs,
+      );
+    };
     const look = () => {
       clearTimeout(timer);
       if (this.written >= lsn) there.resolve();
-      else timer = setTimeout(giveUp, this.patienceMs);
+      else wait();
     };
     const abort = () => there.reject(signal.reason);
     this.#waiting.add(look);
     signal.addEventListener("abort", abort, { once: true });
+    wait();
     try {
       this.stream.reach(lsn);
       await there.promise;

@@ -1,0 +1,86 @@
+// Snapshot tasks beside the stream, and rows that are easily missed: none may stay that the source does not have, and no task may go on
+// for ever because others change rows.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+test("extra rows go whose keys come and go meanwhile, or are null; what differs only in when it came stays as it is", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "oddrows",
+    {
+      source: `create table t (id int primary key, v text); insert into t select g, 'v' || g from generate_series(1, 500) g;
+        create table n (id int not null, v text); create unique index n_id on n (id);
+        alter table n replica identity using index n_id; insert into n values (1, 'one')`,
+      sink: "create table n (id int, v text); create unique index n_id on n (id)",
+    },
+    {
+      source: { system_columns: { synced_at: {}, lsn: {}, op: { encoding: "String" } } } as never,
+      parallelCopies: 5,
+    },
+  );
+  await rig.expectSame("select id, v from t order by id");
+  await rig.expectSame("select id, v from n order by id");
+
+  const image = "select md5(string_agg(format('%s %s', ctid, xmin), ',' order by ctid)) as image from t";
+  const before = await rig.sink(image);
+  expect(await rig.snapshot("t", true)).toBeNull();
+  expect(await rig.sink(image)).toEqual(before);
+
+  await rig.sink("insert into t values (9000, 'extra'); insert into n values (null, 'extra'), (77, 'extra')");
+  expect(await rig.snapshot("n", true)).toBeNull();
+  await rig.expectSame("select id, v from n order by id");
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.copiesHeld = promise;
+  const read = rig.copies.length;
+  const task = rig.snapshot("t", true);
+  await waitFor("the table to be read", () => rig.copies.length > read);
+  await rig.source(
+    "begin; insert into t values (9000, 'for a moment'); delete from t where id = 9000; commit; update t set v = 'later' where id = 3",
+  );
+  await rig.expectSame("select id, v from t where id < 9000 order by id");
+  resolve();
+  expect(await task).toBeNull();
+  await rig.expectSame("select id, v from t order by id");
+  await rig.stop();
+});
+
+test("a task ends though rows go on moving to other keys", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "movingon",
+    {
+      source: `create table t (id int primary key, v text); alter table t alter v set storage external;
+        insert into t select g, repeat(md5(g::text), 80) from generate_series(1, 50) g`,
+    },
+    { parallelCopies: 5 },
+  );
+  await rig.expectEqual();
+  let isOver = false;
+  const move = async () => {
+    const session = await rig.sourceSession();
+    for (let i = 1; !isOver; i++) {
+      await session.query(`update t set id = id + 50 where id = ${i}`);
+      await sleep(20);
+    }
+    await session.end();
+  };
+  const moving = move();
+  const ended = await Promise.race([rig.snapshot("t", true), Bun.sleep(15_000).then(() => "not ended")]);
+  isOver = true;
+  await moving;
+  expect(ended).toBeNull();
+  await rig.expectEqual();
+  await rig.stop();
+});
