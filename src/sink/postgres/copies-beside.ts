@@ -74,7 +74,7 @@ function takesAsItIs(target: TargetTable, relation: Relation): boolean {
   const isExact = index?.columns.length === key.length && index.columns.every(({ isLoose }) => !isLoose);
   const isWritable = relation.columns.every(({ name }) => {
     const column = target.columns.find((other) => other.name === name);
-    return column && !column.generated && (!column.isFixed || key.includes(name));
+    return column && !column.generated && (key.includes(name) ? column.notNull : !column.isFixed);
   });
   return isExact && isWritable && !target.isReferred && target.refersTo.length === 0;
 }

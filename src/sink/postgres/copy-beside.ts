@@ -95,9 +95,9 @@ export class PostgresCopyBeside implements CopyBeside {
         const piece =
           this.#mended < this.#listed
             ? await this.#mend(client, mending)
-            : { isMore: false, isHeld: false, owed: await takeOwed(client, mending) };
+            : { isHeld: false, ...(await takeOwed(client, mending)) };
         await client.query("commit");
-        return { ...piece, isMore: piece.isMore || piece.owed.length > 0 };
+        return piece;
       } catch (error) {
         await client.query("rollback").catch(() => {});
         if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;

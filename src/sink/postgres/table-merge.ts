@@ -142,10 +142,13 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
   const staged = new StagedRows(session, table);
   const direct = copyBody(form);
   const partial = new Map<string, { group: number; unchanged: readonly number[]; rows: number }>();
+  const isNoted = session.touched.of(table.relation) !== null;
   let deletes = 0;
   let updates = 0;
   for (let entry = 0; entry < net.size; entry++) {
-    switch (net.kindOf(entry)) {
+    const kind = net.kindOf(entry);
+    // What has the key of a row that came and went is not looked at any more by the copy beside.
+    switch (kind === "none" && isNoted && net.isTaken(entry) ? "delete" : kind) {
       case "insert":
         if (careful) staged.add(stageGroup.insert, net.tupleOf(entry));
         else direct.add(net.tupleOf(entry));

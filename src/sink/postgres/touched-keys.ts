@@ -26,6 +26,8 @@ export class TouchedKeys {
   begin(relation: Relation, notes: TargetName): TouchedTable {
     const keyNames = relation.key.map((i) => relation.columns[i]!.name);
     const table = { relation, notes, keyNames, shape: followed(this.shapes.of(relation)), spoiledBy: null };
+    // Its keys are noted in one place: what an earlier copy of it has come to by now is not known.
+    this.spoil(relation.id, "was copied anew");
     this.#tables.set(relation.id, table);
     return table;
   }
