@@ -205,8 +205,7 @@ class PipelineRun {
     copies.retryBeside(() => events.lookAgain());
     if (this.#isLookDue) events.lookAgain();
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
-    const listTables = () => this.#adoptTables(source, sink, copies, form);
-    const beside = { source, sink, place, listTables };
+    const beside = { source, sink, place, listTables: () => this.#adoptTables(source, sink, copies, form) };
     await using running = tasksBeside(this.request, beside, events, () => this.#health.goOn());
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole, running.mayRun);
