@@ -8,6 +8,8 @@ export type TaskWork = (task: OfferedTask, cut: AbortSignal) => Promise<void>;
 
 export interface RunningTasksOptions {
   readonly tasks: TaskInbox;
+  /** Ends them, as disposing does. */
+  readonly stop: AbortSignal;
   /** At once. */
   readonly limit: number;
   readonly work: TaskWork;
@@ -42,8 +44,8 @@ export class RunningTasks implements AsyncDisposable {
 
   /** Reports the outcome on the task. Never rejects. */
   async #carryOut(task: OfferedTask): Promise<void> {
-    const { tasks, work, failed } = this.options;
-    const cut = this.#cut.signal;
+    const { tasks, work, failed, stop } = this.options;
+    const cut = AbortSignal.any([this.#cut.signal, stop]);
     try {
       if (!(await task.claim())) return;
       await work(task, cut);

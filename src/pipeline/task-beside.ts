@@ -9,8 +9,8 @@ import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { CopyRoom } from "./copy-room.ts";
 import { type CopyPace, defaultCopyPace } from "./initial-copy.ts";
-import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
-import { RunningTasks } from "./running-tasks.ts";
+import type { OfferedTask } from "./run-reporter.ts";
+import { RunningTasks, type RunningTasksOptions } from "./running-tasks.ts";
 import { copyForTask, findTable, modeOf } from "./snapshot-task.ts";
 import type { StreamEvents } from "./stream-events.ts";
 import type { StreamPlace } from "./stream-place.ts";
@@ -40,18 +40,22 @@ interface BesideStream {
 
 /** Each task beyond the first needs connections for points of its own, and one to read by. `ended`: a task has. */
 export function tasksBeside(
-  request: { readonly tasks: TaskInbox; readonly parallelCopies: number; readonly copyPace?: CopyPace },
+  request: Pick<RunningTasksOptions, "tasks" | "stop"> & {
+    readonly parallelCopies: number;
+    readonly copyPace?: CopyPace;
+  },
   stream: Pick<BesideStream, "source" | "sink" | "place" | "listTables">,
   events: StreamEvents,
   ended: () => void,
 ): RunningTasks {
-  const { tasks, parallelCopies, copyPace: pace = defaultCopyPace } = request;
+  const { tasks, stop, parallelCopies, copyPace: pace = defaultCopyPace } = request;
   const limit = parallelCopies > pointsOfTask + 1 ? mostTasks : 1;
   const parallel = parallelCopies - pointsOfTask * (limit - 1);
   const turn: BesideStream["turn"] = (action, signal) => events.turn(action, signal);
   const beside = { ...stream, room: new CopyRoom(parallel), parallel, turn, pace };
   return new RunningTasks({
     tasks,
+    stop,
     limit,
     work: (task, cut) => copyBeside(beside, task, cut),
     ended: () => {

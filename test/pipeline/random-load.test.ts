@@ -1,6 +1,6 @@
 // Random transactions, random deaths: the sink equals the source at the end. Prints its seed when it fails.
 
-import { afterAll, beforeAll, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
@@ -81,12 +81,18 @@ const step = fc.oneof(
   { weight: 2, arbitrary: fc.constant("crash" as const) },
   { weight: 1, arbitrary: fc.constant("stop" as const) },
   { weight: 1, arbitrary: fc.constant("settle" as const) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ task: fc.constantFrom("keyed", "by_index", "bag"), truncate: fc.boolean() }),
+  },
+  // Rows of the sink are made wrong by hand.
+  { weight: 2, arbitrary: fc.constant("spoil" as const) },
 );
 
 let round = 0;
 
 async function play(
-  steps: readonly (string | { sql: string })[],
+  steps: readonly (string | { sql: string } | { task: string; truncate: boolean })[],
   forms: readonly ("binary" | "text")[],
   comesInProgress: boolean,
 ): Promise<void> {
@@ -94,6 +100,7 @@ async function play(
   await using pair = await PipelineRig.create(server, `r${++round}`, {
     forms,
     maxBufferedRows,
+    parallelCopies: 5,
     // Each page by itself, as of a point of its own where one can be had.
     ...(round % 2 === 0 ? { copyPace: { dividedFromBytes: 1, rangeBytes: 1, pointHeldMs: 0 } } : {}),
   });
@@ -102,17 +109,40 @@ async function play(
     insert into bag select g % 4, null from generate_series(1, 20) g; insert into parts select g, 0 from generate_series(0, 99) g`);
   await using client = await server.connect(pair.sourceDatabase);
   pair.start();
+  const tasks: Promise<unknown>[] = [];
   for (const each of steps) {
-    if (typeof each === "object") await client.query(each.sql);
-    else if (each === "settle") await pair.expectEqual();
+    if (typeof each === "object" && "task" in each) tasks.push(pair.snapshot(each.task, each.truncate));
+    else if (typeof each === "object") await client.query(each.sql);
+    else if (each === "spoil") await spoil(pair);
+    else if (each === "settle") await (steps.includes("spoil") ? pair.untilRealtime() : pair.expectEqual());
     else {
       if (each === "crash") await pair.crash();
       else await pair.stop();
       pair.start();
     }
   }
+  await Promise.all(tasks);
+  if (steps.includes("spoil")) await mend(pair);
   await pair.expectEqual();
   await pair.stop();
+}
+
+/** As the service does: again, while a TRUNCATE is still on its way. */
+async function mend(pair: PipelineRig): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    const failure = await pair.snapshot("keyed", true);
+    if (failure === null) return;
+    expect(failure).toMatchObject({ code: "table_changed" });
+    expect(attempt).toBeLessThan(5);
+  }
+}
+
+/** Wrong values, and rows that the source does not have; where the table is there already. */
+async function spoil(pair: PipelineRig): Promise<void> {
+  await pair
+    .sink(`update keyed set n = -1, big = 'wrong' where id % 3 = 1; insert into keyed select g, 0, '' from generate_series(1000, 1009) g
+      on conflict do nothing`)
+    .catch(() => {});
 }
 
 test(

@@ -56,7 +56,10 @@ function isFollowed({ ledger, setAside }: SinkTables, relation: Relation): boole
   return ledger.holds(relation) && !setAside.has(relation.id) && !ledger.isReplaced(relation);
 }
 
+/** The source can find its rows by the key that the sink knows: the primary key, as it is. */
 function isKeyed({ relation, isPartitioned, coverage }: TableShape): boolean {
+  const { keyId, rendering, replicaIdentity } = relation;
+  if (keyId === undefined || rendering !== undefined || replicaIdentity === "index") return false;
   const isPublished = coverage?.isUnpublished !== true;
   return (
     !isPartitioned &&
