@@ -61,6 +61,35 @@ test("tasks and new tables wait until the stream has caught up, and for the end 
   expect((await events.next(true)).type).toBe("tables");
 });
 
+test("turns come between whole transactions, one for each batch that is there; one that is not wanted any more is left out", async () => {
+  const { events, give, caughtUp } = stage();
+  caughtUp.resolve();
+  await Bun.sleep(0);
+  const done: string[] = [];
+  const wanted = new AbortController();
+  const one = events.turn(async () => done.push("one"), wanted.signal);
+  const failing = events.turn(() => Promise.reject(new Error("of its own")), wanted.signal);
+  const unwanted = new AbortController();
+  const left = events.turn(async () => done.push("left out"), unwanted.signal);
+  // They are looked at when all is over.
+  for (const turn of [failing, left]) turn.catch(() => {});
+  const seen: string[] = [];
+  for (const isWhole of [false, true, true, true]) {
+    give(emptyBatch("text", lsn(1n)));
+    await Bun.sleep(0);
+    const event = await events.next(isWhole);
+    seen.push(event.type);
+    if (event.type === "turn") await event.run();
+  }
+  expect(seen).toEqual(["batch", "turn", "batch", "turn"]);
+  unwanted.abort(new Error("not wanted"));
+  await expect(left).rejects.toThrow("not wanted");
+  await expect(failing).rejects.toThrow("of its own");
+  expect(await one).toBe(1);
+  expect(done).toEqual(["one"]);
+  await expect(events.turn(async () => {}, unwanted.signal)).rejects.toThrow("not wanted");
+});
+
 test("what is waited for is told as it comes: a task, a failure, the word to stop", async () => {
   const one = stage();
   one.caughtUp.resolve();
