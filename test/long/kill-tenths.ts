@@ -17,12 +17,24 @@ const table = `
   create table m (id int primary key, n int not null, far text not null);
   alter table m alter far set storage external;
   insert into m select g, 0, repeat(chr(97 + g % 26), 32000) from generate_series(1, ${rows}) g`;
-/** A connector with eight connections at the source copies so many ranges side by side. */
-const poolSize = 8;
-const sideBySide = 3;
+/** A connector with seven connections at the source copies two ranges side by side. */
+const poolSize = 7;
+const sideBySide = 2;
 
 const rangesSql =
   "select first_page::int4 as page, next_page::int4 as next, point_lsn::text as point, row_count::int4 as rows from millrace.copied_range order by 1";
+
+/** No range is there before the gate is open for it: the last tenths would be too fast to be told apart. */
+const gateSql = `
+  create table public.gate as select 0 as rows;
+  create function public.wait() returns trigger language plpgsql as $$ begin
+    while (select sum(row_count) from millrace.copied_range) >= (select rows from public.gate) loop
+      perform pg_sleep(0.01);
+    end loop;
+    return new;
+  end $$;
+  create trigger wait before insert on millrace.copied_range for each row execute function public.wait();
+  alter table millrace.copied_range enable always trigger wait`;
 
 interface Range {
   readonly page: number;
@@ -90,12 +102,14 @@ test("kill -9 at each tenth of a copy under write load", async () => {
       source: { postgres: source },
       sink: { postgres: { connection: server.connection("b") } },
     });
+    const isBegun = () => server.query("select from millrace.copied_range limit 0", "b").then(() => true);
+    await waitFor("the copy to begin", isBegun, { intervalMs: 5 });
+    await server.query(gateSql, "b");
     let known: readonly Range[] = [];
     for (let tenth = 1; tenth <= 9; tenth++) {
-      const isThere = async () => {
-        const copied = (await ranges()).reduce((sum, range) => sum + range.rows, 0);
-        return copied >= (rows * tenth) / 10;
-      };
+      const until = (rows * tenth) / 10;
+      await server.query(`update gate set rows = ${until}`, "b");
+      const isThere = async () => (await ranges()).reduce((sum, range) => sum + range.rows, 0) >= until;
       await waitFor(`${tenth} tenths`, isThere, { timeoutMs: 120_000, intervalMs: 5 });
       await service.kill();
       const there = await ranges();
@@ -103,13 +117,13 @@ test("kill -9 at each tenth of a copy under write load", async () => {
       expect(there).toEqual(expect.arrayContaining([...known]));
       known = there;
       largest = Math.max(largest, ...there.map((range) => range.rows));
-      await service.launch();
+      service.spawn();
     }
-    const isCopied = async () => {
-      const { status } = await new ApiClient(service.url).connector("m");
-      return status.state.realtime !== undefined;
-    };
-    await waitFor("the stream", isCopied, { timeoutMs: 180_000, intervalMs: 50 });
+    await server.query(`update gate set rows = ${2 * rows}`, "b");
+    await service.untilReady();
+    const streams = "select from pg_replication_slots where active and not temporary";
+    const isThere = async () => (await server.query(streams)).length > 0 && (await ranges()).length === 0;
+    await waitFor("the stream", isThere, { timeoutMs: 180_000, intervalMs: 50 });
     changes = load.changes();
   }
   // A session that was killed tells of what it has read when it has ended.
