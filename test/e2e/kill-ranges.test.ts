@@ -19,7 +19,7 @@ const table = `
   alter table m alter far set storage external;
   insert into m select g, 0, repeat(chr(97 + g % 26), 24000) from generate_series(1, 10000) g`;
 const rangesSql = "select first_page::int4 as page, point_lsn::text as point from millrace.copied_range";
-const sideTables = "select from pg_class where relname like 'copy\\_%' and relkind = 'r'";
+const sideTables = "select from pg_class where relname like 'copy\\_%\\_%' and relkind = 'r'";
 
 test("kill -9 amid a table's ranges, and a deletion", async () => {
   await using stack = new AsyncDisposableStack();

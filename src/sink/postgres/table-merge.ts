@@ -171,6 +171,10 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
         break;
       }
       case "none":
+        // A copy that was made between its insert and its delete has the row, and begins before both.
+        if (!session.repeats || !net.isTaken(entry)) break;
+        deletes++;
+        staged.add(stageGroup.delete, withoutRest(net.tupleOf(entry), table.key));
         break;
     }
   }
