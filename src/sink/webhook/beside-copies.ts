@@ -29,8 +29,8 @@ interface BesideCopy {
   readonly table: CompiledTable;
   readonly touched: TouchedKeys;
   readonly room: UndeliveredRows;
-  /** What the rows as of each point carry, once that is durable. */
-  readonly origins: Map<Lsn, { readonly origin: CopyOrigin; readonly saved: Promise<void> }>;
+  /** What the rows as of each point carry, once that is durable and what was committed before is on its way. */
+  readonly origins: Map<Lsn, { readonly origin: CopyOrigin; readonly isReady: Promise<unknown> }>;
   readonly ranges: Map<number, BesideRange>;
   /** Null: all ranges are not taken yet. */
   owed: readonly RowKey[] | null;
@@ -86,15 +86,15 @@ export class BesideCopies implements ChangeWatch {
     if (!known) {
       copy.touched.beginPoint();
       const origin = { version: stream.versionBeside(timeUs), timeUs: Number(timeUs), lsn };
-      copy.origins.set(lsn, { origin, saved: keeper.save() });
+      copy.origins.set(lsn, { origin, isReady: Promise.all([keeper.save(), stream.submitted()]) });
     }
     if (!copy.touched.remembers(lsn)) copy.spoiledBy ??= "was read as of a point that is past";
-    const { origin, saved } = copy.origins.get(lsn)!;
+    const { origin, isReady } = copy.origins.get(lsn)!;
     const progress = (rows: number, bytes: number) => this.options.progress(number, rows, bytes);
     const options = { ...this.options, progress };
     copy.ranges.set(number, new BesideRange(copy.table, lsn, origin, copy.touched, copy.room, options));
     this.#forget(copy);
-    await saved;
+    await isReady;
   }
 
   async take(number: number, batch: LineBatch): Promise<void> {

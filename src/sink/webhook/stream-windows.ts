@@ -44,6 +44,8 @@ export class StreamWindows {
   readonly #recorded: Position[];
   /** Versions that copies took beside changes that come again, in order. */
   readonly #steps: VersionStep[];
+  /** What comes behind them waits until they are durable. */
+  #unsavedSteps = 0;
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
   /** Requests that wait for the record to be durable. */
@@ -58,6 +60,7 @@ export class StreamWindows {
   #openedMs = 0;
   readonly #report: ProgressReport;
   #idleWaiters: (() => void)[] = [];
+  #closeWaiters: (() => void)[] = [];
 
   constructor(private readonly options: StreamWindowsOptions) {
     const { record } = options.keeper;
@@ -132,6 +135,11 @@ export class StreamWindows {
     this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
   }
 
+  /** Resolves when all that was taken is in requests that are on their way: what is sent of its rows then goes behind it. */
+  async submitted(): Promise<void> {
+    if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
+  }
+
   /** Ends the open window and resolves when all that was taken is durable. */
   async flush(): Promise<void> {
     this.end();
@@ -157,13 +165,14 @@ export class StreamWindows {
   }
 
   /**
-   * Gives out one version to rows of a copy, above all that were given out, while changes are on their way; durable with the
-   * record's next save.
+   * Gives out one version to rows of a copy, above all that were given out, while changes are on their way. Durable with the
+   * record's next save, which changes that follow wait for: they come again with the versions that they had.
    */
   versionBeside(timeUs: bigint): number {
     const { rows, keeper } = this.options;
     rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
     const version = this.#lastVersion();
+    this.#unsavedSteps++;
     this.#cursor = { ...this.#cursor, lastVersion: version };
     const { checkpoint, versionSteps } = keeper.record;
     const behind = this.#position();
@@ -223,6 +232,7 @@ export class StreamWindows {
   #close(end: Checkpoint): void {
     for (const request of this.#plan.sealAll()) this.#submit(request);
     this.#ledger.close(end);
+    for (const wake of this.#closeWaiters.splice(0)) wake();
     this.#advance();
   }
 
@@ -239,7 +249,7 @@ export class StreamWindows {
       window.pending--;
       if (window.pending === 0) this.#advance();
     };
-    const held = this.#cutsMatter;
+    const held = this.#cutsMatter || this.#unsavedSteps > 0;
     const delivery = this.options.scheduler.submit(request, delivered, held);
     if (!held) return;
     this.#held.push(delivery);
@@ -253,8 +263,10 @@ export class StreamWindows {
       while (this.#held.length > 0) {
         const covered = this.#held;
         this.#held = [];
-        this.#reach(this.#position());
+        const steps = this.#unsavedSteps;
+        if (this.#cutsMatter) this.#reach(this.#position());
         await keeper.save();
+        this.#unsavedSteps -= steps;
         for (const delivery of covered) scheduler.release(delivery);
       }
     } catch (error) {
