@@ -61,7 +61,7 @@ test("a task ends though rows go on moving to other keys", async () => {
     server,
     "movingon",
     {
-      source: `create table t (id int primary key, v text); alter table t alter v set storage external;
+      source: `create table t (k int primary key, v text); alter table t alter v set storage external;
         insert into t select g, repeat(md5(g::text), 80) from generate_series(1, 50) g`,
     },
     { parallelCopies: 5 },
@@ -71,7 +71,7 @@ test("a task ends though rows go on moving to other keys", async () => {
   const move = async () => {
     const session = await rig.sourceSession();
     for (let i = 1; !isOver; i++) {
-      await session.query(`update t set id = id + 50 where id = ${i}`);
+      await session.query(`update t set k = k + 50 where k = ${i}`);
       await sleep(20);
     }
     await session.end();

@@ -174,8 +174,9 @@ function isInPart({ relation }: TableShape, part: CopyPart): string {
     return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
   }
   const key = relation.key.map((i) => relation.columns[i]!);
-  const values = key.map(({ typeName }, i) => `(k->>${i})::${typeName}`);
-  const keys = `json_array_elements(current_setting('${keysSetting}')::json) k`;
+  // By its table's name: a column of the table that is copied may be called as it is.
+  const values = key.map(({ typeName }, i) => `(wanted.value->>${i})::${typeName}`);
+  const keys = `json_array_elements(current_setting('${keysSetting}')::json) as wanted(value)`;
   return `(${columnList(key)}) in (select ${values.join(", ")} from ${keys})`;
 }
 
