@@ -4,7 +4,7 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../change/copy-part.ts";
-import { isSystemColumn, type Relation } from "../../change/relation.ts";
+import type { Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { BesideTables } from "./beside-tables.ts";
 import { withLateChecks } from "./late-checks.ts";
@@ -47,7 +47,7 @@ export async function listRows(client: Client, mending: Mending): Promise<number
   const sides = `${sqlName(rows)} s left join ${target.ownRows} t on ${match(mending, "t", "s")}`;
   const found =
     `select case when t.tableoid is null then ${kind.missing} else ${kind.differs} end as kind, ${keysOf("s")} from ${sides} ` +
-    `where (t.tableoid is null or not ${areSame(ownNames(relation))}) ` +
+    `where (t.tableoid is null or not ${areSame(relation.columns.map(({ name }) => name))}) ` +
     `and not exists (select from ${sqlName(touched)} k where ${match(mending, "s", "k")})`;
   const extra =
     ` union all select ${kind.extra}, ${keysOf("t")} from ${target.ownRows} t ` +
@@ -130,9 +130,9 @@ export async function takeOwed(
 ): Promise<{ readonly owed: readonly RowKey[]; readonly isMore: boolean }> {
   const { tables, target, relation } = mending;
   const touched = sqlName(tables.touched);
-  const longest = ownNames(relation).filter((name) =>
-    target.columns.some((column) => column.name === name && column.length === -1),
-  );
+  const longest = relation.columns
+    .map(({ name }) => name)
+    .filter((name) => target.columns.some((column) => column.name === name && column.length === -1));
   const isRight =
     `exists (select from ${sqlName(tables.rows)} s, ${target.ownRows} t ` +
     `where ${match(mending, "s", "k")} and ${match(mending, "t", "k")} and ${areSame(longest)})`;
@@ -157,11 +157,6 @@ function listedSql(mending: Mending, what: number, after: number, to: number): s
 function insertSql({ target }: Mending, names: readonly string[], from: string): string {
   const values = names.map((name) => `s.${escapeIdentifier(name)}`).join(", ");
   return `insert into ${sqlName(target.target)} (${sqlList(names)}) overriding system value select ${values} from ${from}`;
-}
-
-/** Columns that are the source's. The others tell where a row comes from, and are no reason to write it once more. */
-function ownNames({ columns }: Relation): readonly string[] {
-  return columns.filter((column) => !isSystemColumn(column)).map(({ name }) => name);
 }
 
 /** That rows `s` and `t` are the same, byte by byte: not every type has an equality, and not every equality means the same value. */
