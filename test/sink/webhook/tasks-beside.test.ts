@@ -16,6 +16,8 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
+type Held = Readonly<Record<string, unknown>>;
+
 let count = 0;
 const rows = 800;
 /** Each few pages are a range, as of a point of their own where one can be had. */
@@ -152,4 +154,43 @@ test("a table that is altered or emptied amid its task begins anew; one without 
   }
   expect(await life.snapshot(database, "keyless")).toBeNull();
   expect(rowsOf(receiver, "keyless").length).toBe(2);
+});
+
+test("in debezium form rows of a task are reads, and changes meanwhile are what they are", async () => {
+  await using stage = await WebhookStage.create(
+    server,
+    `hook_beside${++count}`,
+    movingRows("m", rows, "default"),
+    {
+      copyPace: inRanges,
+      sink: { format: { debezium: {} } },
+    },
+  );
+  await stage.start();
+  await stage.untilRealtime();
+  const { receiver, life, database } = stage;
+  const envelopes = () =>
+    receiver.deduplicated.flatMap(
+      ({ body }) => JSON.parse(body) as { op: string; before: Held | null; after: Held | null }[],
+    );
+  const held = () => {
+    const found = new Map<unknown, Held>();
+    for (const { before, after } of envelopes()) {
+      if (after) found.set(after.id, { ...found.get(after.id), ...after });
+      else if (before) found.delete(before.id);
+    }
+    return found;
+  };
+  await stage.expectHeld(held);
+  receiver.requests.length = 0;
+  const release = hold(stage);
+  const before = life.copies.length;
+  const task = life.snapshot(database, "m");
+  await waitFor("the copy to be read", () => life.copies.length > before);
+  await stage.sql("update m set n = 5 where id % 3 = 0; delete from m where id % 50 = 1");
+  await waitFor("the changes", () => envelopes().some(({ op }) => op === "d"));
+  release();
+  expect(await task).toBeNull();
+  await stage.expectHeld(held);
+  expect(new Set(envelopes().map(({ op }) => op))).toEqual(new Set(["u", "d", "r"]));
 });

@@ -1,0 +1,82 @@
+// What is remembered of the stream while a table is copied beside it. Whole copies are in tasks-beside.test.ts.
+
+import { expect, test } from "bun:test";
+import { type Lsn, lsn } from "../../../src/change/lsn.ts";
+import { compileTable } from "../../../src/sink/webhook/compiled-table.ts";
+import { HashSet } from "../../../src/sink/webhook/hash-set.ts";
+import { NativeRowEncoder } from "../../../src/sink/webhook/native-row.ts";
+import { keyHash } from "../../../src/sink/webhook/row-identity.ts";
+import { TouchedKeys } from "../../../src/sink/webhook/touched-keys.ts";
+import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
+import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
+
+const shape = relation("t", [
+  ["id", 23, "integer"],
+  ["big", 25, "text"],
+]);
+const table = compileTable(shape, new NativeRowEncoder(shape, { placeholder: false }));
+
+function see(touched: TouchedKeys, at: Lsn, after: TextTuple | null, before: TextTuple | null = null): void {
+  const [old, now] = [
+    before ? tupleBytes(before) : new Uint8Array(),
+    after ? tupleBytes(after) : new Uint8Array(),
+  ];
+  const arena = new Uint8Array(Buffer.concat([old, now]));
+  const [first, second] = [new TupleView(), new TupleView()];
+  first.read(arena, 0, old.length);
+  second.read(arena, old.length, arena.length);
+  touched.see({ table, arena, before: first, after: second, commitLsn: at });
+}
+
+function hashOf(id: string): bigint {
+  const arena = tupleBytes([id, "x"]);
+  const view = new TupleView();
+  view.read(arena, 0, arena.length);
+  return keyHash(arena, view, [0])!;
+}
+
+test("a row is left out of a range that was read before the stream brought it, and only of that", () => {
+  const touched = new TouchedKeys();
+  see(touched, lsn(10n), ["1", "a"]);
+  touched.beginPoint();
+  see(touched, lsn(25n), ["2", "b"], ["3", null]);
+  expect(["1", "2", "3", "4"].map((id) => touched.leavesOut(hashOf(id), lsn(20n)))).toEqual([
+    false,
+    true,
+    true,
+    false,
+  ]);
+  touched.beginPoint();
+  touched.forgetBefore(lsn(30n));
+  expect(["1", "2", "3"].map((id) => touched.leavesOut(hashOf(id), lsn(30n)))).toEqual([false, false, false]);
+  expect([lsn(25n), lsn(26n)].map((point) => touched.remembers(point))).toEqual([false, true]);
+  see(touched, lsn(40n), null);
+  expect([lsn(30n), lsn(40n), lsn(41n)].map((point) => touched.leavesOut(hashOf("9"), point))).toEqual([
+    ...[true, true, false],
+  ]);
+});
+
+test("rows that came in part are owed, unless they came or went whole behind that", () => {
+  const touched = new TouchedKeys();
+  for (const id of ["1", "2", "3", "4", "5", "6"]) see(touched, lsn(15n), [id, unchanged]);
+  see(touched, lsn(16n), ["1", "whole"]);
+  see(touched, lsn(17n), null, ["2", null]);
+  // One goes out whole, one is left out, and of the others one may have been in no range.
+  touched.beginPoint();
+  expect(touched.leavesOut(hashOf("3"), lsn(20n))).toBe(false);
+  see(touched, lsn(21n), ["4", unchanged]);
+  expect(touched.leavesOut(hashOf("4"), lsn(20n))).toBe(true);
+  see(touched, lsn(31n), ["7", unchanged]);
+  see(touched, lsn(32n), ["8", unchanged], ["6", null]);
+  expect(touched.takeOwed(lsn(10n), lsn(20n)).flat().toSorted()).toEqual(["4", "5", "8"]);
+  expect(touched.takeOwed(lsn(10n), lsn(20n))).toEqual([]);
+  expect(touched.isLost).toBe(false);
+});
+
+test("a set of hashes has what was added, and nothing else", () => {
+  const set = new HashSet();
+  const hash = (n: number) => Bun.hash.wyhash(String(n)) as bigint;
+  for (let n = 0; n < 20_000; n++) set.add(hash(n % 10_000));
+  expect(set.size).toBe(10_000);
+  for (let n = 0; n < 10_000; n++) expect(set.has(hash(n)) && !set.has(hash(n + 10_000))).toBe(true);
+});
