@@ -146,9 +146,7 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
   let deletes = 0;
   let updates = 0;
   for (let entry = 0; entry < net.size; entry++) {
-    const kind = net.kindOf(entry);
-    // What has the key of a row that came and went is not looked at any more by the copy beside.
-    switch (kind === "none" && isNoted && net.isTaken(entry) ? "delete" : kind) {
+    switch (net.kindOf(entry)) {
       case "insert":
         if (careful) staged.add(stageGroup.insert, net.tupleOf(entry));
         else direct.add(net.tupleOf(entry));
@@ -171,8 +169,9 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
         break;
       }
       case "none":
-        // A copy that was made between its insert and its delete has the row, and begins before both.
-        if (!session.repeats || !net.isTaken(entry)) break;
+        // A copy that was made between its insert and its delete has the row, and begins before both. One that is made beside the
+        // stream does not look any more at what else may have its key.
+        if (!(session.repeats || isNoted) || !net.isTaken(entry)) break;
         deletes++;
         staged.add(stageGroup.delete, withoutRest(net.tupleOf(entry), table.key));
         break;
