@@ -101,6 +101,7 @@ async function play(
     forms,
     maxBufferedRows,
     parallelCopies: 5,
+    tasksGoOn: true,
     // Each page by itself, as of a point of its own where one can be had.
     ...(round % 2 === 0 ? { copyPace: { dividedFromBytes: 1, rangeBytes: 1, pointHeldMs: 0 } } : {}),
   });

@@ -117,7 +117,7 @@ const catalog: fc.Arbitrary<Catalog> = fc
 let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
-const runs = Number(MILLRACE_FUZZ_RUNS ?? 200);
+const runs = Number(MILLRACE_FUZZ_RUNS ?? 160);
 /** Side by side, since much of a case is waiting; a failure is brought back alone. */
 const lanes = MILLRACE_FUZZ_SEED ? 1 : 4;
 

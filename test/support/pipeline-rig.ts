@@ -54,6 +54,8 @@ export interface RigOptions {
   readonly maxBufferedRows?: number;
   /** Where the source's notes are kept; by default in memory. */
   readonly notes?: NoteStore;
+  /** Tasks whose run was stopped or has died are taken up by the next one. */
+  readonly tasksGoOn?: boolean;
   /** Tables, and ranges of tables, that are copied side by side; from 4 on tasks go two at a time. */
   readonly parallelCopies?: number;
   /** How large tables are divided for their copies. */
@@ -199,6 +201,7 @@ export class PipelineRig implements AsyncDisposable {
 
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
     const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
+    this.#rigTasks.goOn = this.options.tasksGoOn ?? false;
     this.#tasks = this.#rigTasks.begin();
     await runPipeline({
       work: this.options.work ?? "changes",

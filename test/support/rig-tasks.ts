@@ -1,8 +1,8 @@
 // The snapshot tasks of a rig over its runs, as the service's desk keeps them: a run that fails fails those that it had claimed, and one
-// that was stopped or has died leaves them to the next.
+// that was stopped or has died leaves them to the next, where they are to go on.
 
 import type { SnapshotSpec } from "../../src/connector/task.ts";
-import type { MillraceError } from "../../src/errors/millrace-error.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 
@@ -13,6 +13,8 @@ interface RigTask {
 
 export class RigTasks {
   readonly #open = new Map<string, RigTask>();
+  /** As at the service. Else a run that was stopped or has died fails those that it had claimed as well. */
+  goOn = false;
   #count = 0;
 
   /** Resolves with the task's failure or null. */
@@ -37,7 +39,11 @@ export class RigTasks {
   /** What a run is offered. */
   begin(): TaskQueue {
     const queue = new TaskQueue();
-    for (const [id, open] of this.#open) {
+    for (const [id, open] of [...this.#open]) {
+      if (open.isClaimed && !this.goOn) {
+        open.task.failed(new MillraceError("internal", "the task's run is over"));
+        continue;
+      }
       open.isClaimed = false;
       queue.offer(id, open.task);
     }
