@@ -93,9 +93,12 @@ export class Scheduler {
     if (held) delivery.waits = 1;
     lane.add(delivery);
     delivery.share.add(request);
-    // Something beside the stream may have become one of the stream's.
-    if (!isBeside) this.#queue(lane.stream);
     if (delivery.waits === 0) this.#makeReady(delivery);
+    else if (!isBeside) {
+      // What it waits for may have become one of the stream's.
+      this.#queue(lane.stream);
+      this.#pump();
+    }
     return delivery;
   }
 

@@ -38,3 +38,51 @@ test("a body is whole for each attempt, and gives its memory back when it is del
   expect(lengths).toEqual([100_000, 100_000]);
   expect(body.buffer.byteLength).toBe(0);
 });
+
+test("requests beside the stream leave room for its own, and one that a change waits for goes with them", async () => {
+  const underWay = new Map<string, () => void>();
+  const scheduler = new Scheduler(
+    ({ idempotencyKey }) =>
+      new Promise<AttemptOutcome>((resolve) =>
+        underWay.set(idempotencyKey, () => resolve({ kind: "delivered" })),
+      ),
+    {
+      retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
+      ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
+      ...{ monotonic: () => 0, sleep: async () => {}, random: () => 0 },
+    },
+    { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
+  );
+  const delivered: string[] = [];
+  const submit = (key: string, touched: number, isBeside: boolean) => {
+    const request: OutgoingRequest = {
+      ...{ schema: "public", table: "t", position: null, body: new Uint8Array(10), rows: 1 },
+      ...{ idempotencyKey: key, touches: [touched], barrier: false },
+    };
+    scheduler.submit(request, () => delivered.push(key), false, isBeside);
+  };
+  for (let n = 0; n < 10; n++) submit(`copy ${n}`, n, true);
+  expect([...underWay.keys()]).toEqual(["copy 0", "copy 1"]);
+  // Their share is full, and the stream's is empty.
+  let hasRoomBeside = false;
+  void scheduler.roomBeside().then(() => {
+    hasRoomBeside = true;
+  });
+  await Bun.sleep(0);
+  expect(hasRoomBeside).toBe(false);
+  expect(scheduler.hasRoom).toBe(true);
+  for (let n = 0; n < 5; n++) submit(`change ${n}`, 100 + n, false);
+  submit("waits", 9, false);
+  expect([...underWay.keys()].slice(2)).toEqual([
+    ...["change 0", "change 1", "change 2", "change 3", "change 4", "copy 9"],
+  ]);
+  underWay.get("copy 9")!();
+  await Bun.sleep(0);
+  expect([...underWay.keys()].at(-1)).toBe("waits");
+  for (let before = -1; before < underWay.size; ) {
+    before = underWay.size;
+    for (const end of underWay.values()) end();
+    await Bun.sleep(0);
+  }
+  expect(delivered.length).toBe(16);
+});
