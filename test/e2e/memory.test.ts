@@ -30,8 +30,8 @@ test.each(["postgres", "webhook"] as const)("a %s sink", async (kind) => {
       await stage.untilCarried(kind);
     });
   await carry(
-    "transaction of 300,000 rows",
-    "insert into rows select i, i % 1000, md5(i::text), now() from generate_series(1, 300000) i",
+    "transaction of 150,000 rows",
+    "insert into rows select i, i % 1000, md5(i::text), now() from generate_series(1, 150000) i",
   );
   await carry("a value of 100 MB that stays", "update large set number = 1");
   await carry("one that takes its place", "update large set body = '\\x78' || body");

@@ -32,7 +32,8 @@ const act = (...kinds: readonly ActKind[]): fc.Arbitrary<RandomAct> =>
   fc.record({ kind: fc.constantFrom(...kinds), pick: fc.tuple(fc.nat(9_999), fc.nat(9_999), fc.nat(9_999)) });
 
 /** What MILLRACE_FUZZ_WIDE names is played too, by default tasks: `masks`, `tasks`, `deaths`, `manners`, `partitions`, `types`, `ranges`, or `all`. */
-const wide = (process.env.MILLRACE_FUZZ_WIDE ?? "tasks").split(",");
+const { MILLRACE_FUZZ_WIDE } = process.env;
+const wide = (MILLRACE_FUZZ_WIDE ?? "tasks").split(",");
 const isWide = (kind: string) => wide.includes(kind) || wide.includes("all");
 const weight = (kind: string, n: number) => (isWide(kind) ? n : 0);
 
@@ -60,7 +61,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 2, arbitrary: fc.constantFrom<Step>("crash", "stop") },
   { weight: 2, arbitrary: fc.constant<Step>("start") },
   { weight: 1, arbitrary: fc.constant<Step>("settle") },
-  { weight: weight("tasks", 3), arbitrary: fc.record({ task: fc.nat(99), truncate: fc.boolean() }) },
+  {
+    weight: weight("tasks", MILLRACE_FUZZ_WIDE === undefined ? 1 : 3),
+    arbitrary: fc.record({ task: fc.nat(99), truncate: fc.boolean() }),
+  },
   { weight: weight("deaths", 4), arbitrary: fc.record({ dieAt: fc.integer({ min: 1, max: 60 }) }) },
 );
 
@@ -117,7 +121,7 @@ const catalog: fc.Arbitrary<Catalog> = fc
 let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
-const runs = Number(MILLRACE_FUZZ_RUNS ?? 160);
+const runs = Number(MILLRACE_FUZZ_RUNS ?? 200);
 /** Side by side, since much of a case is waiting; a failure is brought back alone. */
 const lanes = MILLRACE_FUZZ_SEED ? 1 : 4;
 

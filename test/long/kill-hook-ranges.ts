@@ -1,4 +1,4 @@
-// A large table's copy to a webhook goes on where it was when the service was killed: what was delivered and noted is not sent again.
+// `bun run test:long`: a large table's copy to a webhook goes on where it was when the service was killed: what was delivered and noted is not sent again.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
