@@ -69,11 +69,12 @@ export function tasksBeside(
 /** Returns when the sink has the table's rows durably. Throws what the copy failed of, or the reason of `cut`, which ends it. */
 async function copyBeside(beside: BesideStream, task: OfferedTask, cut: AbortSignal): Promise<void> {
   const { source, sink, turn, place } = beside;
-  const { table, begun } = await turn(async () => {
-    const table = findTable(await beside.listTables(), source.database, task);
+  const table = await turn(async () => findTable(await beside.listTables(), source.database, task), cut);
+  const before = await passedPoint(beside, cut);
+  const begun = await turn(async () => {
     const begun = await sink.beginBeside(table, modeOf(task), cut);
     if (begun === null) await copyForTask(source, sink, table, task, cut);
-    return { table, begun };
+    return begun;
   }, cut);
   if (begun === null) return;
   await using copy = begun;
@@ -85,7 +86,18 @@ async function copyBeside(beside: BesideStream, task: OfferedTask, cut: AbortSig
     if (!isMore) break;
     if (isHeld) await untilAborted(Bun.sleep(heldMs), cut);
   }
-  source.copied(table);
+  source.copied(table, before);
+}
+
+/**
+ * A point that the stream has passed. What it touches from here on was changed behind it: a table that was rewritten before, which no
+ * event tells, would else have older rows of the stream taken for newer ones than the copy's.
+ */
+async function passedPoint({ source, place }: BesideStream, cut: AbortSignal): Promise<SnapshotPoint> {
+  const point = await source.snapshotPoint(cut);
+  await point[Symbol.asyncDispose]();
+  await place.passed(point.lsn, cut);
+  return point;
 }
 
 /**

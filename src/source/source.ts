@@ -78,8 +78,11 @@ export interface Source extends AsyncDisposable {
    */
   copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy;
 
-  /** The sink has durably what `copyTable` read of the table: what no change event told of it is mended. */
-  copied(table: TableShape): void;
+  /**
+   * The sink has durably what `copyTable` read of the table: what no change event told of it is mended, as of `since`, an earlier
+   * point, where rows that the stream has brought from there on were taken for newer than the copied ones.
+   */
+  copied(table: TableShape, since?: SnapshotPoint): void;
 
   /** What the source keeps of its log for this connector; null: it keeps none. */
   keptLog(): Promise<KeptLog | null>;

@@ -219,9 +219,11 @@ export class PostgresSource implements Source {
     return this.#reader.copy(table, point, form, part);
   }
 
-  copied(table: TableShape): void {
+  copied(table: TableShape, since?: SnapshotPoint): void {
     const { id } = table.relation;
-    this.#silentChanges.mended(id, this.#copiedAsOf.get(id) ?? 0);
+    const asOf = this.#copiedAsOf.get(id) ?? 0;
+    const before = since ? (this.#foundBefore.get(since) ?? 0) : asOf;
+    this.#silentChanges.mended(id, Math.min(asOf, before));
   }
 
   async keptLog(): Promise<KeptLog | null> {
