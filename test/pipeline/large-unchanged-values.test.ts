@@ -150,3 +150,22 @@ test("a row that somebody deleted at the sink comes back whole, by another copy"
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("a row that moves takes the place of what was put there by hand, and one that somebody deleted comes back whole", async () => {
+  await using pair = await streaming(
+    "create table t (id int primary key, n int, big text); alter table t alter big set storage external; insert into t select g, 0, repeat('x', 3000) from generate_series(1, 5) g",
+  );
+  await pair.sink("insert into t values (11, 7, 'not the source''s')");
+  await pair.source("update t set id = 11 where id = 1");
+  await pair.expectEqual();
+  expect(pair.warnings.join()).toContain(
+    "public.t had 1 rows with keys of rows that the source has inserted or moved",
+  );
+
+  await pair.sink("delete from t where id = 2; insert into t values (12, 7, 'not the source''s')");
+  await pair.source("update t set id = 12 where id = 2");
+  expect(await pair.ended()).toMatchObject({ code: "sink_rows_missing", retry: "transient" });
+  pair.start();
+  await pair.expectEqual();
+  await pair.stop();
+});

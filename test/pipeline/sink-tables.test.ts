@@ -154,7 +154,7 @@ describe("a sink table that is there already", () => {
     // Equal for the sink alone, and by a cast.
     await pair.source("insert into n values ('01')");
     const isTold = () =>
-      pair.warnings.join().includes("public.n had 1 rows with keys that the source has inserted");
+      pair.warnings.join().includes("public.n had 1 rows with keys of rows that the source has inserted");
     await waitFor("the warning", isTold);
     await pair.source("insert into t values ('B', 5)");
     const refusal = String(await pair.ended());

@@ -11,8 +11,8 @@ import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { stage } from "./staged-rows.ts";
-import { deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
-import type { MergeSession } from "./table-merge.ts";
+import { deleteSameSql, deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
+import { type MergeSession, warnOfReplaced } from "./table-merge.ts";
 import { equalSql } from "./target-table.ts";
 import { noteMove } from "./touch-notes.ts";
 
@@ -25,7 +25,7 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 }
 
 /**
- * A row that is not there is reported as a warning. Throws RowsMissing for one that moves while a merged copy is caught up with,
+ * A row without a key that is not there is reported as a warning. Throws RowsMissing for one that moves and is not there; for one that moves while a merged copy is caught up with,
  * and that the copy does not have where it moves to, unless it is owed then: what is under its old key may be another row of the copy's by now, whose
  * values would stand for those that were not sent; and for one that nothing tells from others.
  */
@@ -59,6 +59,7 @@ export async function applySingle(
     await oweMoved(session.client, session.owed, table);
     return;
   }
+  if (session.careful && table.key.length > 0) await giveWay(session, table, isOldWhole);
   const set = table.columns
     .map((column, c) => ({ column, c }))
     .filter(({ c }) => !keeps.includes(c))
@@ -76,6 +77,14 @@ function rowUnknown({ target }: PreparedTable): RowsMissing {
     `Table ${qualifiedName(target)}: a row was changed under a key that is not known any more, and the source did not send ` +
       "the whole of the old row: the table is copied again.",
   );
+}
+
+/** What else has the key that a row moves to takes nothing with it: the source has nothing there. Where no row is to move, it stays. */
+async function giveWay(session: MergeSession, table: PreparedTable, isOldWhole: boolean): Promise<void> {
+  const { isNew } = staged(table);
+  const sql = `${deleteSameSql(table, isNew)} and not (${found(table, isOldWhole)})`;
+  const { rowCount } = await session.client.query(sql);
+  if (rowCount) warnOfReplaced(session, table, rowCount);
 }
 
 /**
@@ -143,6 +152,11 @@ function byImage(table: PreparedTable): string {
 async function run(session: MergeSession, table: PreparedTable, sql: string): Promise<void> {
   const { rowCount } = await session.client.query(sql);
   if (rowCount === 1 || table.copy.kind === "none" || session.repeats) return;
+  if (table.key.length > 0) {
+    // The copy that is made beside the stream brings it.
+    if (session.touched.of(table.relation) !== null) return;
+    throw new RowsMissing();
+  }
   session.warn(
     `Table ${qualifiedName(table.target)} lacks a row that the source has changed: something else has changed or deleted ` +
       "it. Create a Snapshot task for this table to mend it.",

@@ -107,9 +107,9 @@ async function usingIndex(
   await client.query("set local enable_hashjoin = on; set local enable_mergejoin = on");
 }
 
-function warnOfReplaced(session: MergeSession, table: PreparedTable, rows: number): void {
+export function warnOfReplaced(session: MergeSession, table: PreparedTable, rows: number): void {
   session.warn(
-    `Table ${qualifiedName(table.target)} had ${rows} rows with keys that the source has inserted, which took their place: something ` +
+    `Table ${qualifiedName(table.target)} had ${rows} rows with keys of rows that the source has inserted or moved, which took their place: something ` +
       "else has written them, or the key at the sink does not tell apart what the source's does.",
   );
 }
