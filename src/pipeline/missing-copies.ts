@@ -11,6 +11,7 @@ import { CopyPoints } from "./copy-points.ts";
 import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunReporter } from "./run-reporter.ts";
+import type { RunWork } from "./run-work.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
 export interface MissingCopiesRequest {
@@ -19,8 +20,8 @@ export interface MissingCopiesRequest {
   readonly meter: ProgressMeter;
   readonly reporter: Pick<RunReporter, "phase">;
   readonly forms: readonly TupleForm[];
-  /** What lies between two points is brought by a stream. */
-  readonly hasStream: boolean;
+  /** For `changes`, what lies between two points is brought by a stream. */
+  readonly work: RunWork;
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
   readonly copyPace?: CopyPace | undefined;
@@ -105,14 +106,14 @@ export class MissingCopies implements Disposable {
 
   /** Where no stream brings what lies between, all copies are as of one point. */
   #points(first: SnapshotPoint, isOrdered: boolean): CopyPoints {
-    const { source, stop, hasStream, copyPace = defaultCopyPace } = this.request;
-    const next = hasStream && !isOrdered ? () => source.snapshotPoint(stop) : null;
+    const { source, stop, work, copyPace = defaultCopyPace } = this.request;
+    const next = work === "changes" && !isOrdered ? () => source.snapshotPoint(stop) : null;
     return new CopyPoints(first, { next, heldMs: copyPace.pointHeldMs });
   }
 
   /**
    * Without a stream: returns when every table is copied, or it was stopped. `meanwhile` is called before each attempt, and when
-   * `wakes` is. Throws when a table has failed too often.
+   * `wakes` is. Throws when a table has failed too often, or one that was named is not there.
    */
   async finish(meanwhile: () => Promise<void>, onWake: (wake: (() => void) | null) => void): Promise<void> {
     const { source, stop } = this.request;
@@ -126,6 +127,9 @@ export class MissingCopies implements Disposable {
       const tables = await source.tables();
       await this.make(tables, await this.prepare(tables), null);
     }
+    // A task is of one table: it has told by itself.
+    const absent = this.request.work === "copies" && !stop.aborted ? source.absent() : null;
+    if (absent !== null) throw absent;
   }
 
   /** Whether one that is due is not known to be unreadable still. To take a point for nothing would be dear. */

@@ -121,7 +121,7 @@ class PipelineRun {
   #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {
     return new MissingCopies({
       ...this.request,
-      ...{ source, sink, meter, reporter: this.#health, hasStream: this.request.work === "changes" },
+      ...{ source, sink, meter, reporter: this.#health },
     });
   }
 

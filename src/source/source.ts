@@ -25,9 +25,12 @@ export interface Source extends AsyncDisposable {
   /**
    * The selected tables as they are now. Nothing changes at the source: which of their changes were not published up to now
    * is in their coverage. Throws `table_unavailable` when one that was named is missing
-   * before the connector has begun.
+   * before the connector has begun, and the source does not tell it by `absent`.
    */
   tables(): Promise<readonly TableShape[]>;
+
+  /** What a run ends with that only copies, once it has copied the rest: `tables` found nothing of a name. Null: all are there. */
+  absent(): MillraceError | null;
 
   /**
    * Publishes the changes of the tables that `tables` told last, and of no others. To be called when the sink has noted

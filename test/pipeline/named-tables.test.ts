@@ -3,6 +3,7 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -57,4 +58,29 @@ test("a table that goes while the connector streams, or while it is stopped, is 
   await waitFor("the warning", () => isGoneTold());
   await arrives(1001);
   await rig.stop();
+});
+
+test("rounds of copies bring the others, and end with the name that is not there until it is", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const schemas = [{ name: "public", action: "Include" as const, tables: ["a", "b"].map(included) }];
+  const catalog = { name: "db", default_action: "Exclude" as const, schemas };
+  await using rig = await PipelineRig.create(server, "rounds", { source: { catalog }, work: "copies" });
+  const round = async () => {
+    rig.initialized = false;
+    rig.start();
+    return await rig.ended();
+  };
+  await rig.source(`${table("a")}; ${table("b")}`);
+  expect(await round()).toBeNull();
+  await rig.source("drop table b; insert into a values (1000, 'later')");
+  const failure = (await round()) as MillraceError;
+  expect([failure.code, failure.retry]).toEqual(["table_unavailable", "permanent"]);
+  expect(failure.message).toContain("public.b");
+  expect(await rig.sink("select v from a where id = 1000")).toEqual([{ v: "later" }]);
+  expect(await rig.sink("select count(*)::int as n from b")).toEqual([{ n: 100 }]);
+
+  await rig.source("create table b (id int primary key, v text); insert into b values (7, 'new')");
+  rig.start();
+  expect(await rig.ended()).toBeNull();
+  await rig.expectEqual();
 });

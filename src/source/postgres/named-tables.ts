@@ -15,8 +15,14 @@ export function namedTables(catalog: Catalog): readonly { schema: string; name: 
 
 /** Throws `table_unavailable` when one of them is not among `shapes`. */
 export function requireNamedTables(catalog: Catalog, shapes: readonly TableShape[]): void {
+  const absent = absentTables(catalog, shapes);
+  if (absent !== null) throw absent;
+}
+
+/** `table_unavailable`; null: none is missing. */
+export function absentTables(catalog: Catalog, shapes: readonly TableShape[]): MillraceError | null {
   const names = missingNames(catalog, shapes);
-  if (names !== null) throw new MillraceError("table_unavailable", `${lacks(names)} ${remedy}`);
+  return names === null ? null : new MillraceError("table_unavailable", `${lacks(names)} ${remedy}`);
 }
 
 /** What to say of those that are gone since the connector began: the others go on. Null: none is. */

@@ -11,7 +11,7 @@ import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
-import { requireNamedTables } from "./named-tables.ts";
+import { absentTables } from "./named-tables.ts";
 import { readDenial } from "./read-denial.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { TableReader } from "./table-reader.ts";
@@ -21,6 +21,7 @@ import { readTableShapes } from "./table-shapes.ts";
 export class PostgresCopySource implements Source {
   readonly #selection: TableSelection;
   readonly #reader: TableReader;
+  #absent: MillraceError | null = null;
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -37,8 +38,12 @@ export class PostgresCopySource implements Source {
   async tables(): Promise<readonly TableShape[]> {
     const { catalog, partitions_as_root: asRoot } = this.config;
     const tables = await this.#withClient((client) => readTableShapes(client, this.#selection, asRoot));
-    requireNamedTables(catalog, tables);
+    this.#absent = absentTables(catalog, tables);
     return tables;
+  }
+
+  absent(): MillraceError | null {
+    return this.#absent;
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {

@@ -115,6 +115,11 @@ export class PostgresSource implements Source {
     });
   }
 
+  /** It is a warning: the stream goes on. */
+  absent(): null {
+    return null;
+  }
+
   async #look(client: Client): Promise<readonly TableShape[]> {
     this.#shapes.beginLook();
     this.#fingerprint = await readTablesFingerprint(client);
