@@ -192,3 +192,29 @@ test.each([
     await rig.stop();
   },
 );
+
+test("a stop while a task compares ends what the sink's server does for it, and leaves nothing behind", async () => {
+  await using rig = await streaming({
+    source: "create table t (id int primary key); insert into t values (1)",
+  });
+  const release = hold(rig);
+  const before = rig.copies.length;
+  // The next run would take it up.
+  void rig.snapshot("t", true);
+  await untilRead(rig, before);
+  await using holder = await server.connect(rig.sinkDatabase);
+  await holder.query("begin; lock table t in access exclusive mode");
+  release();
+  const comparing = async () =>
+    await rig.sink(
+      "select pid from pg_stat_activity where application_name ~ '^millrace copy' and datname = current_database() and wait_event_type = 'Lock'",
+    );
+  await waitFor("the comparison", async () => (await comparing()).length === 1);
+  const begunAt = performance.now();
+  await rig.stop();
+  // A server looks every five seconds whether its client is there.
+  expect(performance.now() - begunAt).toBeLessThan(4_000);
+  expect(await comparing()).toEqual([]);
+  expect(await rig.sink(leftBehind)).toEqual([]);
+  await holder.query("rollback");
+});

@@ -32,12 +32,19 @@ export interface CopyBesideOptions {
   readonly touched: TouchedTable;
   /** As it was when the copy began. */
   readonly target: TargetTable;
-  /** Runs an action in a session beside the one that applies. `isWaiting`: for the source. */
-  readonly inSession: <T>(action: (client: Client) => Promise<T>, isWaiting?: () => boolean) => Promise<T>;
+  /** Runs an action in a session beside the one that applies. */
+  readonly inSession: <T>(action: (client: Client) => Promise<T>, how?: BesideSession) => Promise<T>;
   /** Runs an action in the session that applies: no batch is being applied. */
   readonly inTurn: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
+}
+
+export interface BesideSession {
+  /** For the source. */
+  readonly isWaiting?: () => boolean;
+  /** Also where the copy was told to stop. */
+  readonly isLast?: boolean;
 }
 
 export class PostgresCopyBeside implements CopyBeside {
@@ -68,7 +75,7 @@ export class PostgresCopyBeside implements CopyBeside {
         await client.query("commit");
         return rows;
       },
-      () => passing.isWaiting,
+      { isWaiting: () => passing.isWaiting },
     );
     progress(rows, passing.bytes);
   }
@@ -110,12 +117,13 @@ export class PostgresCopyBeside implements CopyBeside {
   async [Symbol.asyncDispose](): Promise<void> {
     const { touchedKeys, touched, inSession, connector, tables } = this.options;
     touchedKeys.end(touched);
-    await inSession(async (client) => {
+    const drop = async (client: Client) => {
       await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
       await lockForCopy(client, connector);
       await dropBesideTables(client, connector.connectorId, tables);
       await client.query("commit");
-    }).catch(() => {});
+    };
+    await inSession(drop, { isLast: true }).catch(() => {});
   }
 
   async #mend(client: Client, mending: Mending): Promise<SettledPiece> {

@@ -6,7 +6,7 @@ import { dividedMark } from "../../change/divided-mark.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
-import { destroyClient } from "../../connection/postgres-client.ts";
+import { destroyClient, processIdOf } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
@@ -21,7 +21,7 @@ import { mendDenial } from "./privileges.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 import { describeRefusedCopy } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
-import { openCopySession } from "./sink-session.ts";
+import { endCopySession, openCopySession } from "./sink-session.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -99,12 +99,12 @@ export class SinkCopies implements AsyncDisposable {
       { connector, naming, tables, inTurn },
       table,
       mode,
-      async (action, isWaiting = () => false) => {
+      async (action, { isWaiting = () => false, isLast = false } = {}) => {
         const result = await this.#inSession(
           relation,
           false,
           (client) => whileWatched({ ...apply.watched(client), isOurTurn: isWaiting }, () => action(client)),
-          stop,
+          isLast ? undefined : stop,
         );
         apply.wentOn();
         return result;
@@ -200,6 +200,7 @@ export class SinkCopies implements AsyncDisposable {
     const signal = AbortSignal.any([this.context.signal, stop]);
     signal.throwIfAborted();
     const client = await this.#sessions.take(signal);
+    const pid = processIdOf(client);
     const abort = () => destroyClient(client);
     signal.addEventListener("abort", abort, { once: true });
     try {
@@ -208,6 +209,8 @@ export class SinkCopies implements AsyncDisposable {
       return result;
     } catch (error) {
       destroyClient(client);
+      // A statement would go on for seconds, and keep its locks.
+      if (stop.aborted && !this.context.signal.aborted) await endCopySession(this.config, this.context, pid);
       if (signal.aborted) throw signal.reason;
       const told = this.#told(relation, error);
       if (isIntoTarget) await this.#setAsideRefused(relation, error);

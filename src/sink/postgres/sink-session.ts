@@ -1,7 +1,12 @@
 // Connections to the sink's server, set up for applying changes that have been checked once already, at the source.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { connectPostgres, destroyClient, liftTransactionTimeout } from "../../connection/postgres-client.ts";
+import {
+  connectPostgres,
+  destroyClient,
+  liftTransactionTimeout,
+  withPostgres,
+} from "../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
@@ -14,6 +19,8 @@ const waitForTheLog =
 
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
+
+const endSessionMs = 2_000;
 
 /** Throws MillraceErrors, or `signal.reason`. */
 export async function openApplySession(
@@ -30,6 +37,23 @@ export async function openCopySession(
   connector: ConnectorAtSink,
 ): Promise<Client> {
   return await openSession(config, "copy", connector, () => {});
+}
+
+/**
+ * A copy session whose connection was broken: its backend may still be in a statement, and sees that it is alone some seconds later.
+ * What cannot be reached now is left to that.
+ */
+export async function endCopySession(
+  { connection }: PostgresSinkConfig,
+  connector: ConnectorAtSink,
+  pid: number,
+): Promise<void> {
+  const sql =
+    "select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and application_name = $2 and usename = current_user";
+  const signal = AbortSignal.any([connector.signal, AbortSignal.timeout(endSessionMs)]);
+  await withPostgres(connection, "control", signal, "sink", (client) =>
+    client.query(sql, [pid, sinkSessionName("copy", connector)]),
+  ).catch(() => {});
 }
 
 async function openSession(
