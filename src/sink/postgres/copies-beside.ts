@@ -56,21 +56,14 @@ function isFollowed({ ledger, setAside }: SinkTables, relation: Relation): boole
   return ledger.holds(relation) && !setAside.has(relation.id) && !ledger.isReplaced(relation);
 }
 
-/** The source can find its rows by the key that the sink knows: the primary key, as it is. */
+/** The source can find its rows by the key that the sink knows. */
 function isKeyed({ relation, isPartitioned, coverage }: TableShape): boolean {
-  const { keyId, rendering, replicaIdentity } = relation;
-  if (keyId === undefined || rendering !== undefined || replicaIdentity === "index") return false;
   const isPublished = coverage?.isUnpublished !== true;
-  return (
-    !isPartitioned &&
-    isPublished &&
-    isIdentified(relation) &&
-    relation.key.length > 0 &&
-    !relation.isKeyedByHash
-  );
+  const hasKey = relation.key.length > 0 && !relation.isKeyedByHash;
+  return !isPartitioned && isPublished && isIdentified(relation) && hasKey;
 }
 
-/** Its rows can be found and written by the relation's key, and no other table's depend on them. */
+/** Its rows can be found and written by the relation's key. */
 function takesAsItIs(target: TargetTable, relation: Relation): boolean {
   const key = relation.key.map((i) => relation.columns[i]!.name);
   const index = keyIndexOf(target, relation);
@@ -79,7 +72,7 @@ function takesAsItIs(target: TargetTable, relation: Relation): boolean {
     const column = target.columns.find((other) => other.name === name);
     return column && !column.generated && (key.includes(name) ? column.notNull : !column.isFixed);
   });
-  return isExact && isWritable && !target.isReferred && target.refersTo.length === 0;
+  return isExact && isWritable;
 }
 
 /** Null: what a type of the user's own makes of text is told where the table is copied whole. */

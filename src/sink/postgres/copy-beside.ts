@@ -11,7 +11,15 @@ import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
 import { type BesideTables, dropBesideTables } from "./beside-tables.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
-import { areRowsIndependent, listRows, type Mending, mendAllRows, mendRows, takeOwed } from "./mend-list.ts";
+import {
+  listRows,
+  type Mending,
+  mendAllRows,
+  mendRows,
+  type RowTies,
+  readRowTies,
+  takeOwed,
+} from "./mend-list.ts";
 import { sqlList } from "./target-name.ts";
 import { readTargetTable, type TargetTable } from "./target-table.ts";
 import { besideSpoiled, type TouchedKeys, type TouchedTable } from "./touched-keys.ts";
@@ -53,7 +61,7 @@ export class PostgresCopyBeside implements CopyBeside {
   /** Rows of the list that are written, and how many are next. */
   #mended = 0;
   #pieceRows = firstPieceRows;
-  #areIndependent = true;
+  #ties: RowTies = { areApart: false, areReferred: false };
 
   constructor(private readonly options: CopyBesideOptions) {}
 
@@ -87,7 +95,7 @@ export class PostgresCopyBeside implements CopyBeside {
       await client.query("begin");
       await lockForCopy(client, connector);
       const mending = await this.#mending(client);
-      this.#areIndependent = await areRowsIndependent(client, mending);
+      this.#ties = await readRowTies(client, mending);
       this.#listed = await listRows(client, mending);
       await client.query("commit");
     });
@@ -130,10 +138,12 @@ export class PostgresCopyBeside implements CopyBeside {
     const { target } = mending;
     // The stream does not wait for whoever holds it.
     await client.query(`lock table ${target.ownRows} in row exclusive mode nowait`);
-    const to = this.#areIndependent ? Math.min(this.#listed, this.#mended + this.#pieceRows) : this.#listed;
+    const { areApart, areReferred } = this.#ties;
+    const isDivisible = !areApart && !areReferred;
+    const to = isDivisible ? Math.min(this.#listed, this.#mended + this.#pieceRows) : this.#listed;
     const begunAt = performance.now();
-    if (this.#areIndependent) await mendRows(client, mending, this.#mended, to);
-    else await mendAllRows(client, mending, this.#listed);
+    if (areApart && !target.isReferred) await mendAllRows(client, mending, this.#listed);
+    else await mendRows(client, mending, this.#mended, to, this.#ties);
     const tookMs = performance.now() - begunAt;
     if (tookMs < pieceMs / 2) this.#pieceRows *= 2;
     else if (tookMs > pieceMs) this.#pieceRows = Math.max(1, Math.floor(this.#pieceRows / 2));

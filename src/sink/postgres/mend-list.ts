@@ -4,14 +4,14 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../change/copy-part.ts";
-import type { Relation } from "../../change/relation.ts";
+import { isSystemColumn, type Relation } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { BesideTables } from "./beside-tables.ts";
 import { withLateChecks } from "./late-checks.ts";
 import { sqlList } from "./target-name.ts";
 import { equalSql, keyIndexOf, type TargetTable } from "./target-table.ts";
 
-/** What is the matter with a row. */
+/** What is the matter with a row. The list begins with the highest: a row may be missing that one which differs is to refer to. */
 const kind = { extra: 0, differs: 1, missing: 2 } as const;
 
 /** That are asked for at once. */
@@ -25,14 +25,23 @@ export interface Mending {
   readonly replaces: boolean;
 }
 
-/** A row is found by its key alone: no other constraint tells rows apart, so that they can be written one after the other. */
-export async function areRowsIndependent(client: Client, { target, relation }: Mending): Promise<boolean> {
-  const { rows } = await client.query<{ others: boolean }>(
-    "select exists (select from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = $1 " +
-      "and (i.indisunique or i.indisexclusion) and c.relname <> $2) as others",
+/** Why rows of a table cannot be written one after the other. */
+export interface RowTies {
+  /** Another constraint than the key tells rows apart. */
+  readonly areApart: boolean;
+  /** Rows refer to others of the table, by a foreign key that is in force. */
+  readonly areReferred: boolean;
+}
+
+export async function readRowTies(client: Client, { target, relation }: Mending): Promise<RowTies> {
+  const { rows } = await client.query<RowTies>(
+    `select exists (select from pg_index i join pg_class c on c.oid = i.indexrelid where i.indrelid = $1
+        and (i.indisunique or i.indisexclusion) and c.relname <> $2) as "areApart",
+      current_setting('session_replication_role') <> 'replica' and exists (
+        select from pg_constraint where contype = 'f' and conrelid = $1 and confrelid = $1) as "areReferred"`,
     [target.oid, keyIndexOf(target, relation)?.name ?? ""],
   );
-  return rows[0]?.others === false;
+  return rows[0]!;
 }
 
 /** In the open transaction, beside the stream. Returns how many rows are listed. */
@@ -47,30 +56,45 @@ export async function listRows(client: Client, mending: Mending): Promise<number
   const sides = `${sqlName(rows)} s left join ${target.ownRows} t on ${match(mending, "t", "s")}`;
   const found =
     `select case when t.tableoid is null then ${kind.missing} else ${kind.differs} end as kind, ${keysOf("s")} from ${sides} ` +
-    `where (t.tableoid is null or not ${areSame(relation.columns.map(({ name }) => name))}) ` +
+    `where (t.tableoid is null or not ${areSame(ownNames(relation))}${lacksOrigin(relation)}) ` +
     `and not exists (select from ${sqlName(touched)} k where ${match(mending, "s", "k")})`;
   const extra =
     ` union all select ${kind.extra}, ${keysOf("t")} from ${target.ownRows} t ` +
     `where not exists (select from ${sqlName(rows)} s where ${match(mending, "t", "s")}) ` +
     `and not exists (select from ${sqlName(touched)} k where ${match(mending, "t", "k")})`;
   const { rowCount } = await client.query(
-    `create unlogged table ${sqlName(mend)} as select row_number() over () as n, m.* from (${found}${replaces ? extra : ""}) m`,
+    `create unlogged table ${sqlName(mend)} as select row_number() over (order by kind desc) as n, m.* from (${found}${replaces ? extra : ""}) m`,
   );
   await client.query(`alter table ${sqlName(mend)} add primary key (n)`);
   await client.query(`analyze ${sqlName(mend)}`);
   return rowCount ?? 0;
 }
 
-/** In the open transaction, between two batches: rows of the list behind `after`, up to `to`, where no other row depends on them. */
-export async function mendRows(client: Client, mending: Mending, after: number, to: number): Promise<void> {
+/**
+ * In the open transaction, between two batches: rows of the list behind `after`, up to `to`. Each stays where it is: others may refer to
+ * it. For the same reason rows come before others are changed, and go last, unless values of theirs have to be free for others.
+ */
+export async function mendRows(
+  client: Client,
+  mending: Mending,
+  after: number,
+  to: number,
+  { areApart }: RowTies,
+): Promise<void> {
   const { tables, target, relation } = mending;
   const listed = (what: number) => listedSql(mending, what, after, to);
   const names = relation.columns.map(({ name }) => name);
   await client.query("set local enable_hashjoin = off; set local enable_mergejoin = off");
   await withLateChecks(client, target, async () => {
-    await client.query(
-      `delete from ${target.ownRows} t using ${listed(kind.extra)} where ${match(mending, "t", "l")}`,
-    );
+    const remove = () =>
+      client.query(
+        `delete from ${target.ownRows} t using ${listed(kind.extra)} where ${match(mending, "t", "l")}`,
+      );
+    const insert = () => {
+      const from = `${listed(kind.missing)}, ${sqlName(tables.rows)} s where ${match(mending, "s", "l")}`;
+      return client.query(insertSql(mending, names, from));
+    };
+    await (areApart ? remove() : insert());
     const set = names
       .filter((name) => !target.columns.some((column) => column.name === name && column.isFixed))
       .map((name) => `${escapeIdentifier(name)} = s.${escapeIdentifier(name)}`);
@@ -80,17 +104,11 @@ export async function mendRows(client: Client, mending: Mending, after: number, 
           `where ${match(mending, "t", "l")} and ${match(mending, "s", "l")}`,
       );
     }
-    await client.query(
-      insertSql(
-        mending,
-        names,
-        `${listed(kind.missing)}, ${sqlName(tables.rows)} s where ${match(mending, "s", "l")}`,
-      ),
-    );
+    await (areApart ? insert() : remove());
   });
 }
 
-/** As `mendRows`, for all of the list, where rows depend on each other: what is to change is taken away first. */
+/** As `mendRows`, for all of the list, where rows take values from each other and nothing refers to them: what is to change is taken away first. */
 export async function mendAllRows(client: Client, mending: Mending, count: number): Promise<void> {
   const { tables, target, relation } = mending;
   const listed = (what: number) => listedSql(mending, what, 0, count);
@@ -130,9 +148,9 @@ export async function takeOwed(
 ): Promise<{ readonly owed: readonly RowKey[]; readonly isMore: boolean }> {
   const { tables, target, relation } = mending;
   const touched = sqlName(tables.touched);
-  const longest = relation.columns
-    .map(({ name }) => name)
-    .filter((name) => target.columns.some((column) => column.name === name && column.length === -1));
+  const longest = ownNames(relation).filter((name) =>
+    target.columns.some((column) => column.name === name && column.length === -1),
+  );
   const isRight =
     `exists (select from ${sqlName(tables.rows)} s, ${target.ownRows} t ` +
     `where ${match(mending, "s", "k")} and ${match(mending, "t", "k")} and ${areSame(longest)})`;
@@ -157,6 +175,17 @@ function listedSql(mending: Mending, what: number, after: number, to: number): s
 function insertSql({ target }: Mending, names: readonly string[], from: string): string {
   const values = names.map((name) => `s.${escapeIdentifier(name)}`).join(", ");
   return `insert into ${sqlName(target.target)} (${sqlList(names)}) overriding system value select ${values} from ${from}`;
+}
+
+/** Columns that are the source's. The others tell where a row comes from: a copy is no reason to say that anew. */
+function ownNames({ columns }: Relation): readonly string[] {
+  return columns.filter((column) => !isSystemColumn(column)).map(({ name }) => name);
+}
+
+/** Or that row `t` does not tell where it comes from. */
+function lacksOrigin({ columns }: Relation): string {
+  const system = columns.filter(isSystemColumn).map(({ name }) => `t.${escapeIdentifier(name)}`);
+  return system.length === 0 ? "" : ` or num_nulls(${system.join(", ")}) > 0`;
 }
 
 /** That rows `s` and `t` are the same, byte by byte: not every type has an equality, and not every equality means the same value. */

@@ -119,10 +119,8 @@ class WebhookSink implements Sink {
     _mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
-    const { keyId, rendering } = table.relation;
-    // Rows may come to a partitioned table, and leave it, without a change. By a hash no row can be asked for.
+    // Rows may come to a partitioned table, and leave it, without a change.
     if (table.isPartitioned || table.coverage?.isUnpublished) return null;
-    if (keyId === undefined || rendering !== undefined) return null;
     const beside = ++this.#besides;
     const handle = this.line.handle(table.relation);
     const state = await this.client.ask({ type: "beside.begin", beside, handle });

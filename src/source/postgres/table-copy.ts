@@ -12,7 +12,7 @@ import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { saltSetting } from "./column-hash.ts";
+import { hashedColumnSql, saltSetting } from "./column-hash.ts";
 import { copyOut } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
 import { renderedQuery } from "./row-rendering.ts";
@@ -83,7 +83,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await requireSameColumns(client, table);
     await requireSameNames(client, table, whole);
     if (part) await beginPart(client, table, part);
-    const from = part ? `${whole} where ${isInPart(table, part)}` : whole;
+    const from = part ? `${whole} where ${isInPart(table, selection, part)}` : whole;
     const rendered = renderedQuery(table.relation, selection, from, point.lsn);
     if (rendered !== null) {
       // A value that is bound: no statement's text holds the salt.
@@ -168,7 +168,7 @@ async function beginPart(client: Client, table: TableShape, part: CopyPart): Pro
 }
 
 /** https://www.postgresql.org/docs/current/ddl-system-columns.html#DDL-SYSTEM-COLUMNS-CTID */
-function isInPart({ relation }: TableShape, part: CopyPart): string {
+function isInPart({ relation }: TableShape, selection: TableSelection, part: CopyPart): string {
   if (part.kind === "range") {
     const { from, to } = part.range;
     return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
@@ -177,7 +177,11 @@ function isInPart({ relation }: TableShape, part: CopyPart): string {
   // By its table's name: a column of the table that is copied may be called as it is.
   const values = key.map(({ typeName }, i) => `(wanted.value->>${i})::${typeName}`);
   const keys = `json_array_elements(current_setting('${keysSetting}')::json) as wanted(value)`;
-  return `(${columnList(key)}) in (select ${values.join(", ")} from ${keys})`;
+  const hashed = selection.hashedColumns(relation.schema, relation.name);
+  const stored = key.map(({ name }) =>
+    hashed.includes(name) ? hashedColumnSql(name) : escapeIdentifier(name),
+  );
+  return `(${stored.join(", ")}) in (select ${values.join(", ")} from ${keys})`;
 }
 
 /**

@@ -4,7 +4,7 @@
 
 import type { Client } from "pg";
 import type { TableSize } from "../../change/page-range.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import type { Relation, ReplicaIdentity, TableShape } from "../../change/relation.ts";
 import type { TableSelection } from "./table-selection.ts";
 
 /** Pages have addresses that can be asked for in heaps alone. A table that is gone has no row. */
@@ -39,11 +39,32 @@ function isKeyedByPrimary({ replicaIdentity, key, isKeyedByHash }: Relation): bo
 
 const keyQuery = `
 select (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p')::int8::float8 as "keyId",
-  c.relreplident as identity from pg_class c where c.oid = $1`;
+  c.relreplident as identity,
+  (select json_agg(numbers.n order by numbers.n) from pg_index i, unnest(i.indkey::int2[]) with ordinality as numbers(n, place)
+    where i.indrelid = c.oid and i.indisreplident and numbers.place <= i.indnkeyatts) as numbers
+from pg_class c where c.oid = $1`;
+
+interface KeyRow {
+  readonly keyId: number | null;
+  /** `pg_class.relreplident`. */
+  readonly identity: string;
+  /** Of the columns of the index that identifies a row, where one was chosen; in their order by number. */
+  readonly numbers: readonly number[] | null;
+}
+
+const identities: Readonly<Record<ReplicaIdentity, string>> = {
+  default: "d",
+  full: "f",
+  index: "i",
+  nothing: "n",
+};
 
 /** In the copy's snapshot: whether its rows are told apart by what the table's shape says. */
 export async function hasSameKey(client: Client, { relation }: TableShape): Promise<boolean> {
-  const { rows } = await client.query<{ keyId: number | null; identity: string }>(keyQuery, [relation.id]);
-  const identity = relation.replicaIdentity === "full" ? "f" : "d";
-  return rows[0]?.keyId === relation.keyId && rows[0]?.identity === identity;
+  const { rows } = await client.query<KeyRow>(keyQuery, [relation.id]);
+  const [row] = rows;
+  if (!row || row.identity !== identities[relation.replicaIdentity]) return false;
+  if (relation.replicaIdentity !== "index") return row.keyId === relation.keyId;
+  const numbers = relation.key.map((i) => relation.columns[i]!.number).sort((a, b) => a - b);
+  return (row.numbers ?? []).join() === numbers.join();
 }
