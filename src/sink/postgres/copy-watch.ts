@@ -19,7 +19,7 @@ interface CopyWatch {
   stop(): void;
 }
 
-/** Makes the copy in `session`, with the counted request. `observer` is a session beside it; it must be idle. */
+/** Makes the copy in `session`, with the counted request. `observer` is a session beside it, which must be idle, or the same: then rows are counted at the end alone. */
 export async function watchedCopy<Request extends CopyRequest, Outcome extends { readonly rows: number }>(
   observer: Client,
   session: WatchedSession,
@@ -59,8 +59,11 @@ function watchCopy(observer: Client, copying: Client, request: CopyRequest): Cop
     );
     if (rows[0]) request.progress(Number(rows[0].rows), bytes);
   };
+  // A session cannot look at itself.
+  const canLook = observer !== copying;
   const timer = setInterval(() => {
-    looking = looking.then(look).catch(() => {});
+    if (canLook) looking = looking.then(look).catch(() => {});
+    else request.progress(0, bytes);
   }, lookEveryMs);
   return {
     counted: counted(),

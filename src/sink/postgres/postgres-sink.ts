@@ -27,6 +27,7 @@ import {
   updateLog,
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
+import { hasOneSession } from "./copy-sessions.ts";
 import { LockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { mendDenial } from "./privileges.ts";
@@ -158,6 +159,8 @@ export class PostgresSink implements Sink {
   /** By a session of its own: batches may be applied meanwhile. */
   async #isAnyChanged(signal: AbortSignal): Promise<boolean> {
     if (!this.#tables.setAside.isAnyWaiting) return false;
+    // The session that applies looks itself, between two batches.
+    if (hasOneSession(this.config)) return true;
     const either = AbortSignal.any([signal, this.context.signal]);
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
       this.#tables.isAnyChanged(client),

@@ -6,14 +6,18 @@ import { dividedMark } from "../../change/divided-mark.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
-import { destroyClient, processIdOf } from "../../connection/postgres-client.ts";
-import { SessionPool } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
 import { beginCopyBeside } from "./copies-beside.ts";
+import {
+  CopiesInApplySession,
+  type CopySessions,
+  hasOneSession,
+  PooledCopySessions,
+} from "./copy-sessions.ts";
 import { watchedCopy } from "./copy-watch.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { isValueRefused, misfitRefused } from "./misfit-type.ts";
@@ -21,7 +25,6 @@ import { mendDenial } from "./privileges.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 import { describeRefusedCopy } from "./refused-rows.ts";
 import { refusedNull } from "./remedy.ts";
-import { endCopySession, openCopySession } from "./sink-session.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -42,7 +45,7 @@ export interface ApplySession {
 const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
 
 export class SinkCopies implements AsyncDisposable {
-  readonly #sessions: SessionPool;
+  readonly #sessions: CopySessions;
   /** Tables whose last copy failed, by OID at the source. */
   readonly #refused = new Set<number>();
 
@@ -53,7 +56,9 @@ export class SinkCopies implements AsyncDisposable {
     private readonly tables: SinkTables,
     private readonly apply: ApplySession,
   ) {
-    this.#sessions = new SessionPool(() => openCopySession(config, context));
+    this.#sessions = hasOneSession(config)
+      ? new CopiesInApplySession(apply.client, context)
+      : new PooledCopySessions(config, context);
   }
 
   /** Its last copy may have ended because a row was refused. */
@@ -87,7 +92,7 @@ export class SinkCopies implements AsyncDisposable {
   ): Promise<CopyBeside | null> {
     const { relation } = table;
     // A row that is refused is told where the table is copied whole.
-    if (this.isTraced(relation)) return null;
+    if (this.isTraced(relation) || hasOneSession(this.config)) return null;
     const { context: connector, naming, tables, apply } = this;
     const inTurn = <T>(action: (client: Client) => Promise<T>) =>
       apply.guard((client) =>
@@ -197,26 +202,14 @@ export class SinkCopies implements AsyncDisposable {
     action: (client: Client) => Promise<T>,
     stop = this.context.signal,
   ): Promise<T> {
-    const signal = AbortSignal.any([this.context.signal, stop]);
-    signal.throwIfAborted();
-    const client = await this.#sessions.take(signal);
-    const pid = processIdOf(client);
-    const abort = () => destroyClient(client);
-    signal.addEventListener("abort", abort, { once: true });
     try {
-      const result = await action(client);
-      await this.#sessions.giveBack(client);
-      return result;
+      return await this.#sessions.within(action, stop);
     } catch (error) {
-      destroyClient(client);
-      // A statement would go on for seconds, and keep its locks.
-      if (stop.aborted && !this.context.signal.aborted) await endCopySession(this.config, this.context, pid);
-      if (signal.aborted) throw signal.reason;
+      const { signal } = this.context;
+      if (signal.aborted || stop.aborted) throw error;
       const told = this.#told(relation, error);
       if (isIntoTarget) await this.#setAsideRefused(relation, error);
       throw told;
-    } finally {
-      signal.removeEventListener("abort", abort);
     }
   }
 
