@@ -23,6 +23,7 @@ import {
   recordRange,
 } from "./divided-copies.ts";
 import { withLateChecks } from "./late-checks.ts";
+import { withRefusedKey } from "./refused-key.ts";
 import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./table-copy.ts";
 import { addKey, addKeyOf, createSchemas, createTable, resolveTypes } from "./table-schema.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
@@ -219,7 +220,8 @@ async function putOver(
       `insert into ${sqlName(existing.target)} (${columns}) overriding system value select ${columns} from ${staging}`,
     );
   };
-  await withLateChecks(client, existing, write);
+  const written = { target: existing, relation, rows: staging, isMerged: hasOthers };
+  await withRefusedKey(client, written, () => withLateChecks(client, existing, write));
   if (key) await addKey(client, existing.target, key);
   return { hasOthers, fitted: existing };
 }

@@ -51,8 +51,8 @@ export function withTable(error: MillraceError, table: TargetName): MillraceErro
 /** Which row of a copy was refused, and why: its cause. */
 export class CopyRowRefused extends MillraceError {
   constructor(
-    /** From 1. */
-    readonly row: number,
+    /** From 1; null where it is not known. */
+    readonly row: number | null,
     /** As `(a, b)=(1, x)`; null where it has none, or it is not at hand. */
     readonly key: string | null,
     cause: unknown,
@@ -71,10 +71,15 @@ export function describeRefusedCopy(
   const cause = found?.cause ?? error;
   const described = describeRefusedRows(cause, target, columnNames);
   const row = found?.row ?? lineOf(cause);
-  const key = found?.key ? `: ${found.key}` : "";
-  const place = row === null ? "" : ` It is row ${row} of the copy${key}.`;
+  const key = found?.key ?? null;
+  const place =
+    row === null ? placeOf(key) : ` It is row ${row} of the copy${key === null ? "" : `: ${key}`}.`;
   const text = `${described.message}${place}${keyHint(cause)}`;
   return withText(described, text, described.cause);
+}
+
+function placeOf(key: string | null): string {
+  return key === null ? "" : ` The row is ${key}.`;
 }
 
 /** The line of a COPY that the server names in `error`, from 1. */

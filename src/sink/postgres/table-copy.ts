@@ -4,7 +4,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../change/copy-part.ts";
 import { zeroLsn } from "../../change/lsn.ts";
-import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -16,6 +16,7 @@ import { copyRecord } from "./copy-ledger.ts";
 import { mergeCopy } from "./copy-merge.ts";
 import { withLateChecks } from "./late-checks.ts";
 import { settleOwed } from "./owed-rows.ts";
+import { type WrittenRows, withRefusedKey } from "./refused-key.ts";
 import { endSetAside } from "./set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "./shape-ledger.ts";
 import { type Fitted, fitTable } from "./table-fit.ts";
@@ -80,6 +81,7 @@ export async function copyIntoTarget(
     const write = () => take(copySql(sqlName(target), columns, request));
     rows = existing === null ? await write() : await withLateChecks(client, existing, write);
     if (existing === null) await addKeyOf(client, target, table);
+    else await withRefusedKey(client, writtenTo(existing, table.relation));
   } else {
     await client.query(
       `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
@@ -88,7 +90,9 @@ export async function copyIntoTarget(
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     const { relation } = table;
-    await withLateChecks(client, into, () => mergeCopy(client, into, { staging, relation, isMerged }));
+    await withRefusedKey(client, { target: into, relation, rows: staging, isMerged }, () =>
+      withLateChecks(client, into, () => mergeCopy(client, into, { staging, relation, isMerged })),
+    );
     if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
   }
   if (key) await addKey(client, target, key);
@@ -163,6 +167,10 @@ export async function fitExisting(
     ...fitted,
     existing: isChanged ? ((await readTargetTable(client, target)) ?? existing) : existing,
   };
+}
+
+function writtenTo(target: TargetTable, relation: Relation): WrittenRows {
+  return { target, relation, rows: target.ownRows, isMerged: false };
 }
 
 function alteredMeanwhile({ relation }: TableShape): MillraceError {
