@@ -184,13 +184,13 @@ export async function copyOwedRows(
 async function pass(
   { source, sink }: InitialCopy,
   points: CopyPoints,
-  rows: Omit<CopyRequest, "chunks" | "lsn" | "timeUs">,
+  rows: Omit<CopyRequest, "chunks" | "rowsRead" | "lsn" | "timeUs">,
 ): Promise<void> {
   const failed: { error: unknown } = { error: null };
   const passing = points.use(async (point) => {
-    const { chunks } = source.copyTable(rows.table, point, rows.form, rows.part);
+    const { chunks, rowsRead } = source.copyTable(rows.table, point, rows.form, rows.part);
     const { lsn, timeUs } = point;
-    await sink.copyTable({ ...rows, chunks: watched(chunks, failed), lsn, timeUs });
+    await sink.copyTable({ ...rows, chunks: watched(chunks, failed), rowsRead, lsn, timeUs });
   });
   await passing.catch((error: unknown) => {
     if (failed.error === null) throw error;

@@ -44,10 +44,9 @@ export async function copyForTask(
   await sink.flush();
   await using point = await source.snapshotPoint(stop);
   const form = sink.copyForm(table);
+  const { chunks, rowsRead } = source.copyTable(table, point, form, part);
   await sink.copyTable({
-    table,
-    form,
-    chunks: source.copyTable(table, point, form, part).chunks,
+    ...{ table, form, chunks, rowsRead },
     lsn: point.lsn,
     timeUs: point.timeUs,
     mode: part ? "merge" : modeOf(task),

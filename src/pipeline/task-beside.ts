@@ -157,10 +157,10 @@ class PartCopies {
     if (lsn > this.#point) this.#point = lsn;
     if (copy.takesAfterPoint) await place.passed(lsn, cut);
     const part = range && ({ kind: "range", range } as const);
-    const { chunks } = source.copyTable(table, point, copy.form, part ?? undefined);
+    const { chunks, rowsRead } = source.copyTable(table, point, copy.form, part ?? undefined);
     await copy.take({
       ...{ table, form: copy.form, lsn, timeUs, mode: modeOf(task), ...(part ? { part } : {}) },
-      chunks: chunksUntilAborted(chunks, cut),
+      ...{ chunks: chunksUntilAborted(chunks, cut), rowsRead },
       progress: (rows, bytes) => this.#tell(range, rows, bytes),
     });
   }

@@ -154,6 +154,8 @@ export interface CopyRequest {
   readonly part?: CopyPart;
   readonly form: TupleForm;
   readonly chunks: AsyncIterable<Uint8Array>;
+  /** How many rows the chunks hold that were read so far: for people, without a look into the chunks. */
+  readonly rowsRead: () => number;
   /** The consistent point of the copy: changes committed before it are in it. */
   readonly lsn: Lsn;
   readonly timeUs: bigint;

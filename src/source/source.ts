@@ -119,6 +119,8 @@ export interface TableCopy {
   readonly form: TupleForm;
   /** A chunk is the reader's to keep. Leaving the loop early cancels the copy. */
   readonly chunks: AsyncIterable<Uint8Array>;
+  /** How many rows have been read so far. */
+  rowsRead(): number;
 }
 
 export interface ChangeStream extends AsyncDisposable {

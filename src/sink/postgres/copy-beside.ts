@@ -20,6 +20,7 @@ import {
   readRowTies,
   takeOwed,
 } from "./mend-list.ts";
+import { PassingChunks } from "./passing-chunks.ts";
 import { sqlList } from "./target-name.ts";
 import { readTargetTable, type TargetTable } from "./target-table.ts";
 import { besideSpoiled, type TouchedKeys, type TouchedTable } from "./touched-keys.ts";
@@ -28,7 +29,6 @@ import { besideSpoiled, type TouchedKeys, type TouchedTable } from "./touched-ke
 const pieceMs = 100;
 const firstPieceRows = 500;
 const lockWaitMs = 1_000;
-const tellEveryMs = 500;
 
 export interface CopyBesideOptions {
   readonly connector: ConnectorAtSink;
@@ -69,23 +69,23 @@ export class PostgresCopyBeside implements CopyBeside {
     return this.options.form;
   }
 
-  async take({ form, chunks, progress }: CopyRequest): Promise<void> {
+  async take(request: CopyRequest): Promise<void> {
     const { inSession, connector, table, tables } = this.options;
     this.#requireUnspoiled();
     const columns = sqlList(table.relation.columns.map(({ name }) => name));
-    const passing = new PassingChunks(chunks, (bytes) => progress(0, bytes));
+    const passing = new PassingChunks(request);
     const rows = await inSession(
       async (client) => {
         await client.query("begin");
         await lockForCopy(client, connector);
-        const sql = `copy ${sqlName(tables.rows)} (${columns}) from stdin (format ${form})`;
+        const sql = `copy ${sqlName(tables.rows)} (${columns}) from stdin (format ${request.form})`;
         const rows = await copyIn(client, sql, passing.chunks());
         await client.query("commit");
         return rows;
       },
       { isWaiting: () => passing.isWaiting },
     );
-    progress(rows, passing.bytes);
+    request.progress(rows, passing.bytes);
   }
 
   async compare(): Promise<void> {
@@ -171,33 +171,4 @@ function isSameTable(table: TargetTable, before: TargetTable): boolean {
   const facts = ({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable) =>
     JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
   return facts(table) === facts(before);
-}
-
-/** Chunks on their way, counted. */
-class PassingChunks {
-  bytes = 0;
-  /** For the next one. */
-  isWaiting = false;
-  #toldAt = performance.now();
-
-  constructor(
-    private readonly source: AsyncIterable<Uint8Array>,
-    private readonly tell: (bytes: number) => void,
-  ) {}
-
-  async *chunks(): AsyncGenerator<Uint8Array> {
-    this.isWaiting = true;
-    for await (const chunk of this.source) {
-      this.isWaiting = false;
-      this.bytes += chunk.length;
-      const now = performance.now();
-      if (now - this.#toldAt >= tellEveryMs) {
-        this.#toldAt = now;
-        this.tell(this.bytes);
-      }
-      yield chunk;
-      this.isWaiting = true;
-    }
-    this.isWaiting = false;
-  }
 }

@@ -48,6 +48,7 @@ export class SinkCopies implements AsyncDisposable {
   readonly #sessions: CopySessions;
   /** Tables whose last copy failed, by OID at the source. */
   readonly #refused = new Set<number>();
+  #settingAside: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -128,7 +129,7 @@ export class SinkCopies implements AsyncDisposable {
     const whole = { ...request, mode: this.#modeOf(request) };
     const known = this.#known(relation);
     const outcome = await this.#inSession(relation, true, (client) =>
-      watchedCopy(this.apply.client(), this.apply.watched(client), whole, (counted) =>
+      watchedCopy(this.apply.watched(client), whole, (counted) =>
         copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
       ),
     );
@@ -157,9 +158,7 @@ export class SinkCopies implements AsyncDisposable {
     const { relation } = request.table;
     const copy = this.#rangeCopy(request.table);
     const copied = await this.#inSession(relation, false, (client) =>
-      watchedCopy(this.apply.client(), this.apply.watched(client), request, (counted) =>
-        copyRange(client, copy, counted, range),
-      ),
+      watchedCopy(this.apply.watched(client), request, (counted) => copyRange(client, copy, counted, range)),
     );
     this.tables.divided.added(relation.id, copied);
     this.apply.wentOn();
@@ -223,8 +222,15 @@ export class SinkCopies implements AsyncDisposable {
     return told;
   }
 
+  /** Several may be refused at once, and the session that applies is one. */
+  #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
+    const setAside = this.#settingAside.then(() => this.#setAsideNow(relation, error));
+    this.#settingAside = setAside.catch(() => {});
+    return setAside;
+  }
+
   /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
-  async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
+  async #setAsideNow(relation: Relation, error: unknown): Promise<void> {
     if (this.tables.ledger.holds(relation) || !this.context.makesCopies) return;
     await this.apply.guard(async (client) => {
       const refusal = await this.#refusalOf(client, relation, error);

@@ -22,6 +22,7 @@ export class CopyDataReader {
   /** Of the message that is on its way: what is to come of it. */
   #left = 0;
   #isData = false;
+  #messages = 0;
 
   constructor(
     /** Bytes of other messages, in order; the handler's to keep. */
@@ -36,6 +37,11 @@ export class CopyDataReader {
       at = this.#readHeader(chunk, at);
       at = this.#passOn(chunk, at);
     }
+  }
+
+  /** Messages of data that have begun: the server sends each row in one, and the end of a binary copy in another. */
+  get messages(): number {
+    return this.#messages;
   }
 
   /** Blocks that are full. */
@@ -69,6 +75,7 @@ export class CopyDataReader {
       const next = at + 1 + chunk.readUInt32BE(at + 1);
       if (next > end) break;
       this.#append(chunk, at + headerBytes, next);
+      this.#messages++;
       at = next;
     }
     return at;
@@ -81,7 +88,8 @@ export class CopyDataReader {
     this.#headerFilled = 0;
     this.#isData = this.#header[0] === copyData;
     this.#left = this.#header.readUInt32BE(1) - (headerBytes - 1);
-    if (!this.#isData) this.onOther(Buffer.from(this.#header));
+    if (this.#isData) this.#messages++;
+    else this.onOther(Buffer.from(this.#header));
     return from + taken;
   }
 

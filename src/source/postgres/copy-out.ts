@@ -21,11 +21,26 @@ const mostBlocks = 2;
 /** For so long a reader that waits is kept waiting for a block to fill. */
 const fillMs = 2;
 
-/** The chunks are the reader's to keep. Throws what pg does. Left early, the connection can only be broken: the rows still come. */
-export async function* copyOut(client: Client, sql: string): AsyncGenerator<Uint8Array> {
+/** Rows that have come so far. */
+export interface RowCount {
+  rows: number;
+}
+
+/**
+ * The chunks are the reader's to keep. `count` is kept up to date; the end of a binary copy counts as a row. Throws what pg does. Left
+ * early, the connection can only be broken: the rows still come.
+ */
+export async function* copyOut(
+  client: Client,
+  sql: string,
+  count: RowCount = { rows: 0 },
+): AsyncGenerator<Uint8Array> {
   using copy = new CopyOut(sql);
   client.query(copy);
-  for (let chunk = await copy.next(); chunk !== null; chunk = await copy.next()) yield chunk;
+  for (let chunk = await copy.next(); chunk !== null; chunk = await copy.next()) {
+    count.rows = copy.messages;
+    yield chunk;
+  }
 }
 
 class CopyOut implements Submittable, Disposable {
@@ -42,6 +57,10 @@ class CopyOut implements Submittable, Disposable {
   #isFull = false;
 
   constructor(private readonly sql: string) {}
+
+  get messages(): number {
+    return this.#reader.messages;
+  }
 
   /** Called by pg when the connection is free. */
   submit(connection: Connection): void {

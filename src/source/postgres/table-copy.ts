@@ -13,7 +13,7 @@ import { sqlName } from "../../connection/sql-name.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { hashedColumnSql, saltSetting } from "./column-hash.ts";
-import { copyOut } from "./copy-out.ts";
+import { copyOut, type RowCount } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
 import { renderedQuery } from "./row-rendering.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
@@ -30,6 +30,8 @@ export interface TableCopyRequest {
   readonly form: TupleForm;
   /** Absent: the whole table. */
   readonly part?: CopyPart | undefined;
+  /** Kept up to date. */
+  readonly count: RowCount;
   readonly selection: TableSelection;
   readonly signal: AbortSignal;
 }
@@ -40,7 +42,7 @@ const lockTimeoutSql =
 
 /** Null: the table can only be copied whole, or is gone. */
 export async function measureTable(
-  request: Omit<TableCopyRequest, "form" | "part" | "point">,
+  request: Omit<TableCopyRequest, "form" | "part" | "point" | "count">,
 ): Promise<TableSize | null> {
   const { connection, table, sessions, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
@@ -64,7 +66,7 @@ export async function measureTable(
 
 /** The chunks of the copy. Takes a session at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, form, part, selection, signal } = request;
+  const { connection, table, point, sessions, form, part, count, selection, signal } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
@@ -89,14 +91,13 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
       // A value that is bound: no statement's text holds the salt.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
-    for await (const chunk of copyOut(
-      client,
-      copySql(table, rendered ?? selectSql(table, from, part), form),
-    )) {
+    const sql = copySql(table, rendered ?? selectSql(table, from, part), form);
+    for await (const chunk of copyOut(client, sql, count)) {
       isOurTurn = true;
       yield chunk;
       isOurTurn = false;
     }
+    if (form === "binary") count.rows--;
     await client.query("commit");
     finished = true;
   } catch (error) {

@@ -33,7 +33,9 @@ export class TableReader implements AsyncDisposable {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const { connection, selection, signal } = this;
     const how = { connection, sessions: this.#sessions, selection, signal };
-    return { table, form, chunks: copyTableChunks({ ...how, table, point, form, part }) };
+    const count = { rows: 0 };
+    const chunks = copyTableChunks({ ...how, table, point, form, part, count });
+    return { table, form, chunks, rowsRead: () => count.rows };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

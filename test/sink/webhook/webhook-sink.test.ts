@@ -176,7 +176,7 @@ test("where no stream follows, rows of a copy that is made again are newer than 
   const copy = async (sink: Sink, timeUs: bigint, body: () => AsyncGenerator<Buffer>) =>
     await sink.copyTable({
       ...{ table: usersTable, form: "text", chunks: body(), lsn: lsn(5n), timeUs, mode: "initial" },
-      progress: () => {},
+      ...{ rowsRead: () => 0, progress: () => {} },
     });
   const first = (await rig(connector, store)).sink();
   await first.open();
@@ -223,6 +223,7 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     table,
     form: "text",
     chunks: chunks(),
+    rowsRead: () => 0,
     lsn: lsn(5n),
     timeUs: 1_600_000_000_000_000n,
     mode: "initial",

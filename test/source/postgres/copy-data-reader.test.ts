@@ -27,7 +27,11 @@ const others = Buffer.concat([
 ]);
 
 /** What comes of the pieces, each in memory that is written over afterwards. */
-function read(pieces: readonly Uint8Array[]): { readonly data: Buffer; readonly other: Buffer } {
+function read(pieces: readonly Uint8Array[]): {
+  readonly data: Buffer;
+  readonly other: Buffer;
+  readonly messages: number;
+} {
   const other: Buffer[] = [];
   const reader = new CopyDataReader((bytes) => other.push(bytes));
   const data: Uint8Array[] = [];
@@ -39,17 +43,19 @@ function read(pieces: readonly Uint8Array[]): { readonly data: Buffer; readonly 
     if (taken) data.push(taken);
   }
   for (let rest = reader.take(); rest; rest = reader.take()) data.push(rest);
-  return { data: Buffer.concat(data), other: Buffer.concat(other) };
+  return { data: Buffer.concat(data), other: Buffer.concat(other), messages: reader.messages };
 }
 
-test("rows come without their messages' headers, and everything else as it was, wherever it is cut", () => {
+test("rows come counted, without their messages' headers, and everything else as it was, wherever it is cut", () => {
   for (let first = 0; first <= stream.length; first++) {
-    const { data, other } = read([stream.subarray(0, first), stream.subarray(first)]);
+    const { data, other, messages } = read([stream.subarray(0, first), stream.subarray(first)]);
+    expect(messages).toBe(rows.length);
     expect(data.toString()).toBe(rows.join(""));
     expect(other.equals(others)).toBe(true);
   }
   const bytewise = read(Array.from(stream, (byte) => Buffer.of(byte)));
   expect(bytewise.data.toString()).toBe(rows.join(""));
+  expect(bytewise.messages).toBe(rows.length);
   expect(bytewise.other.equals(others)).toBe(true);
 });
 

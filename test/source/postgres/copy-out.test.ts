@@ -34,6 +34,21 @@ test("all rows come, in few chunks, and the session goes on", async () => {
   expect((await client.query("select 2 as two")).rows).toEqual([{ two: 2 }]);
 });
 
+test("rows are counted while they come, the end of a binary copy as one more", async () => {
+  client = await server.connect();
+  await using _client = client;
+  const counted = async (form: string) => {
+    const count = { rows: 0 };
+    const seen: number[] = [];
+    const sql = `copy (select i from generate_series(1, 200000) i) to stdout (format ${form})`;
+    for await (const _ of copyOut(client, sql, count)) seen.push(count.rows);
+    expect(seen[0]).toBeGreaterThan(0);
+    expect(seen[0]).toBeLessThan(200_000);
+    return count.rows;
+  };
+  expect([await counted("text"), await counted("binary")]).toEqual([200_000, 200_001]);
+});
+
 test("an error amid the rows is thrown as pg tells it, and so is one before the first", async () => {
   client = await server.connect();
   await using _client = client;
