@@ -2,7 +2,7 @@
 // go on goes on.
 
 import type { TupleForm } from "../change/change-batch.ts";
-import type { TableShape } from "../change/relation.ts";
+import { qualifiedName, type TableShape } from "../change/relation.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink } from "../sink/sink.ts";
@@ -10,7 +10,7 @@ import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
 import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
-import type { RunReporter } from "./run-reporter.ts";
+import type { RunHealth } from "./run-health.ts";
 import type { RunWork } from "./run-work.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
@@ -18,7 +18,7 @@ export interface MissingCopiesRequest {
   readonly source: Source;
   readonly sink: Sink;
   readonly meter: ProgressMeter;
-  readonly reporter: Pick<RunReporter, "phase">;
+  readonly reporter: Pick<RunHealth, "phase" | "warn">;
   readonly forms: readonly TupleForm[];
   /** For `changes`, what lies between two points is brought by a stream. */
   readonly work: RunWork;
@@ -44,11 +44,21 @@ function isPointMissing({ code }: MillraceError): boolean {
 /** A copy without a stream ends with so many failures of a table. */
 const maxAttempts = 5;
 
+/** A warning names so many tables. */
+const mostTold = 5;
+
 export class MissingCopies implements Disposable {
   readonly unreadable: UnreadableTables;
+  /** OIDs of tables that were not published from their beginning, and that have no copy. */
+  #late: ReadonlySet<number> = new Set();
 
   constructor(private readonly request: MissingCopiesRequest) {
     this.unreadable = new UnreadableTables(request.retryPace);
+  }
+
+  /** It is warned of them, until they are copied. */
+  get areSomeLate(): boolean {
+    return this.#late.size > 0;
   }
 
   async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
@@ -78,7 +88,8 @@ export class MissingCopies implements Disposable {
   ): Promise<void> {
     const { source, sink, reporter, meter, forms, stop, copyPace: pace = defaultCopyPace } = this.request;
     const { unreadable } = this;
-    if (this.request.skipSnapshots || (missing.length === 0 && owed.length === 0)) return;
+    if (this.request.skipSnapshots) return this.#tellOfLate(missing, ofSlot !== null);
+    if (missing.length === 0 && owed.length === 0) return;
     {
       await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOrdered);
       const parallel = isOrdered ? 1 : this.request.parallelCopies;
@@ -88,6 +99,21 @@ export class MissingCopies implements Disposable {
     }
     // Before the stream brings their changes.
     if (!unreadable.isEmpty) await sink.prepare(tables, forms, unreadable.among(tables));
+  }
+
+  /** Without copies: what a table that comes later had before it was published is in no change. At the slot's beginning nothing is awaited. */
+  #tellOfLate(missing: readonly TableShape[], isBeginning: boolean): void {
+    const late = missing.filter(({ relation, coverage }) => {
+      return this.#late.has(relation.id) || (!isBeginning && coverage?.isUnpublished === true);
+    });
+    if (late.length === 0 && this.#late.size === 0) return;
+    this.#late = new Set(late.map(({ relation }) => relation.id));
+    const names = late.map(({ relation }) => qualifiedName(relation));
+    const more = names.length > mostTold ? ` and ${names.length - mostTold} others` : "";
+    const reason =
+      `The sink may lack rows of ${names.slice(0, mostTold).join(", ")}${more}: those from before the table's changes were published. ` +
+      "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
+    this.request.reporter.warn("late tables", names.length === 0 ? null : reason);
   }
 
   /** Between two batches of a stream: it does not stand still for long where no point is to be had now. */

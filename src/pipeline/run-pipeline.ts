@@ -8,6 +8,7 @@ import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
+import { both } from "./both.ts";
 import type { CopyPace } from "./initial-copy.ts";
 import { LogWatch } from "./log-watch.ts";
 import { MissingCopies } from "./missing-copies.ts";
@@ -206,7 +207,8 @@ class PipelineRun {
     if (this.#isLookDue) events.lookAgain();
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
     const beside = { source, sink, place, listTables: () => this.#adoptTables(source, sink, copies, form) };
-    await using running = tasksBeside(this.request, beside, events, () => this.#health.goOn());
+    const ended = () => (copies.areSomeLate ? events.lookAgain() : this.#health.goOn());
+    await using running = tasksBeside(this.request, beside, events, ended);
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole, running.mayRun);
       place.isHeld = true;
@@ -296,12 +298,6 @@ class PipelineRun {
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }
-}
-
-/** Side by side, and none is left alone: throws what the first has failed with, or else the second, when both have ended. */
-async function both<A, B>(first: Promise<A>, second: Promise<B>): Promise<[A, B]> {
-  await Promise.allSettled([first, second]);
-  return [await first, await second];
 }
 
 /** What the stream begins with. */

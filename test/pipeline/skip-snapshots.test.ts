@@ -1,0 +1,82 @@
+// A connector that copies nothing by itself: what a change makes of rows that the sink never had, tables that come later, tasks, and
+// what becomes of it once copies are wanted.
+
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+const big = "repeat('b', 3000)";
+const loaded =
+  "create table loaded (id int primary key, v int); insert into loaded select i, i from generate_series(1, 5) i";
+const source = `
+  create table t (id int primary key, v int, big text); alter table t alter big set storage external;
+  insert into t select i, i, ${big} from generate_series(1, 5) i;
+  create table bare (v int); alter table bare replica identity full; insert into bare values (1), (2);
+  ${loaded}`;
+
+test("nothing is copied but by a task, every change from the slot's beginning arrives, and copies follow once they are wanted", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const options: { -readonly [Key in keyof RigOptions]: RigOptions[Key] } = { skipSnapshots: true };
+  await using rig = await PipelineRig.create(server, "skip", options);
+  await rig.source(source);
+  await rig.sink(`${loaded}; alter table loaded add column mine text default 'mine'`);
+  let mark = 100;
+  const arrive = async (changes: string) => {
+    await rig.source(`${changes}; insert into t values (${++mark}, 0, '')`);
+    const isThere = async () =>
+      (await rig.sink(`select from t where id = ${mark}`).catch(() => [])).length === 1;
+    await waitFor("the changes", isThere);
+  };
+  rig.start();
+  await rig.untilRealtime();
+  // A table is made with its first row.
+  expect(await rig.sink("select to_regclass('t') as made")).toEqual([{ made: null }]);
+  await arrive(`update t set v = 100 where id = 1; update t set v = 100, big = 'whole' where id = 2; delete from t where id = 3;
+    update t set id = 40 where id = 4; update bare set v = 10 where v = 1; delete from bare where v = 2; insert into bare values (5);
+    update loaded set v = 9 where id = 1; delete from loaded where id = 2; insert into loaded values (6, 6)`);
+  await rig.source("create table late (id int primary key); insert into late values (1)");
+  await waitFor("the warning", () =>
+    rig.warnings.some((reason) => reason.includes("may lack rows of public.late:")),
+  );
+  await arrive("insert into late values (2)");
+  const rows = async (sql: string) => (await rig.sink(sql)).map((row) => Object.values(row).join());
+  // What is not there, and was not sent as a whole, cannot be made.
+  expect(await rows("select id, v, big from t where id < 100")).toEqual(["2,100,whole"]);
+  expect(await rows("select v from bare")).toEqual(["5"]);
+  expect(await rows("select * from loaded order by id")).toEqual([
+    "1,9,mine",
+    "3,3,mine",
+    "4,4,mine",
+    "5,5,mine",
+    "6,6,mine",
+  ]);
+  expect(await rows("select * from late")).toEqual(["2"]);
+  expect(await rig.snapshot("late", false)).toBeNull();
+  await rig.expectSame("select * from late order by id");
+  await waitFor("the warning to end", () => rig.phases.at(-1)?.health.kind === "heartbeat");
+
+  await rig.stop();
+  await rig.source("insert into bare values (6)");
+  rig.start();
+  await rig.untilRealtime();
+  await arrive("insert into late values (3)");
+  expect(await rig.snapshot("t", true)).toBeNull();
+  expect(rig.copies.map(({ table }) => table)).toEqual(["late", "t"]);
+  await rig.expectSame("select * from t order by id");
+  await arrive("update t set v = -1 where id = 5; insert into late values (4)");
+  await rig.expectSame("select * from late order by id");
+  await rig.expectSame("select * from t order by id");
+  expect(await rows("select v from bare order by v")).toEqual(["5", "6"]);
+  expect([rig.warnings.length, rig.setAside]).toEqual([1, []]);
+
+  await rig.stop();
+  options.skipSnapshots = false;
+  rig.start();
+  await rig.untilRealtime();
+  await rig.expectSame("select v from bare order by v");
+  await rig.expectSame("select id, v from loaded order by id");
+  await rig.stop();
+});
