@@ -15,7 +15,8 @@ interface PublicationRow {
   left_out: string;
 }
 
-interface MemberRow {
+/** A table of a publication. */
+export interface PublicationMember {
   schema: string;
   name: string;
   /** Null before PostgreSQL 15: all columns. */
@@ -23,6 +24,15 @@ interface MemberRow {
   has_row_filter: boolean;
   /** It has a list of columns: one that is added to the table is not published. */
   is_listed: boolean;
+}
+
+/** By `schema.table`. */
+export type PublicationMembers = ReadonlyMap<string, PublicationMember>;
+
+/** Those of the last look that could be taken, and whether that was the last one asked for. */
+export interface SeenMembers {
+  readonly members: PublicationMembers;
+  readonly isCurrent: boolean;
 }
 
 const publicationQuery = `
@@ -47,8 +57,17 @@ join pg_namespace n on n.nspname = p.schemaname
 join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
 where p.pubname = $1`;
 
+/** Throws `table_unreadable` where one of them is locked for long. */
+export async function readMembers(client: Client, publication: string): Promise<PublicationMembers> {
+  const { rows } = await lookUndisturbed(client, () =>
+    client.query<PublicationMember>(membersQuery, [publication]),
+  );
+  return new Map(rows.map((row) => [qualifiedName(row), row]));
+}
+
 /**
- * The selected tables that the publication has. `isNamed` says whether the catalog includes a table by name: such a one must
+ * The selected tables that the publication has. `members`: as they are now, or, where that cannot be seen, as they were: then they are
+ * not held against what is selected. `isNamed` says whether the catalog includes a table by name: such a one must
  * be in it. The others are left out, and `warn` is told; null: there is
  * nothing to warn of.
  *
@@ -57,6 +76,7 @@ where p.pubname = $1`;
 export async function publishedTables<Table extends TableShape>(
   client: Client,
   publication: string,
+  { members, isCurrent }: SeenMembers,
   tables: readonly Table[],
   partitionsAsRoot: boolean,
   isNamed: (table: TableShape) => boolean,
@@ -84,17 +104,15 @@ export async function publishedTables<Table extends TableShape>(
         `ALTER PUBLICATION ${identifier} SET (publish = 'insert, update, delete, truncate');`,
     );
   }
-  const { rows } = await lookUndisturbed(() => client.query<MemberRow>(membersQuery, [publication]));
-  const members = new Map(rows.map((row) => [qualifiedName(row), row]));
   const absent = tables.filter(({ relation }) => !members.has(qualifiedName(relation)));
-  requireNamed(publication, absent.filter(isNamed));
+  if (isCurrent) requireNamed(publication, absent.filter(isNamed));
   if (absent.length > 0) {
     const absentNames = absent.map(({ relation }) => qualifiedName(relation));
     warnings.push(`Not in publication ${publication}, and so not carried: ${listedNames(absentNames, 10)}.`);
   }
   warn(warnings.length > 0 ? warnings.join(" ") : null);
   const published = tables.filter((table) => !absent.includes(table));
-  for (const table of published) requireWhole(publication, table, members);
+  if (isCurrent) for (const table of published) requireWhole(publication, table, members);
   return published.map((table) => {
     const isListed = members.get(qualifiedName(table.relation))?.is_listed === true;
     return {
@@ -114,7 +132,7 @@ function requireNamed(publication: string, absent: readonly TableShape[]): void 
 }
 
 /** A row filter or a column list would hold for changes, and not for the copy. */
-function requireWhole(publication: string, table: TableShape, members: ReadonlyMap<string, MemberRow>): void {
+function requireWhole(publication: string, table: TableShape, members: PublicationMembers): void {
   const name = qualifiedName(table.relation);
   const member = members.get(name);
   if (member?.has_row_filter) {

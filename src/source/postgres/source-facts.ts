@@ -175,7 +175,7 @@ export async function readServerFacts(
 
 /** Every table outside the system's schemas; `publication` null: none is published. */
 export async function readTableFacts(client: Client, publication: string | null): Promise<TableFacts[]> {
-  const { rows } = await lookUndisturbed(() => client.query<TableFacts>(tableQuery, [publication]));
+  const { rows } = await lookUndisturbed(client, () => client.query<TableFacts>(tableQuery, [publication]));
   return rows;
 }
 

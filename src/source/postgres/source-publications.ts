@@ -7,7 +7,7 @@ import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SourceContext } from "../source.ts";
 import { listedNames } from "./listed-names.ts";
-import { publishedTables } from "./named-publication.ts";
+import { publishedTables, readMembers, type SeenMembers } from "./named-publication.ts";
 import { namedTables } from "./named-tables.ts";
 import {
   dropOwnPublications,
@@ -34,6 +34,8 @@ export class SourcePublications {
   readonly #named: string | null;
   /** As they were seen last. */
   #published: Published = { publications: [], marks: new Map() };
+  /** Of the user's own; null: they were not seen yet. */
+  #members: SeenMembers | null = null;
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -90,7 +92,12 @@ export class SourcePublications {
 
   /** Whether the publications are other than they were seen last. */
   async areChanged(client: Client): Promise<boolean> {
-    return printPublished(await readPublished(client, this.names)) !== printPublished(this.#published);
+    const published = await readPublished(client, this.names);
+    if (printPublished(published) !== printPublished(this.#published)) return true;
+    // Whoever kept the last look from seeing them may have let go.
+    return this.#named !== null && this.#members?.isCurrent === false
+      ? await readMembers(client, this.#named).then(() => true, rethrowUnlessLocked)
+      : false;
   }
 
   /** Drops the service's own, for a beginning that cannot succeed. */
@@ -112,7 +119,23 @@ export class SourcePublications {
     const isNamed = ({ relation }: TableShape) =>
       wanted.some((table) => table.schema === relation.schema && table.name === relation.name);
     const warn = (reason: string | null) => this.context.events.warning("publication", reason);
-    return await publishedTables(client, name, shapes, viaRoot, isNamed, warn);
+    this.#members = await this.#membersNow(client, name);
+    return await publishedTables(client, name, this.#members, shapes, viaRoot, isNamed, warn);
+  }
+
+  /** While a table is locked nobody is told what is published: what was is taken to be so still, until the next look. */
+  async #membersNow(client: Client, name: string): Promise<SeenMembers> {
+    const warn = (reason: string | null) => this.context.events.warning("locked publication", reason);
+    try {
+      const members = await readMembers(client, name);
+      warn(null);
+      return { members, isCurrent: true };
+    } catch (error) {
+      rethrowUnlessLocked(error);
+      if (this.#members === null) throw error;
+      warn((error as MillraceError).message);
+      return { ...this.#members, isCurrent: false };
+    }
   }
 
   #interruption(table: SourceTable): Interruption | null {
@@ -126,6 +149,11 @@ export class SourcePublications {
     );
     this.context.events.warning("interruption", reasons.length > 0 ? reasons.join(" ") : null);
   }
+}
+
+function rethrowUnlessLocked(error: unknown): false {
+  if (error instanceof MillraceError && error.code === "table_unreadable") return false;
+  throw error;
 }
 
 function describeInterruption(

@@ -1,23 +1,33 @@
-// Questions that the server answers by opening every table of a publication, which fail as a whole when one of them is
-// dropped meanwhile.
+// Questions that the server answers by opening every table of a publication: they fail as a whole when one of them is dropped
+// meanwhile, and wait for one that is locked.
 
+import type { Client } from "pg";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** Where tables are dropped all the time, one look in a few meets it. */
 const maxLooks = 10;
+/** The stream may stand meanwhile. */
+const lockTimeoutMs = 500;
 
 /**
- * What `look` gives once no table is dropped under it. It is called outside of a transaction, again and again. Throws
- * `table_changed` when it is disturbed each time, and what `look` throws otherwise.
+ * What `look` gives once no table is dropped under it. It is called in a transaction of its own, again and again. Throws
+ * `table_changed` when it is disturbed each time, `table_unreadable` with the table and who holds it when one is locked, and what
+ * `look` throws otherwise.
  * https://www.postgresql.org/docs/current/view-pg-publication-tables.html
  */
-export async function lookUndisturbed<T>(look: () => Promise<T>): Promise<T> {
+export async function lookUndisturbed<T>(client: Client, look: () => Promise<T>): Promise<T> {
   for (let looks = 1; ; looks++) {
     try {
-      return await look();
+      await client.query(`begin read only; set local lock_timeout = ${lockTimeoutMs}`);
+      const seen = await look();
+      await client.query("commit");
+      return seen;
     } catch (error) {
+      if (sqlStateOf(error) === null) throw error;
+      await client.query("rollback");
+      if (sqlStateOf(error) === sqlState.lockNotAvailable) throw await lockedTable(client, error);
       if (!isTableGone(error)) throw error;
       if (looks < maxLooks) continue;
       throw new MillraceError(
@@ -36,5 +46,45 @@ function isTableGone(error: unknown): boolean {
   return (
     sqlStateOf(error) === sqlState.internalError &&
     /^(could not open relation with OID|cache lookup failed for relation)/.test((error as Error).message)
+  );
+}
+
+/** Who waits for such a lock keeps others waiting like who has it. No query text: it may hold values. */
+const holderQuery = `
+select l.relation::regclass::text as relation, l.pid, l.granted as "isHeld", a.application_name as application,
+  to_char(a.xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
+from pg_locks l
+join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace
+left join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'relation' and l.mode = 'AccessExclusiveLock' and l.pid <> pg_backend_pid()
+  and l.database = (select oid from pg_database where datname = current_database())
+order by l.granted desc, a.xact_start limit 1`;
+
+interface Holder {
+  readonly relation: string;
+  readonly pid: number;
+  readonly isHeld: boolean;
+  readonly application: string | null;
+  readonly since: string | null;
+}
+
+async function lockedTable(client: Client, cause: unknown): Promise<MillraceError> {
+  const { rows } = await client.query<Holder>(holderQuery);
+  const [holder] = rows;
+  if (!holder) {
+    const text = "A table was locked while the publication was looked at.";
+    return new MillraceError("table_unreadable", text, { cause });
+  }
+  const { relation, pid, isHeld, application, since } = holder;
+  const known = [
+    ...(application ? [application] : []),
+    ...(since ? [`in a transaction since ${since}`] : []),
+  ];
+  return new MillraceError(
+    "table_unreadable",
+    `Table ${relation} is locked, so that the publication cannot be looked at: process ${pid}` +
+      `${known.length > 0 ? ` (${known.join(", ")})` : ""} ${isHeld ? "holds" : "waits for"} the lock. It is looked at again ` +
+      `by itself; to end the wait: SELECT pg_terminate_backend(${pid});`,
+    { cause },
   );
 }

@@ -199,6 +199,29 @@ describe("a publication that the user owns", () => {
     await rig.stop();
   });
 
+  test("of which somebody locks a table keeps no other waiting: it is told who does, and looked at again", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create publication shop for all tables",
+    );
+    await using other = await server.connect(rig.sourceDatabase);
+    await other.query("begin; lock table t in access exclusive mode");
+    await rig.source("create table v (id int primary key); insert into v values (1)");
+    await waitFor("the warning", () => warnings(rig).some((reason) => reason.includes("Table public.t is locked")));
+    const [holder] = (await other.query("select pg_backend_pid() as pid")).rows;
+    expect(warnings(rig).at(-1)).toContain(`pg_terminate_backend(${holder.pid})`);
+    await rig.source("insert into u values (2)");
+    await waitFor("u", async () => (await rig.sink("select from u where id = 2")).length === 1);
+    await other.query("commit");
+    await rig.expectEqual();
+    await waitFor("no warning", () => rig.phases.at(-1)?.health.kind !== "warning");
+    await rig.stop();
+    await other.query("begin; lock table t in access exclusive mode");
+    const error = await failure(rig);
+    expect([error.code, error.retry]).toEqual(["table_unreadable", "transient"]);
+    expect(error.message).toContain("Table public.t is locked");
+  });
+
   test("for all tables lets a table be unlogged for a while: it is copied again; what VACUUM FULL rewrites is not", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
