@@ -1,5 +1,5 @@
-// What a receiver of native rows holds of one table, by two ways of taking them: as they arrive, and by `_sm_version`. Both take the
-// columns that a row has over what they had of its key, each request once.
+// What a receiver holds of one table. Of native rows by two ways of taking them: as they arrive, and by `_sm_version`; of debezium's
+// as they arrive. All take the columns that a row has over what they had of its key, each request once.
 
 import type { ReceivedRequest, WebhookReceiver } from "./webhook-receiver.ts";
 
@@ -30,6 +30,27 @@ export function heldByVersion(receiver: WebhookReceiver, table: string, key = "i
     rows.toSorted((a, b) => Number(a._sm_version) - Number(b._sm_version)),
     key,
   );
+}
+
+/** A row in debezium form. */
+export interface Envelope {
+  readonly op: string;
+  readonly before: HeldRow | null;
+  readonly after: HeldRow | null;
+}
+
+/** `rowsOf`, of a connector that sends debezium's form. */
+export function envelopesOf(receiver: WebhookReceiver, table: string): readonly Envelope[] {
+  return rowsOf(receiver, table) as unknown as readonly Envelope[];
+}
+
+export function heldOfEnvelopes(receiver: WebhookReceiver, table: string, key = "id"): HeldRows {
+  const held = new Map<unknown, HeldRow>();
+  for (const { before, after } of envelopesOf(receiver, table)) {
+    if (after) held.set(after[key], { ...held.get(after[key]), ...after });
+    else if (before) held.delete(before[key]);
+  }
+  return held;
 }
 
 /** Keys whose rows arrived with a version below one that they had. */

@@ -48,6 +48,7 @@ export class BesideCopies implements ChangeWatch {
   constructor(
     private readonly options: TableCopiesOptions,
     private readonly filter: OperationFilter,
+    private readonly remember: () => TouchedKeys = () => new TouchedKeys(),
   ) {}
 
   /** Between two batches: what the stream brings of the table from here on is kept in mind. False: it cannot be copied so. */
@@ -57,7 +58,7 @@ export class BesideCopies implements ChangeWatch {
     if (!sendsAll || !isKeyed || !holdsCopy(keeper.record.copied, table.name)) return false;
     if (this.#lost.delete(table.name)) return false;
     this.#copies.set(number, {
-      ...{ table, touched: new TouchedKeys(), room: new UndeliveredRows(this.options.maxUndelivered) },
+      ...{ table, touched: this.remember(), room: new UndeliveredRows(this.options.maxUndelivered) },
       ...{ origins: new Map(), ranges: new Map(), owed: null, spoiledBy: null },
     });
     return true;

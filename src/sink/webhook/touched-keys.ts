@@ -9,11 +9,16 @@ import { HashSet } from "./hash-set.ts";
 import { keyHash, keyTexts } from "./row-identity.ts";
 import type { TupleView } from "./tuple-view.ts";
 
-/** Of keys that are remembered: 16 bytes each. */
-const maxTouched = 2_000_000;
-/** Of keys of rows that came in part: they are remembered as text. */
-const maxPartial = 200_000;
-const maxPartialBytes = 16 * 1024 * 1024;
+/** How much is remembered. */
+export interface TouchedBounds {
+  /** 16 bytes each. */
+  readonly keys: number;
+  /** Of rows that came in part: they are remembered as text. */
+  readonly partial: number;
+  readonly partialBytes: number;
+}
+
+const defaultBounds: TouchedBounds = { keys: 2_000_000, partial: 200_000, partialBytes: 16 * 1024 * 1024 };
 
 /** Keys that were touched over a stretch of the stream. */
 interface Stretch {
@@ -41,6 +46,8 @@ export class TouchedKeys {
   #forgotten: Lsn = zeroLsn;
   /** Too much was touched, or not told apart: nothing can be said any more. */
   isLost = false;
+
+  constructor(private readonly bounds: TouchedBounds = defaultBounds) {}
 
   see({ table, arena, before, after, commitLsn }: ChangedRow): void {
     if (before.count === 0 && after.count === 0) this.#truncate(commitLsn);
@@ -99,7 +106,7 @@ export class TouchedKeys {
     const stretch = this.#stretches.at(-1)!;
     stretch.keys.add(hash);
     if (commitLsn > stretch.last) stretch.last = commitLsn;
-    if (this.#stretches.reduce((sum, { keys }) => sum + keys.size, 0) > maxTouched) this.isLost = true;
+    if (this.#stretches.reduce((sum, { keys }) => sum + keys.size, 0) > this.bounds.keys) this.isLost = true;
   }
 
   #seeValues(
@@ -124,7 +131,8 @@ export class TouchedKeys {
     const bytes = texts.reduce((sum, text) => sum + text.length, 0);
     this.#partial.set(to, { key: texts, bytes, commitLsn: known?.commitLsn ?? commitLsn, isLeftOut });
     this.#partialBytes += bytes;
-    if (this.#partial.size > maxPartial || this.#partialBytes > maxPartialBytes) this.isLost = true;
+    const { partial, partialBytes } = this.bounds;
+    if (this.#partial.size > partial || this.#partialBytes > partialBytes) this.isLost = true;
   }
 
   #truncate(commitLsn: Lsn): void {

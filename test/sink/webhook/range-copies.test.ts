@@ -9,8 +9,15 @@ import type { CopyPace } from "../../../src/pipeline/initial-copy.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../support/webhook-oracles.ts";
-import { WebhookStage } from "../../support/webhook-stage.ts";
+import {
+  envelopesOf,
+  heldByVersion,
+  heldInOrder,
+  heldOfEnvelopes,
+  keysThatWentBack,
+  rowsOf,
+} from "../../support/webhook-oracles.ts";
+import { type StageOptions, WebhookStage } from "../../support/webhook-stage.ts";
 
 setDefaultTimeout(60_000);
 
@@ -21,8 +28,11 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
-const create = (sql: string, copyPace: Partial<CopyPace> = {}) =>
-  WebhookStage.create(server, `hook_ranges${++count}`, sql, { copyPace });
+const create = (
+  sql: string,
+  copyPace: Partial<CopyPace> = {},
+  sink: NonNullable<StageOptions["sink"]> = {},
+) => WebhookStage.create(server, `hook_ranges${++count}`, sql, { copyPace, sink });
 
 /** What the record holds of the copy of `m`. */
 const dividedOf = ({ record }: WebhookStage): DividedCopy | undefined => record?.divided.get("public.m");
@@ -84,6 +94,25 @@ describe.each([
     await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
     expect(dividedOf(stage)?.owed.list() ?? []).toEqual([]);
   });
+});
+
+test("in debezium form too ranges are reads that come once, and the receiver ends with the source's rows", async () => {
+  const rows = 800;
+  const pace = { rangeBytes: 100_000, pointHeldMs: 50 };
+  await using stage = await create(movingRows("m", rows, "default"), pace, { format: { debezium: {} } });
+  {
+    await using _moving = await moveRows(stage, "m", rows, 4, true);
+    await copySome(stage);
+    const done = await copySome(stage);
+    await stage.start();
+    await stage.untilRealtime();
+    expectNotAgain(stage, done);
+  }
+  await stage.expectHeld(() => heldOfEnvelopes(stage.receiver, "m"));
+  expect(dividedOf(stage)?.owed.list() ?? []).toEqual([]);
+  expect(new Set(envelopesOf(stage.receiver, "m").map(({ op }) => op))).toEqual(
+    new Set(["r", "u", "d", "c"]),
+  );
 });
 
 test("rows that are in none of the ranges, and of which the stream brings parts, are copied by themselves", async () => {

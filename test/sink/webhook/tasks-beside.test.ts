@@ -5,7 +5,14 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../support/webhook-oracles.ts";
+import {
+  envelopesOf,
+  heldByVersion,
+  heldInOrder,
+  heldOfEnvelopes,
+  keysThatWentBack,
+  rowsOf,
+} from "../../support/webhook-oracles.ts";
 import { WebhookStage } from "../../support/webhook-stage.ts";
 
 setDefaultTimeout(60_000);
@@ -15,8 +22,6 @@ beforeAll(async () => {
   server = await PostgresServer.start({ settings: { fsync: "off" } });
 });
 afterAll(() => server[Symbol.asyncDispose]());
-
-type Held = Readonly<Record<string, unknown>>;
 
 let count = 0;
 const rows = 800;
@@ -169,18 +174,8 @@ test("in debezium form rows of a task are reads, and changes meanwhile are what 
   await stage.start();
   await stage.untilRealtime();
   const { receiver, life, database } = stage;
-  const envelopes = () =>
-    receiver.deduplicated.flatMap(
-      ({ body }) => JSON.parse(body) as { op: string; before: Held | null; after: Held | null }[],
-    );
-  const held = () => {
-    const found = new Map<unknown, Held>();
-    for (const { before, after } of envelopes()) {
-      if (after) found.set(after.id, { ...found.get(after.id), ...after });
-      else if (before) found.delete(before.id);
-    }
-    return found;
-  };
+  const envelopes = () => envelopesOf(receiver, "m");
+  const held = () => heldOfEnvelopes(receiver, "m");
   await stage.expectHeld(held);
   receiver.requests.length = 0;
   const release = hold(stage);

@@ -2,10 +2,13 @@
 
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../src/change/lsn.ts";
+import { BesideCopies } from "../../../src/sink/webhook/beside-copies.ts";
 import { compileTable } from "../../../src/sink/webhook/compiled-table.ts";
 import { HashSet } from "../../../src/sink/webhook/hash-set.ts";
 import { NativeRowEncoder } from "../../../src/sink/webhook/native-row.ts";
+import type { RecordKeeper } from "../../../src/sink/webhook/record-keeper.ts";
 import { keyHash } from "../../../src/sink/webhook/row-identity.ts";
+import type { TableCopiesOptions } from "../../../src/sink/webhook/table-copies.ts";
 import { TouchedKeys } from "../../../src/sink/webhook/touched-keys.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
 import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
@@ -16,7 +19,12 @@ const shape = relation("t", [
 ]);
 const table = compileTable(shape, new NativeRowEncoder(shape, { placeholder: false }));
 
-function see(touched: TouchedKeys, at: Lsn, after: TextTuple | null, before: TextTuple | null = null): void {
+function see(
+  touched: Pick<TouchedKeys, "see">,
+  at: Lsn,
+  after: TextTuple | null,
+  before: TextTuple | null = null,
+): void {
   const [old, now] = [
     before ? tupleBytes(before) : new Uint8Array(),
     after ? tupleBytes(after) : new Uint8Array(),
@@ -71,6 +79,49 @@ test("rows that came in part are owed, unless they came or went whole behind tha
   expect(touched.takeOwed(lsn(10n), lsn(20n)).flat().toSorted()).toEqual(["4", "5", "8"]);
   expect(touched.takeOwed(lsn(10n), lsn(20n))).toEqual([]);
   expect(touched.isLost).toBe(false);
+});
+
+test("more keys than are to be remembered, of rows whole or in part, and nothing is said any more", () => {
+  const bounds = { keys: 100, partial: 10, partialBytes: 50 };
+  const lostAfter = (after: (id: number) => TextTuple) => {
+    const touched = new TouchedKeys(bounds);
+    for (let id = 1; id < 1_000; id++) {
+      // The same rows again and again are no more.
+      for (let times = 0; times < 3; times++) see(touched, lsn(BigInt(id)), after(id));
+      if (touched.isLost) return id;
+      if (id % 30 === 0) touched.beginPoint();
+    }
+    return null;
+  };
+  expect(lostAfter((id) => [String(id), "whole"])).toBe(101);
+  expect(lostAfter((id) => [String(id), unchanged])).toBe(11);
+  expect(lostAfter((id) => [String(id).padStart(20, "0"), unchanged])).toBe(3);
+  const touched = new TouchedKeys(bounds);
+  for (let id = 1; id < 1_000; id++) {
+    see(touched, lsn(BigInt(id)), [String(id), "whole"]);
+    // What was touched before every range still to come is forgotten.
+    if (id % 50 !== 0) continue;
+    touched.beginPoint();
+    touched.forgetBefore(lsn(BigInt(id + 1)));
+  }
+  expect(touched.isLost).toBe(false);
+});
+
+test("a copy beside which too much is touched begins again, between two batches, and the one behind it beside the stream", () => {
+  const options = { maxUndelivered: Number.POSITIVE_INFINITY } as TableCopiesOptions;
+  const remember = () => new TouchedKeys({ keys: 2, partial: 2, partialBytes: 100 });
+  const besides = new BesideCopies(options, { sends: () => true }, remember);
+  const copied = new Map([["public.t", { identity: "", lsn: lsn(1n) }]]);
+  const keeper = { record: { copied } } as unknown as RecordKeeper;
+  expect(besides.begin(1, table, keeper)).toBe(true);
+  expect(besides.watches(table)).toBe(true);
+  for (const id of ["1", "2"]) see(besides, lsn(5n), [id, "x"]);
+  expect(besides.spoiledBy(1)).toBeNull();
+  see(besides, lsn(6n), ["3", "x"]);
+  expect(besides.spoiledBy(1)).toContain("public.t had more changes than can be kept in mind");
+  besides.end(1);
+  expect(besides.begin(2, table, keeper)).toBe(false);
+  expect(besides.begin(3, table, keeper)).toBe(true);
 });
 
 test("a set of hashes has what was added, and nothing else", () => {

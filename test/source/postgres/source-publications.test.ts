@@ -207,7 +207,9 @@ describe("a publication that the user owns", () => {
     await using other = await server.connect(rig.sourceDatabase);
     await other.query("begin; lock table t in access exclusive mode");
     await rig.source("create table v (id int primary key); insert into v values (1)");
-    await waitFor("the warning", () => warnings(rig).some((reason) => reason.includes("Table public.t is locked")));
+    await waitFor("the warning", () =>
+      warnings(rig).some((reason) => reason.includes("Table public.t is locked")),
+    );
     const [holder] = (await other.query("select pg_backend_pid() as pid")).rows;
     expect(warnings(rig).at(-1)).toContain(`pg_terminate_backend(${holder.pid})`);
     await rig.source("insert into u values (2)");
