@@ -58,6 +58,7 @@ const rules: readonly Rule[] = [
   },
   { within: ["/source/postgres/catalog"], check: checkCatalog },
   { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
+  { within: ["/sink/postgres/target_schema"], check: checkTargetSchema },
   { within: ["/sink/webhook/url"], check: checkUrl },
   { within: ["/sink/webhook/headers"], check: checkStaticHeaders },
 ];
@@ -204,6 +205,20 @@ function isTimezone(name: string): boolean {
   } catch {
     return false;
   }
+}
+
+/** NAMEDATALEN - 1: Postgres cuts a longer name without a word, and what was made under it is not found again. */
+const maxNameBytes = 63;
+const reservedSchemas = ["information_schema", "millrace"];
+
+function checkTargetSchema(part: Part): Violation[] {
+  const name = part.sink?.postgres?.target_schema;
+  if (!name) return [];
+  const path = "/sink/postgres/target_schema";
+  if (Buffer.byteLength(name) > maxNameBytes || name.includes("\0"))
+    return [{ path, message: `expected a name of at most ${maxNameBytes} bytes, without NUL` }];
+  if (!name.startsWith("pg_") && !reservedSchemas.includes(name)) return [];
+  return [{ path, message: "kept by the server, or by millrace, for itself" }];
 }
 
 function checkUrl(part: Part): Violation[] {

@@ -1,7 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { checkConnectorRequest, checkSinkBody, checkSourceBody } from "../../src/connector/check-request.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
-import { connectionSample, requestSample, sourceSample, webhookSinkSample } from "./samples.ts";
+import {
+  connectionSample,
+  postgresSinkSample,
+  requestSample,
+  sourceSample,
+  webhookSinkSample,
+} from "./samples.ts";
 
 /** What is wrong: the code, and a message for each path. */
 function refusal(check: () => void): { code: string; errors: Record<string, string> } | null {
@@ -203,6 +209,23 @@ describe("what is refused", () => {
       [`${tables}/1/columns/1/name`]: "listed more than once",
       [`${tables}/1/name`]: "listed more than once",
     });
+  });
+});
+
+describe("target_schema", () => {
+  const path = "/sink/postgres/target_schema";
+  const refusedSchema = (target_schema: string) =>
+    refused({ sink: { postgres: { ...postgresSinkSample().postgres, target_schema } } });
+
+  test.each(["pg_mine", "information_schema", "millrace"])("%s is kept", (name) => {
+    expect(refusedSchema(name)?.errors).toEqual({ [path]: "kept by the server, or by millrace, for itself" });
+  });
+
+  test("is as long as the server takes it", () => {
+    expect(refusedSchema("é".repeat(31))).toBeNull();
+    const tooLong = { [path]: "expected a name of at most 63 bytes, without NUL" };
+    expect(refusedSchema("é".repeat(32))?.errors).toEqual(tooLong);
+    expect(refusedSchema("a\0b")?.errors).toEqual(tooLong);
   });
 });
 

@@ -21,9 +21,12 @@ const latin: Readonly<Record<string, string>> = {
   ı: "i",
 };
 
+const systemColumns = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
+
 /**
  * Accents go; letters of other scripts become `u` and their number; anything else becomes an underscore. Words that only their
- * capitals told apart are parted, runs of underscores become one, and a digit does not come first.
+ * capitals told apart are parted, runs of underscores become one, and a digit does not come first,
+ * nor does what the server or millrace keeps for itself stand alone.
  */
 export function snakeName(name: string, of: "schema" | "table" | "column"): string {
   const ascii = [...name.normalize("NFKD")].map(inAscii).join("");
@@ -34,7 +37,13 @@ export function snakeName(name: string, of: "schema" | "table" | "column"): stri
     .replace(/_+/g, "_")
     .toLowerCase();
   const named = of === "table" ? parted.replace(/^_+(?=[a-z])/, "") : parted;
-  return /^\d/.test(named) || named === "" ? `_${named}` : named;
+  return /^\d/.test(named) || named === "" || isReserved(named, of) ? `_${named}` : named;
+}
+
+/** Names that no schema and no column may have. https://www.postgresql.org/docs/current/ddl-system-columns.html */
+function isReserved(name: string, of: "schema" | "table" | "column"): boolean {
+  if (of === "schema") return name.startsWith("pg_") || name === "information_schema" || name === "millrace";
+  return of === "column" && systemColumns.includes(name);
 }
 
 function inAscii(letter: string): string {

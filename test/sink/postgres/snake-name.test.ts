@@ -18,6 +18,10 @@ describe("a name of letters, digits and underscores", () => {
     ["é", "e"],
     ["имя", "u438u43cu44f"],
     ["", "_"],
+    ["CTID", "_ctid"],
+    ["Xmin", "_xmin"],
+    ["xMin", "x_min"],
+    ["Tableoid", "_tableoid"],
   ];
   test.each(cases)("%s", (name, expected) => {
     expect(snakeName(name, "column")).toBe(expected);
@@ -27,6 +31,14 @@ describe("a name of letters, digits and underscores", () => {
     expect(["__t", "_1", "1"].map((name) => snakeName(name, "table"))).toEqual(["t", "_1", "_1"]);
     expect(snakeName("_sm_row_hash", "column")).toBe("_sm_row_hash");
   });
+});
+
+test("what the server keeps for itself, and the bookkeeping's schema", () => {
+  const names = ["Pg Catalog", "Information Schema", "Millrace", "page"];
+  expect(names.map((name) => snakeName(name, "schema"))).toEqual([
+    ...["_pg_catalog", "_information_schema", "_millrace", "page"],
+  ]);
+  expect(snakeName("Ctid", "table")).toBe("ctid");
 });
 
 test("schemas, prefixes, and 63 bytes", () => {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import { CatalogFullSchema } from "../../../src/connector/catalog.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { ensureBookkeeping } from "../../../src/sink/postgres/bookkeeping.ts";
 import { readCatalog } from "../../../src/source/postgres/catalog-reader.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 
@@ -90,4 +91,13 @@ test("a database without schemas has an empty catalog", async () => {
   await server.createDatabase("bare");
   await server.query("drop schema public", "bare");
   expect(await read("bare")).toEqual({ name: "bare", default_action: "Exclude", schemas: [] });
+});
+
+test("what a connector keeps in its sink is no table of that database's own", async () => {
+  await server.createDatabase("chained");
+  await using client = await server.connect("chained");
+  await ensureBookkeeping(client);
+  await client.query("create table millrace.mine (id int)");
+  const { schemas } = await read("chained");
+  expect(schemas.flatMap(({ tables }) => tables.map(({ name }) => name))).toEqual(["mine"]);
 });
