@@ -46,7 +46,7 @@ export function withPlace(
   const place = formatLsn(lsn(batch.transactions.commitLsn[batch.transaction[i]!]!));
   return new MillraceError(
     error.code,
-    `${error.message} ${row}, of the transaction that was committed at ${place}.${keyHint(error.cause)}`,
+    `${error.message} ${row}, of the transaction that was committed at ${place}.${keyHint(error.cause, true)}`,
     { cause: error.cause },
   );
 }

@@ -90,17 +90,22 @@ export function lineOf(error: unknown): number | null {
 }
 
 /**
- * The SQL for a row that a unique index or a foreign key refused; empty for others. A key that millrace has made follows the source's: one that refuses rows was made by
+ * The SQL for a row that a unique index or a foreign key refused; empty for others. `isOfStream`: the rows of a whole transaction are there at COMMIT. A key that millrace has made follows the source's: one that refuses rows was made by
  * somebody else.
  */
-export function keyHint(error: unknown): string {
+export function keyHint(error: unknown, isOfStream = false): string {
   if (!(error instanceof DatabaseError)) return "";
   const { schema = "", table = "", constraint = "" } = error;
-  // Where tables refer to each other in a ring, no order satisfies them.
+  // Where tables refer to each other in a ring, no order satisfies them; tables are copied one by one.
   if (error.code === sqlState.foreignKeyViolation) {
+    const alter = `ALTER TABLE ${sqlName({ schema, name: table })}`;
+    const name = escapeIdentifier(constraint);
+    const later = isOfStream
+      ? `have it checked at COMMIT: ${alter} ALTER CONSTRAINT ${name} DEFERRABLE; or `
+      : "";
     return (
-      ` Switch it off for the sink's role (GRANT SET ON PARAMETER session_replication_role, PostgreSQL 15 or later), or run: ALTER TABLE ` +
-      `${sqlName({ schema, name: table })} DROP CONSTRAINT ${escapeIdentifier(constraint)};`
+      ` Switch it off for the sink's role (GRANT SET ON PARAMETER session_replication_role, PostgreSQL 15 or later), or ${later}` +
+      `run: ${alter} DROP CONSTRAINT ${name};`
     );
   }
   if (error.code !== sqlState.uniqueViolation) return "";
