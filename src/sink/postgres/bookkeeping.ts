@@ -90,6 +90,7 @@ create table if not exists millrace.copy_beside (
   primary key (connector_id, name)
 );
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
+alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
 create unlogged table if not exists millrace.unlogged_witness (
   connector_id text primary key
 );
@@ -120,6 +121,8 @@ export interface TableCopyRecord {
    * them; zero: rows that were there before need those as well.
    */
   readonly first: Lsn | null;
+  /** What the tables are called at the sink that it has been copied to, by `qualifiedName`; the last one is where it is. Empty: not known. */
+  readonly targets: readonly string[];
 }
 
 interface CheckpointRow {
@@ -135,6 +138,7 @@ interface TableCopyRow {
   readonly point_lsn: string;
   readonly is_merged: boolean;
   readonly first_lsn: string | null;
+  readonly targets: readonly string[];
 }
 
 /** Makes the tables unless they are there. */
@@ -142,7 +146,7 @@ export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
       "and to_regclass('millrace.copy_beside') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
-      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'first_lsn') and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
   if (rows[0]?.exists) return;
@@ -158,7 +162,7 @@ export async function readBookkeeping(client: Client, connectorId: string): Prom
     [connectorId],
   );
   const copies = await client.query<TableCopyRow>(
-    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text " +
+    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text, targets " +
       "from millrace.table_copy where connector_id = $1",
     [connectorId],
   );
@@ -182,6 +186,7 @@ function recordOf(row: TableCopyRow): TableCopyRecord {
     point: parseLsn(row.point_lsn),
     isMerged: row.is_merged,
     first: row.first_lsn === null ? null : parseLsn(row.first_lsn),
+    targets: row.targets,
   };
 }
 
@@ -223,12 +228,12 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
 }
 
 export async function recordCopy(client: Client, connectorId: string, copy: TableCopyRecord): Promise<void> {
-  const { schema, name, identity, point, isMerged, first } = copy;
+  const { schema, name, identity, point, isMerged, first, targets } = copy;
   await client.query(
-    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn) " +
-      "values ($1, $2, $3, $4, $5, $6, $7) on conflict (connector_id, table_schema, table_name) do update " +
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn, targets) " +
+      "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_schema, table_name) do update " +
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
-      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, copied_at = now()",
+      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, copied_at = now()",
     [
       connectorId,
       schema,
@@ -237,6 +242,7 @@ export async function recordCopy(client: Client, connectorId: string, copy: Tabl
       formatLsn(point),
       isMerged,
       first === null ? null : formatLsn(first),
+      targets,
     ],
   );
 }
@@ -246,16 +252,16 @@ export async function renameCopy(
   client: Client,
   connectorId: string,
   copy: TableCopyRecord,
-  to: { readonly schema: string; readonly name: string },
+  to: Pick<TableCopyRecord, "schema" | "name" | "targets">,
 ): Promise<void> {
   await client.query(
     "delete from millrace.table_copy where connector_id = $1 and table_schema = $2 and table_name = $3",
     [connectorId, to.schema, to.name],
   );
   await client.query(
-    "update millrace.table_copy set table_schema = $4, table_name = $5 " +
+    "update millrace.table_copy set table_schema = $4, table_name = $5, targets = $6 " +
       "where connector_id = $1 and table_schema = $2 and table_name = $3",
-    [connectorId, copy.schema, copy.name, to.schema, to.name],
+    [connectorId, copy.schema, copy.name, to.schema, to.name, to.targets],
   );
 }
 

@@ -18,6 +18,7 @@ export class CopyLedger {
 
   constructor(
     private readonly connectorId: string,
+    private readonly naming: TargetNaming,
     private readonly undo: UndoLog,
   ) {}
 
@@ -36,7 +37,22 @@ export class CopyLedger {
 
   /** Under this name there are rows of a copy since which changes were missed: the source may have deleted some of them. */
   isVoid(name: Name): boolean {
-    return this.#byName.get(qualifiedName(name))?.point === zeroLsn;
+    const record = this.#byName.get(qualifiedName(name));
+    if (record?.point !== zeroLsn) return false;
+    return record.targets.length === 0 || record.targets.includes(this.#target(name));
+  }
+
+  /** Whether its last copy was to another table of the sink: names are made in another way by now. */
+  isElsewhere(name: Name): boolean {
+    const record = this.#byName.get(qualifiedName(name));
+    return record !== undefined && !this.#isHere(record);
+  }
+
+  /** For the record of a copy that is made now. */
+  targetsWith(name: Name): readonly string[] {
+    const target = this.#target(name);
+    const before = this.#byName.get(qualifiedName(name))?.targets ?? [];
+    return [...before.filter((other) => other !== target), target];
   }
 
   /**
@@ -62,14 +78,16 @@ export class CopyLedger {
     return record.isMerged ? { kind: "merged", point, first } : { kind: "exact", point };
   }
 
-  /** Copies that no longer count: their tables are not among `tables`, are others by now, or are gone at the sink. */
+  /**
+   * Copies that no longer count: their tables are not among `tables`, are others by now, are gone at the sink, or are to be written to
+   * another table there.
+   */
   outdated(tables: readonly TableShape[], isThere: (relation: Relation) => boolean): TableCopyRecord[] {
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
     return [...this.#byName.values()].filter((record) => {
       const table = byId.get(tableIdOf(record));
-      return (
-        record.point > zeroLsn && !(table && isCopyOf(record.identity, table) && isThere(table.relation))
-      );
+      const counts = table && isCopyOf(record.identity, table) && isThere(table.relation);
+      return record.point > zeroLsn && !(counts && this.#isHere(record));
     });
   }
 
@@ -85,11 +103,11 @@ export class CopyLedger {
   }
 
   /** Copies that count, and are in one of these tables of the sink. */
-  amongTargets(targets: readonly TargetName[], naming: TargetNaming): TableCopyRecord[] {
+  amongTargets(targets: readonly TargetName[]): TableCopyRecord[] {
     if (targets.length === 0) return [];
     const names = new Set(targets.map((target) => qualifiedName(target)));
     return [...this.#byName.values()].filter(
-      (record) => record.point > zeroLsn && names.has(qualifiedName(naming.target(record))),
+      (record) => record.point > zeroLsn && names.has(this.#target(record)),
     );
   }
 
@@ -97,14 +115,15 @@ export class CopyLedger {
   async rename(client: Client, from: Name, to: Name): Promise<void> {
     const record = this.#byName.get(qualifiedName(from));
     if (!record) return;
-    await renameCopy(client, this.connectorId, record, to);
+    const targets = [...record.targets.slice(0, -1), this.#target(to)];
+    await renameCopy(client, this.connectorId, record, { ...to, targets });
     const there = this.#byName.get(qualifiedName(to));
     this.undo.changed(() => {
       this.#byName.delete(qualifiedName(to));
       for (const before of [there, record]) if (before) this.add(before);
     });
     this.#byName.delete(qualifiedName(from));
-    this.add({ ...record, schema: to.schema, name: to.name });
+    this.add({ ...record, schema: to.schema, name: to.name, targets });
   }
 
   /** Durable on return, unless a transaction is open. */
@@ -121,6 +140,14 @@ export class CopyLedger {
 
   voidKnown(records: Iterable<TableCopyRecord> = [...this.#byName.values()]): void {
     for (const record of records) this.add({ ...record, point: zeroLsn });
+  }
+
+  #target(name: Name): string {
+    return qualifiedName(this.naming.target(name));
+  }
+
+  #isHere(record: TableCopyRecord): boolean {
+    return record.targets.length === 0 || record.targets.at(-1) === this.#target(record);
   }
 
   /** The copy that counts for the table, also when it is held under a name that the table had before. */
@@ -143,7 +170,7 @@ function tableIdOf({ identity }: TableCopyRecord): number {
 /** What is recorded of a copy of `table`. */
 export function copyRecord(
   table: TableShape,
-  made: Pick<TableCopyRecord, "point" | "isMerged" | "first">,
+  made: Pick<TableCopyRecord, "point" | "isMerged" | "first" | "targets">,
 ): TableCopyRecord {
   const { schema, name } = table.relation;
   return { schema, name, identity: copyMark(table), ...made };

@@ -183,6 +183,7 @@ export class SinkCopies implements AsyncDisposable {
   #known(relation: Relation): KnownTable {
     return {
       shape: this.tables.shapeToCopyInto(relation),
+      targets: this.tables.ledger.targetsWith(relation),
       nullColumn: this.tables.setAside.nullColumnOf(relation),
       isTraced: this.isTraced(relation),
     };

@@ -44,7 +44,7 @@ export class SinkTables implements AppliedTables {
     private readonly context: SinkContext,
   ) {
     const { connectorId, makesCopies, events } = context;
-    this.ledger = new CopyLedger(connectorId, this.undo);
+    this.ledger = new CopyLedger(connectorId, naming, this.undo);
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
@@ -97,7 +97,7 @@ export class SinkTables implements AppliedTables {
     const best = await this.registry.look(client, tables);
     this.#tellFiring();
     const { connectorId } = this.context;
-    await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger, this.naming);
+    await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger);
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.#voidLost(client, tables);
@@ -131,6 +131,7 @@ export class SinkTables implements AppliedTables {
 
   /** What the table of the relation's name has followed; null: it is another, or nothing is known of it. */
   shapeToCopyInto(relation: Relation): ShapeRecord | null {
+    if (this.ledger.isElsewhere(relation)) return null;
     const shape = this.shapes.of(relation);
     return shape && qualifiedName(shape) === qualifiedName(relation) ? shape : null;
   }

@@ -7,7 +7,6 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { lockSpace } from "./connector-lock.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { TargetName } from "./target-name.ts";
-import type { TargetNaming } from "./target-naming.ts";
 
 interface ClaimRow {
   readonly schema: string;
@@ -42,12 +41,11 @@ export async function takeTables(
   connectorId: string,
   targets: readonly TargetName[],
   ledger: CopyLedger,
-  naming: TargetNaming,
 ): Promise<void> {
   await client.query("begin");
   try {
     const lost = await claimTables(client, connectorId, targets);
-    await ledger.void(client, ledger.amongTargets(lost, naming));
+    await ledger.void(client, ledger.amongTargets(lost));
     await client.query("commit");
   } catch (error) {
     await client.query("rollback").catch(() => {});

@@ -41,6 +41,8 @@ export interface CopyOutcome {
 export interface KnownTable {
   /** The columns that it has followed; null: nothing is known of them. */
   readonly shape: ShapeRecord | null;
+  /** See `TableCopyRecord`. */
+  readonly targets: readonly string[];
   /** One of its columns that has to take null. */
   readonly nullColumn: string | null;
   /** A row that is refused is to be told by its key. */
@@ -119,7 +121,7 @@ export async function recordOutcome(
   existing: TargetTable | null,
   owed: readonly RowKey[] | null,
 ): Promise<Omit<CopyOutcome, "rows">> {
-  const record = copyRecord(table, made);
+  const record = copyRecord(table, { ...made, targets: known.targets });
   await recordCopy(client, connectorId, record);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
