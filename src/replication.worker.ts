@@ -3,7 +3,7 @@
 
 import type { TupleForm } from "./change/change-batch.ts";
 import { slotName } from "./connector/connector-id.ts";
-import { parallelCopies } from "./connector/parallel-copies.ts";
+import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copies.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
@@ -66,6 +66,7 @@ async function attempt(
     forms,
     skipSnapshots,
     parallelCopies: parallelCopies(connector),
+    areConnectionsBounded: areConnectionsBounded(connector),
     makeSource: (events) =>
       createSource(connector, {
         signal: abort.signal,

@@ -9,14 +9,18 @@ const defaultParallelCopies = 4;
  */
 const heldBeside = { source: 5, sink: 2 } as const;
 
-/** `max_pool_size` bounds a copy's connections and those that are held beside them; at least one table is copied. */
-export function parallelCopies({
-  source,
-  sink,
-}: {
+type PostgresSides = {
   readonly source: Pick<ConnectorConfig["source"], "postgres">;
   readonly sink: Pick<ConnectorConfig["sink"], "postgres">;
-}): number {
+};
+
+/** Whether either side is to have no more connections than so many. */
+export function areConnectionsBounded({ source, sink }: PostgresSides): boolean {
+  return [source.postgres, sink.postgres].some((side) => (side?.connection.max_pool_size ?? 0) > 0);
+}
+
+/** `max_pool_size` bounds a copy's connections and those that are held beside them; at least one table is copied. */
+export function parallelCopies({ source, sink }: PostgresSides): number {
   if (source.postgres?.parallel_snapshots_enabled === false) return 1;
   const room = (size: number | undefined, held: number) =>
     size ? size - held : Math.max(defaultParallelCopies, 1);

@@ -12,6 +12,7 @@ import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./init
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
 import type { RunWork } from "./run-work.ts";
+import type { RunningTasks } from "./running-tasks.ts";
 import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
 
 export interface MissingCopiesRequest {
@@ -24,6 +25,7 @@ export interface MissingCopiesRequest {
   readonly work: RunWork;
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
+  readonly areConnectionsBounded?: boolean;
   readonly copyPace?: CopyPace | undefined;
   readonly retryPace?: RetryPace | undefined;
   /** Finish the copies in hand, and begin no others. */
@@ -51,6 +53,8 @@ export class MissingCopies implements Disposable {
   readonly unreadable: UnreadableTables;
   /** OIDs of tables that were not published from their beginning, and that have no copy. */
   #late: ReadonlySet<number> = new Set();
+  /** They read beside the stream. */
+  #tasks: Pick<RunningTasks, "areAny"> | null = null;
 
   constructor(private readonly request: MissingCopiesRequest) {
     this.unreadable = new UnreadableTables(request.retryPace);
@@ -91,8 +95,9 @@ export class MissingCopies implements Disposable {
     if (this.request.skipSnapshots) return this.#tellOfLate(missing, ofSlot !== null);
     if (missing.length === 0 && owed.length === 0) return;
     {
-      await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOrdered);
-      const parallel = isOrdered ? 1 : this.request.parallelCopies;
+      const isOneByOne = isOrdered || this.#isScarce;
+      await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOneByOne);
+      const parallel = isOneByOne ? 1 : this.request.parallelCopies;
       const copy = { source, sink, reporter, meter, pace, parallel, isOrdered, unreadable, stop };
       for (const rows of owed) await copyOwedRows(copy, rows, points);
       if (missing.length > 0) await copyTables(copy, missing, points);
@@ -116,6 +121,15 @@ export class MissingCopies implements Disposable {
     this.request.reporter.warn("late tables", names.length === 0 ? null : reason);
   }
 
+  /** These take connections as well: where those are bounded, one table after the other is copied meanwhile, as of one point. */
+  shareWith(tasks: Pick<RunningTasks, "areAny">): void {
+    this.#tasks = tasks;
+  }
+
+  get #isScarce(): boolean {
+    return this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
+  }
+
   /** Between two batches of a stream: it does not stand still for long where no point is to be had now. */
   async makeBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
     const { sink, forms } = this.request;
@@ -131,9 +145,9 @@ export class MissingCopies implements Disposable {
   }
 
   /** Where no stream brings what lies between, all copies are as of one point. */
-  #points(first: SnapshotPoint, isOrdered: boolean): CopyPoints {
+  #points(first: SnapshotPoint, isOneByOne: boolean): CopyPoints {
     const { source, stop, work, copyPace = defaultCopyPace } = this.request;
-    const next = work === "changes" && !isOrdered ? () => source.snapshotPoint(stop) : null;
+    const next = work === "changes" && !isOneByOne ? () => source.snapshotPoint(stop) : null;
     return new CopyPoints(first, { next, heldMs: copyPace.pointHeldMs });
   }
 

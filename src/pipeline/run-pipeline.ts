@@ -31,6 +31,8 @@ export interface PipelineRequest {
   readonly initialized: boolean;
   readonly skipSnapshots: boolean;
   readonly parallelCopies: number;
+  /** `parallelCopies` is what there are connections for. */
+  readonly areConnectionsBounded?: boolean;
   readonly copyPace?: CopyPace;
   /** How often what cannot be read is tried again. */
   readonly retryPace?: RetryPace;
@@ -209,6 +211,7 @@ class PipelineRun {
     const beside = { source, sink, place, listTables: () => this.#adoptTables(source, sink, copies, form) };
     const ended = () => (copies.areSomeLate ? events.lookAgain() : this.#health.goOn());
     await using running = tasksBeside(this.request, beside, events, ended);
+    copies.shareWith(running);
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole, running.mayRun);
       place.isHeld = true;

@@ -28,6 +28,10 @@ export class RunningTasks implements AsyncDisposable {
   readonly mayRun = (task: OfferedTask): boolean =>
     this.#running.size < this.options.limit && !this.#running.has(tableOf(task));
 
+  get areAny(): boolean {
+    return this.#running.size > 0;
+  }
+
   start(task: OfferedTask): void {
     const ended = () => {
       this.#running.delete(tableOf(task));

@@ -21,6 +21,8 @@ import { WorkPool } from "./work-pool.ts";
 const mostTasks = 2;
 /** What a task reads as of, and at times the one that follows. */
 const pointsOfTask = 2;
+/** What a copy between two batches takes: a point, what that is asked for by, and a connection to read by. */
+const betweenBatches = 3;
 /** A sink's table that is held is looked at again. */
 const heldMs = 500;
 
@@ -38,19 +40,35 @@ interface BesideStream {
   readonly listTables: () => Promise<readonly TableShape[]>;
 }
 
-/** Each task beyond the first needs connections for points of its own, and one to read by. `ended`: a task has. */
+interface TasksRequest extends Pick<RunningTasksOptions, "tasks" | "stop"> {
+  readonly parallelCopies: number;
+  /** Tasks then leave what a copy between two batches takes, of a new table or of rows that are owed. */
+  readonly areConnectionsBounded?: boolean;
+  readonly copyPace?: CopyPace;
+}
+
+/** Tasks at once, and what all of them read side by side. Each beyond the first needs connections for points of its own. Pure. */
+export function taskShares({
+  parallelCopies,
+  areConnectionsBounded: isBounded = false,
+}: Pick<TasksRequest, "parallelCopies" | "areConnectionsBounded">): {
+  readonly limit: number;
+  readonly parallel: number;
+} {
+  const left = parallelCopies - (isBounded ? betweenBatches : 0);
+  const limit = left > pointsOfTask + 1 ? mostTasks : 1;
+  return { limit, parallel: Math.max(1, left - pointsOfTask * (limit - 1)) };
+}
+
+/** `ended`: a task has. */
 export function tasksBeside(
-  request: Pick<RunningTasksOptions, "tasks" | "stop"> & {
-    readonly parallelCopies: number;
-    readonly copyPace?: CopyPace;
-  },
+  request: TasksRequest,
   stream: Pick<BesideStream, "source" | "sink" | "place" | "listTables">,
   events: StreamEvents,
   ended: () => void,
 ): RunningTasks {
-  const { tasks, stop, parallelCopies, copyPace: pace = defaultCopyPace } = request;
-  const limit = parallelCopies > pointsOfTask + 1 ? mostTasks : 1;
-  const parallel = parallelCopies - pointsOfTask * (limit - 1);
+  const { tasks, stop, copyPace: pace = defaultCopyPace } = request;
+  const { limit, parallel } = taskShares(request);
   const turn: BesideStream["turn"] = (action, signal) => events.turn(action, signal);
   const beside = { ...stream, room: new CopyRoom(parallel), parallel, turn, pace };
   return new RunningTasks({

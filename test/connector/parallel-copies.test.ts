@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
-import { parallelCopies } from "../../src/connector/parallel-copies.ts";
+import { areConnectionsBounded, parallelCopies } from "../../src/connector/parallel-copies.ts";
 import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
 
 const settings = { host: "h", port: 1, user: "u", password: "", database: "d" };
 
-function copies(sourceSize: number, sinkSize: number, isParallel = true): number {
+function sides(sourceSize: number, sinkSize: number, isParallel = true) {
   const connection = (max_pool_size: number) => fullConnection(settings, { max_pool_size });
-  return parallelCopies({
+  return {
     source: {
       postgres: postgresSource(settings, {
         connection: connection(sourceSize),
@@ -14,8 +14,10 @@ function copies(sourceSize: number, sinkSize: number, isParallel = true): number
       }),
     },
     sink: { postgres: postgresSink(settings, { connection: connection(sinkSize) }) },
-  });
+  };
 }
+
+const copies = (...sizes: Parameters<typeof sides>) => parallelCopies(sides(...sizes));
 
 test("copies stay within the connections that either side allows, and one is always made", () => {
   expect(copies(0, 0)).toBe(4);
@@ -24,4 +26,8 @@ test("copies stay within the connections that either side allows, and one is alw
   expect(copies(1, 0)).toBe(1);
   expect(copies(20, 10)).toBe(8);
   expect(copies(20, 10, false)).toBe(1);
+});
+
+test("connections are bounded where either side says so", () => {
+  expect([sides(0, 0), sides(9, 0), sides(0, 4)].map(areConnectionsBounded)).toEqual([false, true, true]);
 });

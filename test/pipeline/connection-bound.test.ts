@@ -1,7 +1,7 @@
 // max_pool_size bounds what a connector opens at either side, while it copies and looks after everything else.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { parallelCopies } from "../../src/connector/parallel-copies.ts";
+import { areConnectionsBounded, parallelCopies } from "../../src/connector/parallel-copies.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import {
   fullConnection,
@@ -15,51 +15,107 @@ import { waitFor } from "../support/wait-for.ts";
 // Starting servers takes its time on a busy machine.
 setDefaultTimeout(60_000);
 
-test("no more connections stand at source and sink than either allows", async () => {
-  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
-  const roles = ["bound_source", "bound_sink"];
-  await server.query(roles.map((role) => `create role ${role} login superuser`).join("; "));
-  const connection = (role: string, max_pool_size: number) =>
-    fullConnection({ ...server.connection(role), user: role }, { max_pool_size });
-  const [source, sink] = [connection("bound_source", 8), connection("bound_sink", 5)];
-  const parallel = parallelCopies({
+const roles = ["bound_source", "bound_sink"];
+
+/** A connector whose sides log in as roles of their own, with so many connections each. */
+async function bounded(
+  server: PostgresServer,
+  name: string,
+  sourceSize: number,
+  sinkSize: number,
+): Promise<PipelineRig> {
+  const connection = (side: string, max_pool_size: number) =>
+    fullConnection({ ...server.connection(`${name}_${side}`), user: `bound_${side}` }, { max_pool_size });
+  const [source, sink] = [connection("source", sourceSize), connection("sink", sinkSize)];
+  const sides = {
     source: { postgres: postgresSource(source, { connection: source }) },
     sink: { postgres: postgresSink(sink, { connection: sink }) },
-  });
-  // What the rig copies side by side.
-  expect(parallel).toBe(3);
-  await using rig = await PipelineRig.create(server, "bound", {
+  };
+  return await PipelineRig.create(server, name, {
     source: { connection: source },
     sink: { connection: sink },
-    copyPace: { dividedFromBytes: 100_000, rangeBytes: 50_000, pointHeldMs: 50 },
+    parallelCopies: parallelCopies(sides),
+    areConnectionsBounded: areConnectionsBounded(sides),
+    copyPace: { dividedFromBytes: 100_000, rangeBytes: 200_000, pointHeldMs: 50 },
   });
-  const tables = Array.from({ length: 4 }, (_, i) => `t${i}`);
-  const fill = (name: string) =>
-    `create table ${name} (id int primary key, v text); insert into ${name} select i, repeat('x', 100) from generate_series(1, 10000) i`;
-  await rig.source(`${tables.map(fill).join("; ")}; analyze`);
+}
 
+/** The most connections that each role had at once, until it is disposed of. `ignored`: what those that do not count call themselves. */
+function countConnections(
+  server: PostgresServer,
+  ignored = "",
+): AsyncDisposable & { readonly most: () => readonly number[] } {
   const most = new Map<string, number>();
   const over = new AbortController();
   const watching = (async () => {
     await using client = await server.connect();
     while (!over.signal.aborted) {
       const { rows } = await client.query<{ role: string; n: number }>(
-        "select usename as role, count(*)::int as n from pg_stat_activity where usename = any($1) group by 1",
-        [roles],
+        "select usename as role, count(*)::int as n from pg_stat_activity where usename = any($1) and application_name <> $2 group by 1",
+        [roles, ignored],
       );
       for (const { role, n } of rows) most.set(role, Math.max(n, most.get(role) ?? 0));
     }
   })();
+  return {
+    most: () => roles.map((role) => most.get(role) ?? 0),
+    [Symbol.asyncDispose]: async () => {
+      over.abort();
+      await watching;
+    },
+  };
+}
+
+const fill = (name: string) =>
+  `create table ${name} (id int primary key, v text); insert into ${name} select i, repeat('x', 100) from generate_series(1, 10000) i`;
+
+test("no more connections stand at source and sink than either allows", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  await server.query(roles.map((role) => `create role ${role} login superuser`).join("; "));
+  {
+    await using rig = await bounded(server, "bound", 8, 5);
+    await rig.source(`${["t0", "t1", "t2", "t3"].map(fill).join("; ")}; analyze`);
+    await using connections = countConnections(server);
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source(`${fill("late")}; create table empty (id int primary key)`);
+    await rig.expectEqual();
+    expect(await rig.snapshot("late", true)).toBeNull();
+    const [atSource = 0, atSink = 0] = connections.most();
+    expect(atSource).toBeLessThanOrEqual(8);
+    expect(atSource).toBeGreaterThan(3);
+    expect(atSink).toBeLessThanOrEqual(5);
+    await rig.stop();
+  }
+  await using rig = await bounded(server, "tasks", 13, 10);
+  await rig.source(`${["t0", "t1"].map(fill).join("; ")}; analyze`);
   rig.start();
   await rig.untilRealtime();
-  await rig.source(`${fill("late")}; create table empty (id int primary key)`);
+  await using observer = await server.connect();
+  const count = async (kind: string) => {
+    const sql = "select from pg_stat_activity where usename = $1 and $2 in (backend_type, application_name)";
+    return (await observer.query(sql, [roles[0], kind])).rowCount ?? 0;
+  };
+  // Sessions that have served rest for a moment.
+  await waitFor("the copies' sessions to end", async () => (await count("millrace snapshot")) === 0);
+  // A table that comes while two tasks read all that they may read at once.
+  const held = Promise.withResolvers<void>();
+  rig.copiesHeld = held.promise;
+  const before = rig.copies.length;
+  await using connections = countConnections(server, "millrace control");
+  const tasks = [rig.snapshot("t0", true), rig.snapshot("t1", false)];
+  const areReading = async () => rig.copies.length >= before + 3 && (await count("walsender")) >= 3;
+  await waitFor("both to have points, and one to read", areReading);
+  await rig.source(["late0", "late1"].map(fill).join("; "));
+  await waitFor("the new table to be read", () => rig.copies.some(({ table }) => table.startsWith("late")));
+  held.resolve();
+  expect(await Promise.all(tasks)).toEqual([null, null]);
   await rig.expectEqual();
-  expect(await rig.snapshot("late", true)).toBeNull();
-  over.abort();
-  await watching;
-  expect(most.get("bound_source")).toBeLessThanOrEqual(source.max_pool_size);
-  expect(most.get("bound_sink")).toBeLessThanOrEqual(sink.max_pool_size);
-  expect(most.get("bound_source")).toBeGreaterThan(3);
+  const [atSource = 0, atSink = 0] = connections.most();
+  // But for those that look after everything: a session that is busy for seconds is looked after by one of its own.
+  expect(atSource).toBeLessThanOrEqual(13 - 2);
+  expect(atSource).toBeGreaterThan(6);
+  expect(atSink).toBeLessThanOrEqual(10);
   await rig.stop();
 });
 

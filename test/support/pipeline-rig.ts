@@ -58,6 +58,7 @@ export interface RigOptions {
   readonly tasksGoOn?: boolean;
   /** Tables, and ranges of tables, that are copied side by side; from 4 on tasks go two at a time. */
   readonly parallelCopies?: number;
+  readonly areConnectionsBounded?: boolean;
   /** How large tables are divided for their copies. */
   readonly copyPace?: Partial<CopyPace>;
   /** Where the sink's database is; by default beside the source's. */
@@ -210,6 +211,7 @@ export class PipelineRig implements AsyncDisposable {
       initialized: this.initialized,
       skipSnapshots: this.options.skipSnapshots ?? false,
       parallelCopies: this.options.parallelCopies ?? 3,
+      areConnectionsBounded: this.options.areConnectionsBounded ?? false,
       copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,
       makeSource: (events) => this.#makeSource(events, signal, notes),
