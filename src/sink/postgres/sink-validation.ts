@@ -17,6 +17,8 @@ interface SinkFacts {
   readonly mayUseTemporary: boolean;
   readonly inRecovery: boolean;
   readonly readOnly: boolean;
+  /** Of the database: https://www.postgresql.org/docs/current/multibyte.html */
+  readonly encoding: string;
   /** Whether target_schema exists, and may be written to; both true where none is set. */
   readonly targetExists: boolean;
   readonly mayUseTarget: boolean;
@@ -37,6 +39,7 @@ const factsQuery = `
            from pg_namespace b where b.nspname = 'millrace') as "mayKeepBooks",
          pg_is_in_recovery() as "inRecovery",
          current_setting('transaction_read_only')::bool as "readOnly",
+         current_setting('server_encoding') as encoding,
          $1::text is null or n.oid is not null as "targetExists",
          $1::text is null or n.oid is null
            or has_schema_privilege(n.oid, 'CREATE') and has_schema_privilege(n.oid, 'USAGE') as "mayUseTarget"
@@ -87,6 +90,10 @@ const checks = [
   {
     test: config("Writable", "The server takes writes."),
     find: (facts: SinkFacts) => checkWritable(facts),
+  },
+  {
+    test: config("Encoding", "The database has every character that a source may have."),
+    find: (facts: SinkFacts) => checkEncoding(facts),
   },
 ] as const;
 
@@ -151,6 +158,17 @@ function checkWritable(facts: SinkFacts): Finding {
     commands: [
       `ALTER ROLE ${escapeIdentifier(facts.user)} IN DATABASE ${escapeIdentifier(facts.database)} SET default_transaction_read_only = off;`,
     ],
+  };
+}
+
+/** SQL_ASCII takes bytes as they come. */
+function checkEncoding({ encoding }: SinkFacts): Finding {
+  if (encoding === "UTF8" || encoding === "SQL_ASCII") return passed;
+  return {
+    type: "warned",
+    message:
+      `The database's encoding is ${encoding}: rows with characters that it does not have are refused, and stop the connector. ` +
+      "Unless the source's is the same, make the database with ENCODING 'UTF8'.",
   };
 }
 

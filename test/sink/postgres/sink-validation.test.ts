@@ -30,6 +30,7 @@ const later = [
   "Permission Bookkeeping",
   "Permission Triggers",
   "Config Writable",
+  "Config Encoding",
   "Config Write",
 ];
 
@@ -56,6 +57,15 @@ test("a server that is not there skips the rest", async () => {
   const events = outline(await validate(sink));
   expect(events[2]).toBe("Reachability: Failed");
   expect(events.slice(7, -1)).toEqual(later.map((name) => `${name}: Skipped`));
+});
+
+test("an encoding that lacks characters is warned of", async () => {
+  await server.query(
+    "create database latin template template0 encoding 'LATIN1' lc_collate 'C' lc_ctype 'C'",
+  );
+  const found = findTest(await validate(postgresSink(server.connection("latin"))), "Config Encoding");
+  expect(found.status).toEqual({ Warn: {} });
+  expect(found.message).toContain("LATIN1");
 });
 
 describe("privileges", () => {
