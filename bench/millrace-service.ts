@@ -75,11 +75,13 @@ export class MillraceService implements Contender {
   }
 
   async untilMarked(marker: number): Promise<void> {
-    const check = async () => {
-      await this.#throwIfFailed();
+    const isToAsk = onceASecond();
+    const isThere = async () => {
+      if (await this.target.isMarked(marker)) return true;
+      if (isToAsk()) await this.#throwIfFailed();
       return false;
     };
-    await pollUntil("the marker arrived", async () => (await this.target.isMarked(marker)) || check(), poll);
+    await pollUntil("the marker arrived", isThere, poll);
   }
 
   async end(): Promise<void> {
@@ -97,18 +99,15 @@ export class MillraceService implements Contender {
     await rm(this.directory, { recursive: true, force: true });
   }
 
-  /** What the service is asked takes CPU of its own, which is measured: it is asked when the source has somebody who streams. */
+  /** It is asked when the source has somebody who streams. */
   async #untilStreaming(): Promise<void> {
     await using client = await this.servers.source.connect(database);
-    const slots = "select from pg_replication_slots where active";
+    const isToAsk = onceASecond();
     const streams = async () => {
-      const { rowCount } = await client.query(slots);
-      const isLate = performance.now() - askedMs > 1_000;
-      if (rowCount === 0 && !isLate) return false;
-      askedMs = performance.now();
+      const { rowCount } = await client.query("select from pg_replication_slots where active");
+      if (rowCount === 0 && !isToAsk()) return false;
       return (await this.#throwIfFailed()).state.realtime !== undefined;
     };
-    let askedMs = performance.now();
     await pollUntil("the tables are copied", streams, poll);
   }
 
@@ -118,4 +117,14 @@ export class MillraceService implements Contender {
       throw new Error(`${this.name}: ${status.status.failed.reason}\n${this.service.log}`);
     return status;
   }
+}
+
+/** What the service is asked takes CPU of its own and of its state's server, both of which are measured. */
+function onceASecond(): () => boolean {
+  let askedMs = performance.now();
+  return () => {
+    const isLate = performance.now() - askedMs > 1_000;
+    if (isLate) askedMs = performance.now();
+    return isLate;
+  };
 }
