@@ -5,12 +5,10 @@
 import type { Client, Connection, Submittable } from "pg";
 import { releaseBytes } from "../../change/release-bytes.ts";
 import { CopyDataReader } from "./copy-data-reader.ts";
-import { Gathering, restMs } from "./gathering.ts";
+import { SocketValve, type ValvedSocket } from "./socket-valve.ts";
 
 /** The socket below a client. */
-interface Socket {
-  pause(): void;
-  resume(): void;
+interface Socket extends ValvedSocket {
   listeners(event: "data"): ((chunk: Buffer) => void)[];
   on(event: "data", listener: (chunk: Buffer) => void): void;
   removeListener(event: "data", listener: (chunk: Buffer) => void): void;
@@ -45,7 +43,7 @@ export async function* copyOut(
 
 class CopyOut implements Submittable, Disposable {
   readonly #reader = new CopyDataReader((bytes) => this.#passOn(bytes));
-  readonly #gathering = new Gathering();
+  readonly #valve = new SocketValve(() => this.#socket);
   #socket: Socket | null = null;
   /** pg's listener, and how it gets the socket back. */
   #passOn: (bytes: Buffer) => void = () => {};
@@ -53,7 +51,6 @@ class CopyOut implements Submittable, Disposable {
   #end: { readonly error: unknown } | null = null;
   #waiting: PromiseWithResolvers<void> | null = null;
   #filling: ReturnType<typeof setTimeout> | null = null;
-  #rest: ReturnType<typeof setTimeout> | null = null;
   #isFull = false;
 
   constructor(private readonly sql: string) {}
@@ -80,7 +77,7 @@ class CopyOut implements Submittable, Disposable {
     const chunk = this.#reader.take();
     if (this.#isFull && this.#reader.blocks < mostBlocks) {
       this.#isFull = false;
-      this.#resume();
+      this.#valve.release();
     }
     return chunk;
   }
@@ -123,18 +120,10 @@ class CopyOut implements Submittable, Disposable {
     else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();
     if (this.#reader.blocks >= mostBlocks) {
       this.#isFull = true;
-      this.#socket?.pause();
-    } else if (this.#rest === null && this.#gathering.isRestDue(length, performance.now())) {
-      this.#socket?.pause();
-      this.#rest = setTimeout(() => {
-        this.#rest = null;
-        this.#resume();
-      }, restMs);
+      this.#valve.hold();
+    } else {
+      this.#valve.afterChunk(length);
     }
-  }
-
-  #resume(): void {
-    if (!this.#isFull && this.#rest === null) this.#socket?.resume();
   }
 
   #wakeSoon(): void {
@@ -153,11 +142,9 @@ class CopyOut implements Submittable, Disposable {
     if (this.#end) return;
     this.#end = { error };
     if (this.#filling !== null) clearTimeout(this.#filling);
-    if (this.#rest !== null) clearTimeout(this.#rest);
-    this.#rest = null;
     this.#isFull = false;
     this.#giveBack();
-    this.#resume();
+    this.#valve[Symbol.dispose]();
     this.#wake();
   }
 }

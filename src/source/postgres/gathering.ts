@@ -1,6 +1,6 @@
-// When to leave the socket of a stream alone for a moment. A walsender sends each message by itself: a reader that waits for the
-// next one is woken by each, which costs both sides more than the message does. While it rests, the kernel gathers them.
-// Pure: what it is told decides.
+// When to leave the socket of a stream alone for a moment, and for how long. A walsender sends each message by itself: a reader that
+// waits for the next one is woken by each, which costs both sides more than the message does. While it rests, the kernel gathers
+// them. Pure: what it is told decides.
 
 /** A chunk below this holds a message or a few: the reader is as fast as the sender, and is woken for each. */
 const fewBytes = 16 * 1024;
@@ -8,43 +8,57 @@ const fewBytes = 16 * 1024;
 const closeMs = 0.25;
 /** So many small chunks in a row are a stream; fewer may be a transaction whose reader is waiting for it. */
 const streamOf = 8;
-/** What the kernel surely holds for a reader that rests. Where a rest brings more, the sender had to wait. */
-const ampleBytes = 64 * 1024;
+/** So many are enough while the stream is a broad one. */
+const streamAgain = 2;
+/** What the kernel surely holds for a reader that rests; it holds more for one that has been seen to take more. */
+const leastHeldBytes = 64 * 1024;
+/** A rest that brings this part of what the kernel holds may have kept the sender waiting. */
+const amplePart = 0.75;
 /** For so many chunks there is no other rest then. */
 const readsAfterAmple = 64;
-
-/** What a rest brings may come in as many reads: what was on its way already by itself. */
-const readsOfRest = 2;
-
-export const restMs = 1;
+/** What a rest is to bring: some of a walsender's sends, and by far less than the kernel holds for a reader that keeps up. */
+const wantedBytes = 192 * 1024;
+const shortestMs = 1;
+/**
+ * A walsender reads a transaction to its end and then sends it: rests that are shorter than such a round fall into its silence and
+ * bring nothing. Longer ones would be felt by who waits for a change.
+ */
+const longestMs = 4;
 
 export class Gathering {
   /** Small chunks that came one close upon the other. */
   #inARow = 0;
-  #readsSinceRest = Number.POSITIVE_INFINITY;
+  #neededInARow = streamOf;
   #readsToGo = 0;
   #readAt = 0;
+  #heldBytes = leastHeldBytes;
+  #bytesSinceRest = 0;
+  #restedAt = 0;
 
-  /** Whether to rest, once a chunk of `bytes` has been dealt with; `nowMs`: by any clock that only goes forward. */
-  isRestDue(bytes: number, nowMs: number): boolean {
+  /** How long to rest, once a chunk of `bytes` has been dealt with; 0: not at all. `nowMs`: by any clock that only goes forward. */
+  restMs(bytes: number, nowMs: number): number {
     const isClose = nowMs - this.#readAt <= closeMs;
     this.#readAt = nowMs;
-    this.#readsSinceRest++;
+    this.#bytesSinceRest += bytes;
     if (this.#readsToGo > 0) this.#readsToGo--;
-    this.#inARow = this.#count(bytes, isClose);
-    if (this.#inARow < streamOf || this.#readsToGo > 0) return false;
-    this.#readsSinceRest = 0;
-    this.#inARow = 0;
-    return true;
+    this.#inARow = bytes < fewBytes && isClose ? this.#inARow + 1 : 0;
+    this.#watchForAmple(bytes);
+    if (this.#inARow < this.#neededInARow || this.#readsToGo > 0) return 0;
+    return this.#rest(nowMs);
   }
 
-  #count(bytes: number, isClose: boolean): number {
-    if (bytes < fewBytes) return isClose ? this.#inARow + 1 : 0;
-    if (bytes >= ampleBytes) {
-      this.#readsToGo = readsAfterAmple;
-      return 0;
-    }
-    // A rest was worth it: the next may follow upon the first message that is read by itself again.
-    return this.#readsSinceRest <= readsOfRest ? streamOf - 1 : 0;
+  #rest(nowMs: number): number {
+    const isBroad = this.#bytesSinceRest >= fewBytes;
+    const bytesPerMs = this.#bytesSinceRest / (nowMs - this.#restedAt);
+    this.#neededInARow = isBroad ? streamAgain : streamOf;
+    this.#bytesSinceRest = 0;
+    this.#restedAt = nowMs;
+    this.#inARow = 0;
+    return isBroad ? Math.max(shortestMs, Math.min(longestMs, wantedBytes / bytesPerMs)) : shortestMs;
+  }
+
+  #watchForAmple(bytes: number): void {
+    if (bytes >= this.#heldBytes * amplePart) this.#readsToGo = readsAfterAmple;
+    this.#heldBytes = Math.max(this.#heldBytes, bytes);
   }
 }

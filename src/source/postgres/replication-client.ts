@@ -18,7 +18,7 @@ import { releaseBytes } from "../../change/release-bytes.ts";
 import { liftTransactionTimeout } from "../../connection/postgres-client.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
-import { Gathering, restMs } from "./gathering.ts";
+import { SocketValve, type ValvedSocket } from "./socket-valve.ts";
 import { formatLog, readLog } from "./source-log.ts";
 import { ValuePacker } from "./value-packer.ts";
 
@@ -56,9 +56,7 @@ export interface StartBounds {
 const startTimeoutMs = 20_000;
 
 /** The socket below a client. */
-interface Socket {
-  pause(): void;
-  resume(): void;
+interface Socket extends ValvedSocket {
   destroy(): void;
   listeners(event: "data"): ((chunk: Buffer) => void)[];
   on(event: "data", listener: (chunk: Buffer) => void): void;
@@ -114,9 +112,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
 
 export class ReplicationClient implements AsyncDisposable {
   #closed = false;
-  readonly #gathering = new Gathering();
-  #isPaused = false;
-  #rest: ReturnType<typeof setTimeout> | null = null;
+  readonly #valve = new SocketValve(() => this.#stream ?? null);
 
   private constructor(
     private readonly service: LogicalReplicationService,
@@ -152,7 +148,7 @@ export class ReplicationClient implements AsyncDisposable {
       client.#guard(() => reader.push(chunk));
       // All that is kept of it is copied by now.
       releaseBytes(chunk);
-      client.#restWhenDue(length);
+      if (!client.#closed) client.#valve.afterChunk(length);
     });
     const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
     const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(
@@ -190,13 +186,11 @@ export class ReplicationClient implements AsyncDisposable {
   }
 
   pause(): void {
-    this.#isPaused = true;
-    this.#stream?.pause();
+    this.#valve.hold();
   }
 
   resume(): void {
-    this.#isPaused = false;
-    if (this.#rest === null) this.#stream?.resume();
+    this.#valve.release();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -218,18 +212,8 @@ export class ReplicationClient implements AsyncDisposable {
     return (this.#connection as unknown as { stream: Socket } | null)?.stream;
   }
 
-  #restWhenDue(bytes: number): void {
-    if (this.#closed || this.#rest !== null) return;
-    if (!this.#gathering.isRestDue(bytes, performance.now())) return;
-    this.#stream?.pause();
-    this.#rest = setTimeout(() => {
-      this.#rest = null;
-      if (!this.#isPaused) this.#stream?.resume();
-    }, restMs);
-  }
-
   async #stopService(): Promise<void> {
-    if (this.#rest !== null) clearTimeout(this.#rest);
+    this.#valve[Symbol.dispose]();
     const client = this.#client;
     // A clean goodbye would wait for a server that may be gone, or for a socket that is paused.
     this.#stream?.destroy();

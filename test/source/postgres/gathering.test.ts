@@ -3,23 +3,22 @@
 import { expect, test } from "bun:test";
 import { Gathering } from "../../../src/source/postgres/gathering.ts";
 
-/** Which of the chunks, each of so many bytes and so long after the one before, are followed by a rest. */
-function rests(...chunks: readonly (readonly [bytes: number, afterMs: number])[]): readonly number[] {
+/** Behind which of the chunks, each of so many bytes and so long after the one before, there is a rest, and for how long. */
+function rests(...chunks: readonly (readonly [bytes: number, afterMs: number])[]): string[] {
   const gathering = new Gathering();
   let now = 1_000;
   return chunks.flatMap(([bytes, afterMs], i) => {
     now += afterMs;
-    return gathering.isRestDue(bytes, now) ? [i] : [];
+    const ms = gathering.restMs(bytes, now);
+    return ms > 0 ? [`${i}: ${Math.round(ms * 10) / 10}`] : [];
   });
 }
 
 const many = <T>(count: number, chunk: T) => Array.from({ length: count }, () => chunk);
 const small = [100, 0.01] as const;
-const gathered = [40_000, 1] as const;
-const overfull = [200_000, 1] as const;
 
 test("messages that come one by one, each close upon the other, are left to gather", () => {
-  expect(rests(...many(20, small))).toEqual([8, 16]);
+  expect(rests(...many(20, small))).toEqual(["8: 1", "16: 1"]);
 });
 
 test("a transaction of a few messages is read at once, however many come in a second", () => {
@@ -27,16 +26,22 @@ test("a transaction of a few messages is read at once, however many come in a se
   expect(rests(...many(1_000, transaction).flat())).toEqual([]);
 });
 
-test("while rests bring much, one message by itself is enough for the next", () => {
-  const begun = many(9, small);
-  const cycle = [gathered, small] as const;
-  expect(rests(...begun, ...many(3, cycle).flat())).toEqual([8, 10, 12, 14]);
-  // What was on its way when the rest began comes by itself, before what it brought.
-  expect(rests(...begun, small, gathered, small)).toEqual([8, 11]);
+test("while rests bring much, two messages by themselves are enough for the next, which is as long as the stream is slow", () => {
+  const begun = [...many(9, small), [20_000, 1], ...many(8, small)] as const;
+  const after = (bytes: number, ms: number) => [[bytes, ms], small, small] as const;
+  // 20 kB in a millisecond: what is wanted would take ten, which nobody is to wait for.
+  expect(rests(...begun, ...after(20_000, 1))).toEqual(["8: 1", "17: 4", "20: 4"]);
+  expect(rests(...begun, ...after(40_000, 0.48))).toEqual(["8: 1", "17: 4", "20: 2.4"]);
+  // Where the stream is thin again, all is as it was.
+  expect(rests(...begun, ...many(20, small))).toEqual(["8: 1", "17: 4", "19: 1", "27: 1", "35: 1"]);
 });
 
 test("where the sender had to wait for the reader, there is no rest for a while", () => {
-  expect(rests(...many(9, small), overfull, ...many(100, small))).toEqual([8, 73, 81, 89, 97, 105]);
+  const overfull = [200_000, 1] as const;
+  expect(rests(...many(9, small), overfull, ...many(70, small)).slice(0, 2)).toEqual(["8: 1", "73: 1.6"]);
+  // What has been held once can be held again.
+  const more = [...many(9, small), overfull, ...many(64, small), [100_000, 1], small, small] as const;
+  expect(rests(...more).slice(0, 3)).toEqual(["8: 1", "73: 1.6", "76: 2"]);
 });
 
 test("a reader that is slower than the sender does not rest", () => {
