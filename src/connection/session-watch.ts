@@ -2,14 +2,18 @@
 // drops packets or has forgotten the connection, would keep the statement waiting until TCP gives up, a quarter of an hour
 // later or never.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { PostgresConnection } from "../connector/connection.ts";
 import { closeClient, connectPostgres, destroyClient, processIdOf, socketOf } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import type { Turns } from "./turns.ts";
 
 const lookEveryMs = 5_000;
 /** Behind a look that raised a suspicion. */
 const lookAgainMs = 2_000;
+/** A look that hangs, as its own connection is dead, must not keep the others. */
+const longestTurnMs = 10_000;
 /** Looks in a row that must see the same. */
 const looksToBeSure = 3;
 
@@ -22,6 +26,8 @@ export interface WatchedSession {
   /** What counts as movement; left out: bytes in either direction. */
   readonly movement?: "both" | "received";
   readonly firstLookMs?: number;
+  /** Looks after sessions that share these go one after the other: each takes a connection. */
+  readonly turns?: Turns;
   /** What else is to be seen at each look, by the session that looks; `pid` is the watched one's process id. */
   readonly beside?: (observer: Client, pid: number) => Promise<void>;
   readonly signal: AbortSignal;
@@ -44,10 +50,15 @@ export function watchSession(session: WatchedSession): Disposable {
   let isOver = false;
   let suspicion: Suspicion | null = null;
   const look = async () => {
-    const sight = await lookAt(session, (seen) => {
-      suspicion = suspect(suspicion, seen);
-      return !isOver && suspicion !== null && suspicion.looks >= looksToBeSure;
-    });
+    const turn = session.turns?.take();
+    await Promise.race([turn, sleep(longestTurnMs, undefined, { ref: false })]);
+    const sight = isOver
+      ? "there"
+      : await lookAt(session, (seen) => {
+          suspicion = suspect(suspicion, seen);
+          return !isOver && suspicion !== null && suspicion.looks >= looksToBeSure;
+        });
+    void turn?.then((end) => end());
     if (isOver) return;
     if (sight === "gone") destroyClient(session.client);
     else arm(suspicion === null ? lookEveryMs : lookAgainMs);

@@ -1,11 +1,14 @@
 import { expect, test } from "bun:test";
 import { type AddressInfo, connect, createServer } from "node:net";
+import type { Client } from "pg";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
+import { Turns } from "../../src/connection/turns.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 test("a sink that falls silent in the middle of a write is given up, and gone on with when it is back", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
@@ -39,6 +42,38 @@ test("behind a pooler, which gives numbers of its own, nobody is given up", asyn
     ),
   );
   expect(answer.rows[0].said).toBe("done");
+}, 60_000);
+
+test("looks after sessions that share their turns take one connection", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const connection = fullConnection(server.connection());
+  const signal = AbortSignal.timeout(30_000);
+  const turns = new Turns();
+  const hanging = Promise.withResolvers<void>();
+  const looked: number[] = [];
+  const beside = async (_: Client, pid: number) => {
+    looked.push(pid);
+    if (looked.length === 1) await hanging.promise;
+  };
+  const watched = () =>
+    withPostgres(connection, "snapshot", signal, "source", (client) => {
+      const session = { connection, side: "source", client, turns, beside, signal, firstLookMs: 0 } as const;
+      return whileWatched(session, () => client.query("select pg_advisory_lock_shared(1)"));
+    });
+  await using other = await server.connect();
+  await other.query("select pg_advisory_lock(1)");
+  const sessions = [watched(), watched(), watched()];
+  const count = async (name: string) => {
+    const sql = "select from pg_stat_activity where application_name = $1";
+    return (await other.query(sql, [name])).rowCount;
+  };
+  await waitFor("a look", () => looked.length === 1);
+  await waitFor("the sessions", async () => (await count("millrace snapshot")) === 3);
+  expect(await count("millrace control")).toBe(1);
+  hanging.resolve();
+  await waitFor("the other looks", () => new Set(looked).size === 3);
+  await other.query("select pg_advisory_unlock(1)");
+  await Promise.all(sessions);
 }, 60_000);
 
 /** Forwards, and puts another number in the place of each backend's process id. */

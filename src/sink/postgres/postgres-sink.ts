@@ -8,6 +8,7 @@ import type { TableShape } from "../../change/relation.ts";
 import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
+import { Turns } from "../../connection/turns.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type {
   BegunCopy,
@@ -60,6 +61,7 @@ export class PostgresSink implements Sink {
   #mendWatch: AsyncDisposable | null = null;
   readonly #beside: TransactionsBeside;
   readonly #lockWait: LockWait;
+  readonly #turns = new Turns();
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -289,7 +291,8 @@ export class PostgresSink implements Sink {
 
   #session(client: Client): WatchedSession {
     const { connection } = this.config;
-    return { connection, side: "sink", client, beside: this.#lockWait.look, signal: this.context.signal };
+    const [turns, beside] = [this.#turns, this.#lockWait.look];
+    return { connection, side: "sink", client, turns, beside, signal: this.context.signal };
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>, client = this.#connected): Promise<T> {

@@ -7,6 +7,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
+import { Turns } from "../../connection/turns.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
@@ -48,7 +49,7 @@ export class SinkCopies implements AsyncDisposable {
   readonly #sessions: CopySessions;
   /** Tables whose last copy failed, by OID at the source. */
   readonly #refused = new Set<number>();
-  #settingAside: Promise<void> = Promise.resolve();
+  readonly #refusals = new Turns();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -224,10 +225,13 @@ export class SinkCopies implements AsyncDisposable {
   }
 
   /** Several may be refused at once, and the session that applies is one. */
-  #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
-    const setAside = this.#settingAside.then(() => this.#setAsideNow(relation, error));
-    this.#settingAside = setAside.catch(() => {});
-    return setAside;
+  async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
+    const endTurn = await this.#refusals.take();
+    try {
+      await this.#setAsideNow(relation, error);
+    } finally {
+      endTurn();
+    }
   }
 
   /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */

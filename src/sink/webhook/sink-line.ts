@@ -4,10 +4,10 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
 import { PassingBytes } from "../../change/passing-bytes.ts";
 import type { Relation } from "../../change/relation.ts";
+import { Turns } from "../../connection/turns.ts";
 import type { CopyRequest } from "../sink.ts";
 import type { DeliveryClient } from "./delivery-client.ts";
 import { parcel, RelationHandles } from "./line-batch.ts";
-import { Turns } from "./turns.ts";
 
 /** A copy, or a range of one, that rows are of. `beside`: the copy beside the stream that it belongs to; null: to none. */
 export interface CopyAtLine {

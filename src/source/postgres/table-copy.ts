@@ -10,6 +10,7 @@ import { destroyClient, liftTransactionTimeout } from "../../connection/postgres
 import type { SessionPool } from "../../connection/session-pool.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
+import type { Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { hashedColumnSql, saltSetting } from "./column-hash.ts";
@@ -27,6 +28,8 @@ export interface TableCopyRequest {
   readonly point: ExportedSnapshot;
   /** In which tables are read. */
   readonly sessions: SessionPool;
+  /** Of those who look after these sessions. */
+  readonly turns: Turns;
   readonly form: TupleForm;
   /** Absent: the whole table. */
   readonly part?: CopyPart | undefined;
@@ -44,13 +47,13 @@ const lockTimeoutSql =
 export async function measureTable(
   request: Omit<TableCopyRequest, "form" | "part" | "point" | "count">,
 ): Promise<TableSize | null> {
-  const { connection, table, sessions, selection, signal } = request;
+  const { connection, table, sessions, turns, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   try {
-    using _watch = watchSession({ connection, side: "source", client, signal });
+    using _watch = watchSession({ connection, side: "source", client, turns, signal });
     await client.query(lockTimeoutSql);
     const size = await readTableSize(client, table);
     await sessions.giveBack(client);
@@ -66,14 +69,16 @@ export async function measureTable(
 
 /** The chunks of the copy. Takes a session at the first; leaving early breaks it. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, form, part, count, selection, signal } = request;
+  const { connection, table, point, sessions, turns, form, part, count, selection, signal } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;
   // While nobody asks for a chunk, the server waits for us to read on.
   let isOurTurn = false;
-  using _watch = watchSession({ connection, side: "source", client, isOurTurn: () => isOurTurn, signal });
+  using _watch = watchSession({
+    ...{ connection, side: "source", client, turns, isOurTurn: () => isOurTurn, signal },
+  });
   try {
     await liftTransactionTimeout(client);
     await client.query("begin isolation level repeatable read read only");

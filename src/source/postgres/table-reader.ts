@@ -7,6 +7,7 @@ import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
+import { Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import type { SnapshotPoint, TableCopy } from "../source.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
@@ -15,6 +16,7 @@ import type { TableSelection } from "./table-selection.ts";
 
 export class TableReader implements AsyncDisposable {
   readonly #sessions: SessionPool;
+  readonly #turns = new Turns();
 
   constructor(
     private readonly connection: PostgresConnection,
@@ -25,17 +27,19 @@ export class TableReader implements AsyncDisposable {
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
-    const { connection, selection, signal } = this;
-    return measureTable({ connection, table, sessions: this.#sessions, selection, signal });
+    return measureTable({ ...this.#how, table });
   }
 
   copy(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
-    const { connection, selection, signal } = this;
-    const how = { connection, sessions: this.#sessions, selection, signal };
     const count = { rows: 0 };
-    const chunks = copyTableChunks({ ...how, table, point, form, part, count });
+    const chunks = copyTableChunks({ ...this.#how, table, point, form, part, count });
     return { table, form, chunks, rowsRead: () => count.rows };
+  }
+
+  get #how() {
+    const { connection, selection, signal } = this;
+    return { connection, sessions: this.#sessions, turns: this.#turns, selection, signal };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
