@@ -169,3 +169,21 @@ test("a row that moves takes the place of what was put there by hand, and one th
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("values of another unique index are handed round by rows whose large values are not sent", async () => {
+  await using pair = await PipelineRig.create(server, `toast${++count}`);
+  const t =
+    "create table t (id int primary key, u int, big text); alter table t alter big set storage external";
+  await pair.source(`${t}; insert into t select g, g, repeat('x', 3000) || g from generate_series(1, 10) g`);
+  await pair.sink(`${t}; alter table t add unique (u), add mine text default 'mine'`);
+  pair.start();
+  await pair.untilRealtime();
+  await pair.source(
+    `begin; update t set u = 100 where id = 1; update t set u = 1 where id = 2; update t set u = 2 where id = 1; update t set id = 30 where id = 3;
+     update t set u = -u where id > 5; update t set u = 16 + u where id > 5 and id <= 10; commit`,
+  );
+  await pair.expectSame("select id, u, big from t order by id");
+  expect(await pair.sink("select from t where mine = 'mine'")).toHaveLength(10);
+  expect(pair.warnings).toEqual([]);
+  await pair.stop();
+});

@@ -82,6 +82,16 @@ function fixedMatch(table: PreparedTable): readonly string[] {
   return table.fixed.map((i) => `t.${escapeIdentifier(table.columns[i]!.name)} is not distinct from s.c${i}`);
 }
 
+/** Staged rows get the values of these columns that the target's rows of their keys have. */
+export function completeSql(
+  table: PreparedTable,
+  unchanged: readonly number[],
+): (condition: string) => string {
+  const set = unchanged.map((i) => `c${i} = t.${escapeIdentifier(table.columns[i]!.name)}`).join(", ");
+  return (condition) =>
+    `update pg_temp.${table.staging} s set ${set} from ${table.ownRows} t where ${condition} and ${keyMatch(table)}`;
+}
+
 /** Gives a row for each that has a staged key. */
 export function findSql(table: PreparedTable, condition: string): string {
   return `select from ${table.ownRows} t, pg_temp.${table.staging} s where ${condition} and ${keyMatch(table)}`;

@@ -13,6 +13,7 @@ import type { PreparedTable } from "./prepared-table.ts";
 import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
 import {
+  completeSql,
   copyToTargetSql,
   createKeptSql,
   deleteFixedSql,
@@ -235,10 +236,28 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
 
 /** As `applyStaged`, but takes away whatever has a staged key first: for value swaps, and for rows that should not be there. */
 async function replaceStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
-  const whole = [stageGroup.update, stageGroup.insert];
+  const completed = await completeStaged(table, plan);
+  const whole = [stageGroup.update, stageGroup.insert, ...completed];
+  const partial = plan.partial.filter(({ group }) => !completed.includes(group));
   await replaceRows(session, table, plan.staged, [stageGroup.delete], whole, () =>
-    updatePartial(session, table, plan),
+    updatePartial(session, table, { ...plan, partial }),
   );
+}
+
+/**
+ * Rows that an update left in part as they were are made whole, from those that are there: values may have swapped between them, too.
+ * Returns their groups; not those of which a row is missing. Where groups are staged apart, what was completed would not stay.
+ */
+async function completeStaged(
+  table: PreparedTable,
+  { staged, partial }: MergePlan,
+): Promise<readonly number[]> {
+  if (table.isWide || table.isReferred) return [];
+  const completed: number[] = [];
+  for (const { group, unchanged, rows } of partial) {
+    if ((await staged.over([group], completeSql(table, unchanged))) === rows) completed.push(group);
+  }
+  return completed;
 }
 
 /**
