@@ -134,7 +134,12 @@ test("tasks of two tables go side by side, those of one table one after the othe
     rig.snapshot("c", true),
   ];
   await waitFor("two to be read", () => rig.copies.length === before + 2);
-  expect(rig.copies.slice(before).map(({ table }) => table)).toEqual(["a", "b"]);
+  expect(
+    rig.copies
+      .slice(before)
+      .map(({ table }) => table)
+      .toSorted(),
+  ).toEqual(["a", "b"]);
   // They get no further than to have been copied.
   await using holder = await server.connect(rig.sinkDatabase);
   const sides = await rig.sink<{ name: string }>(
