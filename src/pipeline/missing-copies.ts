@@ -8,6 +8,7 @@ import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts
 import type { PreparedTables, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
+import { FirstCopies } from "./first-copies.ts";
 import { type CopyPace, copyOwedRows, copyTables, defaultCopyPace } from "./initial-copy.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
@@ -19,7 +20,7 @@ export interface MissingCopiesRequest {
   readonly source: Source;
   readonly sink: Sink;
   readonly meter: ProgressMeter;
-  readonly reporter: Pick<RunHealth, "phase" | "warn">;
+  readonly reporter: Pick<RunHealth, "phase" | "passing" | "warn">;
   readonly forms: readonly TupleForm[];
   /** For `changes`, what lies between two points is brought by a stream. */
   readonly work: RunWork;
@@ -55,9 +56,12 @@ export class MissingCopies implements Disposable {
   #late: ReadonlySet<number> = new Set();
   /** They read beside the stream. */
   #tasks: Pick<RunningTasks, "areAny"> | null = null;
+  /** Those that are made beside the stream. */
+  readonly first: FirstCopies;
 
   constructor(private readonly request: MissingCopiesRequest) {
     this.unreadable = new UnreadableTables(request.retryPace);
+    this.first = new FirstCopies(request, this.unreadable);
   }
 
   /** It is warned of them, until they are copied. */
@@ -130,11 +134,20 @@ export class MissingCopies implements Disposable {
     return this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
   }
 
+  /** Begins beside a stream what can be made there. Returns what is to be copied now. */
+  async beginBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<PreparedTables> {
+    const { missing, isOrdered = false } = prepared;
+    // Without a copy of any table the stream has nothing to go on for.
+    const isBeginning = missing.length === tables.length;
+    if (this.request.skipSnapshots || isOrdered || isBeginning) return prepared;
+    return { ...prepared, missing: await this.first.begin(missing) };
+  }
+
   /** Between two batches of a stream: it does not stand still for long where no point is to be had now. */
   async makeBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
     const { sink, forms } = this.request;
     try {
-      await this.make(tables, prepared, null);
+      await this.make(tables, await this.beginBeside(tables, prepared), null);
     } catch (error) {
       const failure = toMillraceError(error);
       // Rows that are owed have to come before the stream goes on.

@@ -32,6 +32,12 @@ export class RunHealth {
     this.#tell(health);
   }
 
+  /** What is done beside the phase of now, which is shown again behind it. */
+  passing(phase: Phase, health: PhaseHealth): void {
+    this.reporter.phase(phase, health);
+    this.goOn();
+  }
+
   /** Work within the phase of now, which is shown again behind it. */
   async within<T>(work: () => Promise<T>): Promise<T> {
     const tell = this.#tell;

@@ -2,12 +2,13 @@
 // told to stop. It knows neither the kind of the source nor that of the sink.
 
 import type { TupleForm } from "../change/change-batch.ts";
-import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
+import type { Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
-import type { ChangeStream, SnapshotPoint, Source, SourceEvents } from "../source/source.ts";
+import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
+import { beginRun } from "./beginning.ts";
 import { both } from "./both.ts";
 import type { CopyPace } from "./initial-copy.ts";
 import { LogWatch } from "./log-watch.ts";
@@ -137,58 +138,17 @@ class PipelineRun {
     tables: readonly TableShape[],
   ): Promise<Begun> {
     await using held = new AsyncDisposableStack();
-    const { checkpoint, point } = await this.#begin(source, sink, known, held);
+    const step = (name: string) => this.#health.step(name);
+    const { checkpoint, point } = await beginRun(this.request, source, sink, known, step);
+    if (point) held.use(point);
     await this.request.reporter.initialized();
     const prepared = await copies.prepare(tables);
     if (point === null) await source.publish();
-    if (this.request.work !== "tasks") await copies.make(tables, prepared, point);
+    const isBesideStream = this.request.initialized && this.request.work === "changes";
+    const now = isBesideStream ? await copies.beginBeside(tables, prepared) : prepared;
+    if (this.request.work !== "tasks") await copies.make(tables, now, point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
     return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
-  }
-
-  /** Where the stream is to begin. A connector that has not begun, or is to begin anew, gets a new slot. */
-  async #begin(
-    source: Source,
-    sink: Sink,
-    known: Checkpoint | null,
-    held: AsyncDisposableStack,
-  ): Promise<Beginning> {
-    if (this.request.initialized) {
-      if (known === null) {
-        throw new MillraceError(
-          "checkpoint_missing",
-          "The sink no longer holds this connector's checkpoint: it was emptied, or is another one. " +
-            "Send the command ReIntialize to copy the tables again.",
-        );
-      }
-      if (this.request.work !== "changes") return { checkpoint: known, point: null };
-      this.#health.step("check the replication slot");
-      const log = await source.checkSlot(known);
-      // Before anything is delivered from it: an LSN means something in one log only.
-      if (log !== known.log) await sink.goOnIn(log);
-      return { checkpoint: { ...known, log }, point: null };
-    }
-    const hasStream = this.request.work === "changes";
-    // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
-    if (hasStream && known !== null) await sink.forget(false);
-    const point = await this.#firstPoint(source);
-    held.use(point);
-    // Without a checkpoint the shapes that are known may be those of another source.
-    if (!hasStream) await sink.forget(areOfOneDatabase(point.log, known?.log));
-    const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
-    await sink.begin(checkpoint);
-    return { checkpoint, point };
-  }
-
-  async #firstPoint(source: Source): Promise<SnapshotPoint> {
-    const { work, stop } = this.request;
-    if (work !== "changes") {
-      this.#health.step("take a snapshot of the source");
-      return await source.snapshotPoint(stop);
-    }
-    this.#health.step("make the replication slot");
-    await source.publish();
-    return await source.createSlot(stop);
   }
 
   async #carry(
@@ -208,9 +168,10 @@ class PipelineRun {
     copies.retryBeside(() => events.lookAgain());
     if (this.#isLookDue) events.lookAgain();
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
-    const beside = { source, sink, place, listTables: () => this.#adoptTables(source, sink, copies, form) };
+    const listTables = () => this.#adoptTables(source, sink, copies, form);
+    const beside = { source, sink, place, listTables };
     const ended = () => (copies.areSomeLate ? events.lookAgain() : this.#health.goOn());
-    await using running = tasksBeside(this.request, beside, events, ended);
+    await using running = tasksBeside(this.request, beside, events, copies.first, ended);
     copies.shareWith(running);
     for (let isWhole = true; !stop.aborted; ) {
       const event = await events.next(isWhole, running.mayRun);
@@ -231,7 +192,7 @@ class PipelineRun {
           await event.run();
           break;
         case "tables":
-          await this.#adoptTables(source, sink, copies, form);
+          await listTables();
           this.#health.goOn();
           break;
         case "stop":
@@ -310,10 +271,4 @@ interface Begun {
   readonly takesInProgress: boolean;
   /** Tables whose shape the sink wants to be told by the stream. */
   readonly behind: readonly TableShape[];
-}
-
-interface Beginning {
-  readonly checkpoint: Checkpoint;
-  /** The point of a slot that was made just now. */
-  readonly point: SnapshotPoint | null;
 }

@@ -21,29 +21,59 @@ export interface RunningTasksOptions {
 
 export class RunningTasks implements AsyncDisposable {
   readonly #running = new Map<string, Promise<void>>();
+  /** The run's own work: the first is under way. */
+  readonly #own: OwnWork[] = [];
+  #ownRunning: Promise<void> | null = null;
   readonly #cut = new AbortController();
 
   constructor(private readonly options: RunningTasksOptions) {}
 
-  readonly mayRun = (task: OfferedTask): boolean =>
-    this.#running.size < this.options.limit && !this.#running.has(tableOf(task));
+  readonly mayRun = (task: OfferedTask): boolean => {
+    const table = tableOf(task.spec);
+    const isOwn = this.#own.some(({ tables }) => tables.has(table));
+    return !isOwn && this.#running.size < this.options.limit && !this.#running.has(table);
+  };
+
+  /** Work of the run's own on these tables, beside the tasks of others: one after the other. What it throws ends the run. */
+  startOwn(tables: readonly TableName[], work: OwnWork["work"]): void {
+    this.#own.push({ tables: new Set(tables.map(tableOf)), work });
+    this.#admitOwn();
+  }
 
   get areAny(): boolean {
-    return this.#running.size > 0;
+    return this.#running.size > 0 || this.#own.length > 0;
   }
 
   start(task: OfferedTask): void {
     const ended = () => {
-      this.#running.delete(tableOf(task));
+      this.#running.delete(tableOf(task.spec));
       this.options.ended();
     };
-    this.#running.set(tableOf(task), this.#carryOut(task).finally(ended));
+    this.#running.set(tableOf(task.spec), this.#carryOut(task).finally(ended));
   }
 
   /** Cuts those that run: the next attempt takes them up. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#cut.abort(new Error("the run has ended"));
-    await Promise.all(this.#running.values());
+    await Promise.all([...this.#running.values(), this.#ownRunning]);
+  }
+
+  #admitOwn(): void {
+    const [own] = this.#own;
+    const { stop, failed, ended } = this.options;
+    const cut = AbortSignal.any([this.#cut.signal, stop]);
+    if (!own || this.#ownRunning || cut.aborted) return;
+    this.#ownRunning = own
+      .work(cut)
+      .catch((error: unknown) => {
+        if (!cut.aborted) failed(error);
+      })
+      .finally(() => {
+        this.#own.shift();
+        this.#ownRunning = null;
+        this.#admitOwn();
+        ended();
+      });
   }
 
   /** Reports the outcome on the task. Never rejects. */
@@ -64,6 +94,17 @@ export class RunningTasks implements AsyncDisposable {
   }
 }
 
-function tableOf({ spec: { database, schema, name } }: OfferedTask): string {
+interface TableName {
+  readonly database: string;
+  readonly schema: string;
+  readonly name: string;
+}
+
+interface OwnWork {
+  readonly tables: ReadonlySet<string>;
+  readonly work: (cut: AbortSignal) => Promise<void>;
+}
+
+function tableOf({ database, schema, name }: TableName): string {
   return JSON.stringify([database, schema, name]);
 }

@@ -5,7 +5,7 @@
 import type { CopyPart } from "../change/copy-part.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
-import type { Sink } from "../sink/sink.ts";
+import type { CopyRequest, Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { OfferedTask } from "./run-reporter.ts";
 
@@ -23,7 +23,7 @@ export async function runSnapshotTask(
   if (!(await task.claim())) return;
   try {
     const table = findTable(await listTables(), source.database, task);
-    await copyForTask(source, sink, table, task, stop);
+    await copyAtOnce(source, sink, table, wishOf(task), stop);
     task.done();
   } catch (error) {
     // Nothing else ended the run, whatever was found on the way.
@@ -32,12 +32,24 @@ export async function runSnapshotTask(
   }
 }
 
-/** Returns when the sink has the rows durably. `part`: rows that the task's own copy lacks; absent: the whole table. */
-export async function copyForTask(
+/** What a copy is for. */
+export interface CopyWish {
+  readonly mode: CopyRequest["mode"];
+  /** Called now and then with the rows and bytes that were taken so far, and how many rows there may be. */
+  progress(rows: number, bytes: number, estimatedRows: number): void;
+}
+
+export function wishOf(task: OfferedTask): CopyWish {
+  const mode = task.spec.truncate ? "replace" : "merge";
+  return { mode, progress: (rows, bytes, estimated) => task.progress(rows, bytes, estimated) };
+}
+
+/** Returns when the sink has the rows durably. `part`: rows that the table's copy lacks; absent: the whole table. */
+export async function copyAtOnce(
   source: Source,
   sink: Sink,
   table: TableShape,
-  task: OfferedTask,
+  wish: CopyWish,
   stop: AbortSignal,
   part?: CopyPart,
 ): Promise<void> {
@@ -49,17 +61,13 @@ export async function copyForTask(
     ...{ table, form, chunks, rowsRead },
     lsn: point.lsn,
     timeUs: point.timeUs,
-    mode: part ? "merge" : modeOf(task),
+    mode: part ? "merge" : wish.mode,
     progress: (rows, bytes) => {
-      if (!part) task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+      if (!part) wish.progress(rows, bytes, Math.max(rows, table.estimatedRows));
     },
     ...(part ? { part } : {}),
   });
   if (!part) source.copied(table);
-}
-
-export function modeOf({ spec }: OfferedTask): "merge" | "replace" {
-  return spec.truncate ? "replace" : "merge";
 }
 
 /** Throws `table_unavailable`. */

@@ -62,11 +62,11 @@ export interface Sink extends AsyncDisposable {
   endCopy(table: TableShape): Promise<void>;
 
   /**
-   * Begins another copy of a table, which is made while batches are written. To be called between two batches: from here on the sink
-   * keeps in mind which of the table's rows the stream touches. Null: it takes a copy of this table between two batches alone, by
-   * `copyTable`. `stop` ends what is under way in it.
+   * Begins a copy of a table, which is made while batches are written. To be called between two batches: from here on the sink
+   * keeps in mind which of the table's rows the stream touches, or, of an `initial` copy, keeps the changes themselves where it cannot
+   * have them before it. Null: it takes a copy of this table between two batches alone, by `copyTable`. `stop` ends what is under way in it.
    */
-  beginBeside(table: TableShape, mode: "merge" | "replace", stop: AbortSignal): Promise<CopyBeside | null>;
+  beginBeside(table: TableShape, mode: CopyRequest["mode"], stop: AbortSignal): Promise<CopyBeside | null>;
 
   /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;
@@ -110,13 +110,16 @@ export interface BegunCopy {
 /**
  * A copy of a table that is made beside the stream: `take` rows as of points that were taken behind its beginning, `compare` them once
  * the stream has passed all points, and `settle` until nothing is left. Any call may throw `table_changed`: then it is to begin anew.
- * Disposing of it before the end forgets what it has taken; what was settled stays, and is right.
+ * Disposing of it before the end forgets what it has taken; what was settled stays, and is right. Of an `initial` copy what is missing
+ * then is to be made, or begun, before the next batch, or by the next run.
  */
 export interface CopyBeside extends AsyncDisposable {
   /** In which it wants the rows. */
   readonly form: TupleForm;
   /** It takes rows only once the stream has passed their point. */
   readonly takesAfterPoint: boolean;
+  /** It is to come in ranges: those that it holds already. Null: it takes the table whole. To be asked before `form`. */
+  divide(): Promise<readonly PageRange[] | null>;
   /** Takes the whole table, or a range of it; several ranges at once. While batches are written. */
   take(request: CopyRequest): Promise<void>;
   /** All rows are taken, and the stream has passed every point: finds out what they come to. While batches are written. */

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
-import type { SinkPace } from "../../src/sink/postgres/postgres-sink.ts";
+import type { SinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";

@@ -17,7 +17,7 @@ import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
-import { type SinkPace, sinkPace } from "../../src/sink/postgres/postgres-sink.ts";
+import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
 import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";

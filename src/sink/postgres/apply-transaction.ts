@@ -14,11 +14,12 @@ import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
+import type { HeldChanges } from "./held-changes.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { mendDenial } from "./privileges.ts";
-import { isRowRefused, withPlace, withRow } from "./refused-row.ts";
+import { isRowRefused, type RefusedRow, withPlace, withRow } from "./refused-row.ts";
 import { describeRefusedRows, withTable } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
 import { isRowsMissing } from "./rows-missing.ts";
@@ -39,18 +40,10 @@ export interface AppliedTables {
   readonly ledger: CopyLedger;
   readonly setAside: SetAsideTables;
   readonly owed: OwedRowNotes;
+  readonly held: HeldChanges;
   readonly touched: TouchedKeys;
   /** Of what the transaction changes in what is remembered. */
   readonly undo: UndoLog;
-}
-
-/** A row that the server does not take as it is. */
-export interface RefusedRow {
-  readonly relation: Relation;
-  readonly commitLsn: Lsn;
-  readonly error: MillraceError;
-  /** What the transaction holds: as many changes, all that was committed before the row. Null: nothing to be committed. */
-  readonly before: { readonly resumeLsn: Lsn; readonly rows: number } | null;
 }
 
 export class ApplyTransaction {
@@ -289,6 +282,7 @@ export class ApplyTransaction {
         this.tables.setAside.has(relation.id) ||
         this.tables.ledger.isReplaced(relation),
       owed: this.tables.owed,
+      held: this.tables.held,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });
   }

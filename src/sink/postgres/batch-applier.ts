@@ -4,6 +4,7 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { HeldChanges } from "./held-changes.ts";
 import { withLateChecks } from "./late-checks.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
@@ -28,6 +29,8 @@ export interface ApplierTables {
   isSuperseded(relation: Relation, at: Lsn): boolean;
   /** Rows that the tables' copies lack. */
   readonly owed: OwedRowNotes;
+  /** Changes that cannot be applied yet. */
+  readonly held: HeldChanges;
 }
 
 export class BatchApplier {
@@ -35,6 +38,8 @@ export class BatchApplier {
   readonly #tables: PreparedTable[] = [];
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
+  /** Changes that are kept for later. */
+  readonly #kept: number[] = [];
   readonly #onlyInserts: readonly boolean[];
   /** No change of the batch was committed before. Asked for each row, it is not to be made anew for each. */
   readonly #since: Lsn;
@@ -57,6 +62,7 @@ export class BatchApplier {
     const { batch } = this;
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
+      if (this.#keep(i)) continue;
       // First: a table that has followed its copy's shape must not be made to fit an earlier one.
       if (this.#isPassedOver(at, i)) continue;
       const table = this.#tables[at] ?? (await this.#enter(at, i));
@@ -77,6 +83,14 @@ export class BatchApplier {
       if (this.session.inOrder) await this.#flush();
     }
     await this.#flush();
+    if (this.#kept.length > 0) await this.tables.held.keep(this.session.client, batch, this.#kept);
+  }
+
+  /** Whether the change is kept for later. */
+  #keep(i: number): boolean {
+    const isKept = this.tables.held.has(this.batch.relations[this.batch.relation[i]!]!.id);
+    if (isKept) this.#kept.push(i);
+    return isKept;
   }
 
   /**
@@ -196,7 +210,8 @@ export class BatchApplier {
     let last = first;
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
-      if (!this.#isPassedOver(at, i)) targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
+      if (!this.#keep(i) && !this.#isPassedOver(at, i))
+        targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
       last = i;
     }
     for (const { relation } of targets) this.session.touched.spoil(relation.id, "was truncated");

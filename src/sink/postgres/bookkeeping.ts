@@ -89,6 +89,21 @@ create table if not exists millrace.copy_beside (
   name text not null,
   primary key (connector_id, name)
 );
+create table if not exists millrace.held_table (
+  connector_id text not null,
+  table_id int8 not null,
+  mark text not null,
+  primary key (connector_id, table_id)
+);
+create table if not exists millrace.held_change (
+  connector_id text not null,
+  table_id int8 not null,
+  place int8 generated always as identity,
+  is_last boolean not null,
+  body bytea not null,
+  primary key (connector_id, table_id, place)
+);
+alter table millrace.held_change alter column body set storage external;
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
 create unlogged table if not exists millrace.unlogged_witness (
@@ -145,7 +160,7 @@ interface TableCopyRow {
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
-      "and to_regclass('millrace.copy_beside') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "and to_regclass('millrace.copy_beside') is not null and to_regclass('millrace.held_change') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
@@ -290,6 +305,6 @@ export async function forgetConnector(
   if (!keepsShapes)
     await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
   await client.query("delete from millrace.set_aside where connector_id = $1", [connectorId]);
-  await client.query("delete from millrace.owed_row where connector_id = $1", [connectorId]);
-  await client.query("delete from millrace.checkpoint where connector_id = $1", [connectorId]);
+  for (const table of ["owed_row", "held_table", "held_change", "checkpoint"])
+    await client.query(`delete from millrace.${table} where connector_id = $1`, [connectorId]);
 }

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import type { PageRange } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
@@ -67,6 +68,11 @@ export class PostgresCopyBeside implements CopyBeside {
 
   get form(): TupleForm {
     return this.options.form;
+  }
+
+  /** Its ranges are forgotten with it. */
+  async divide(): Promise<readonly PageRange[]> {
+    return [];
   }
 
   async take(request: CopyRequest): Promise<void> {

@@ -138,6 +138,14 @@ export class CopyLedger {
     if (record) await this.void(client, [record]);
   }
 
+  /** As `voidOf`, of the copy that counts for the table with this OID. */
+  async voidById(client: Client, tableId: number): Promise<void> {
+    await this.void(
+      client,
+      [...this.#byName.values()].filter((record) => countsFor(record, tableId)),
+    );
+  }
+
   voidKnown(records: Iterable<TableCopyRecord> = [...this.#byName.values()]): void {
     for (const record of records) this.add({ ...record, point: zeroLsn });
   }

@@ -3,8 +3,9 @@
 import type { IdentifierNaming } from "../../connector/connector.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { Sink, SinkContext } from "../sink.ts";
-import { PostgresSink, type SinkPace } from "./postgres-sink.ts";
+import { PostgresSink } from "./postgres-sink.ts";
 import { RenamingSink } from "./renaming-sink.ts";
+import type { SinkPace } from "./sink-pace.ts";
 import { TargetNaming } from "./target-naming.ts";
 
 export function createPostgresSink(

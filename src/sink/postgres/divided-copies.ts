@@ -76,15 +76,21 @@ export class DividedCopies {
 
   /**
    * Forgets copies whose tables are not what they were when the copy began, or of which changes are missing from what the stream
-   * brings from `since` on. Durable on return. In no transaction.
+   * brings from `since` on, unless `hasChanges`: these are kept. Durable on return. In no transaction.
    */
-  async keep(client: Client, tables: readonly TableShape[], since: Lsn): Promise<void> {
+  async keep(
+    client: Client,
+    tables: readonly TableShape[],
+    since: Lsn,
+    hasChanges: (table: TableShape) => boolean,
+  ): Promise<void> {
     if (this.#byTable.size === 0) return;
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
     const isKept = ({ tableId, mark, ranges }: DividedCopy) => {
       const table = byId.get(tableId);
       if (!table || table.coverage?.isUnpublished === true) return false;
-      return mark === dividedMark(table) && ranges.every(({ point }) => point >= since);
+      const areAfter = ranges.every(({ point }) => point >= since) || hasChanges(table);
+      return mark === dividedMark(table) && areAfter;
     };
     await this.drop(
       client,

@@ -71,10 +71,10 @@ export class OwedRowNotes {
     );
   }
 
-  /** Whether the stream has come far enough for rows that are owed, and nobody has been told. `at`: what it has brought. */
-  takeDue(at: Lsn): boolean {
+  /** Whether the stream has come far enough for rows that are owed, and nobody has been told. `at`: what it has brought; `isHeld`: of a table it is not applied yet. */
+  takeDue(at: Lsn, isHeld: (tableId: number) => boolean): boolean {
     if (this.#tables.size === 0) return false;
-    const due = [...this.#tables].filter((id) => !this.#told.has(id) && this.#isDue(id, at));
+    const due = [...this.#tables].filter((id) => !this.#told.has(id) && !isHeld(id) && this.#isDue(id, at));
     for (const id of due) this.#told.add(id);
     return due.length > 0;
   }

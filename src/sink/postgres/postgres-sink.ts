@@ -19,7 +19,7 @@ import type {
   SinkContext,
   UnreadableTable,
 } from "../sink.ts";
-import { ApplyTransaction, type RefusedRow } from "./apply-transaction.ts";
+import { ApplyTransaction } from "./apply-transaction.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
@@ -29,25 +29,18 @@ import {
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
 import { hasOneSession } from "./copy-sessions.ts";
+import { applyAllHeld, applyHeld } from "./held-changes-applied.ts";
 import { LockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
 import { mendDenial } from "./privileges.ts";
-import { isRowRefused } from "./refused-row.ts";
+import { isRowRefused, type RefusedRow } from "./refused-row.ts";
 import { SinkCopies } from "./sink-copies.ts";
+import { type SinkPace, sinkPace } from "./sink-pace.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
 import { TargetNaming } from "./target-naming.ts";
 import { type Counted, TransactionsBeside } from "./transactions-beside.ts";
 import { askForTypes } from "./type-question.ts";
-
-export interface SinkPace {
-  /** How often the sink looks after what nobody tells it of. */
-  readonly lookAtSetAsideMs: number;
-  /** For how long a transaction in progress may stand still at the sink. */
-  readonly inProgressIdleMs: number;
-}
-
-export const sinkPace: SinkPace = { lookAtSetAsideMs: 5_000, inProgressIdleMs: 60_000 };
 
 /** Sessions while changes are applied: theirs, and what looks after it. */
 const heldAnyway = 2;
@@ -86,6 +79,10 @@ export class PostgresSink implements Sink {
       client: () => this.#connected,
       watched: (client) => this.#session(client),
       resumeLsn: () => this.#resumeLsn,
+      applyHeld: (tableId) =>
+        this.#guard((client) =>
+          applyHeld(client, this.#tables.held, this.#transaction, tableId, this.#resumeLsn),
+        ),
       wentOn: () => this.#lockWait.show(null),
     });
     this.#beside = new TransactionsBeside({
@@ -123,7 +120,7 @@ export class PostgresSink implements Sink {
   async goOnIn(log: string): Promise<void> {
     await this.#guard(async (client) => {
       // The other log may not have all that they are as of.
-      await this.#tables.divided.drop(client);
+      await this.#tables.dropBegun(client);
       await updateLog(client, this.context.connectorId, log);
     });
     if (this.#checkpoint) this.#checkpoint = { ...this.#checkpoint, log };
@@ -145,7 +142,10 @@ export class PostgresSink implements Sink {
   ): Promise<PreparedTables> {
     this.#beside.giveUp();
     return await this.#guard(async (client) => {
-      const { best, ...prepared } = await this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
+      const prepare = () => this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
+      const before = await prepare();
+      const isApplied = await applyAllHeld(client, this.#tables, this.#transaction, this.#resumeLsn);
+      const { best, ...prepared } = isApplied ? await prepare() : before;
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#mendWatch ??= watchMends(
         this.pace.lookAtSetAsideMs,
@@ -188,7 +188,7 @@ export class PostgresSink implements Sink {
 
   async beginBeside(
     table: TableShape,
-    mode: "merge" | "replace",
+    mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
     // What it has applied is not noted.
@@ -286,7 +286,8 @@ export class PostgresSink implements Sink {
     this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
     const isLookDue = this.#tables.registry.takeLookDue();
-    if (this.#tables.owed.takeDue(resumeLsn) || isLookDue) this.context.events.mended();
+    const isHeld = (id: number) => this.#tables.held.has(id);
+    if (this.#tables.owed.takeDue(resumeLsn, isHeld) || isLookDue) this.context.events.mended();
   }
 
   #session(client: Client): WatchedSession {

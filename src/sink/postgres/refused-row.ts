@@ -2,12 +2,21 @@
 
 import type { Client } from "pg";
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
-import { formatLsn, lsn } from "../../change/lsn.ts";
-import type { Column } from "../../change/relation.ts";
+import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
+import type { Column, Relation } from "../../change/relation.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { keyHint } from "./refused-rows.ts";
+
+/** A row that the server does not take as it is. */
+export interface RefusedRow {
+  readonly relation: Relation;
+  readonly commitLsn: Lsn;
+  readonly error: MillraceError;
+  /** What the transaction holds: as many changes, all that was committed before the row. Null: nothing to be committed. */
+  readonly before: { readonly resumeLsn: Lsn; readonly rows: number } | null;
+}
 
 /** Longer values are cut. */
 const shownCharacters = 100;

@@ -69,14 +69,17 @@ export class RenamingSink implements Sink {
 
   async beginBeside(
     table: TableShape,
-    mode: "merge" | "replace",
+    mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
     const { keep } = this.naming.named(table.relation);
     const copy = await this.sink.beginBeside(this.naming.shape(table), mode, stop);
     return (
       copy && {
-        form: keep === null ? copy.form : "text",
+        get form() {
+          return keep === null ? copy.form : "text";
+        },
+        divide: () => copy.divide(),
         takesAfterPoint: copy.takesAfterPoint,
         take: (request) => copy.take(this.#named(request)),
         compare: () => copy.compare(),

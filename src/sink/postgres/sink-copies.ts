@@ -7,12 +7,10 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
-import { Turns } from "../../connection/turns.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import type { ErrorCode } from "../../errors/error-codes.ts";
-import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
 import { beginCopyBeside } from "./copies-beside.ts";
+import { CopyRefusals } from "./copy-refusals.ts";
 import {
   CopiesInApplySession,
   type CopySessions,
@@ -20,15 +18,12 @@ import {
   PooledCopySessions,
 } from "./copy-sessions.ts";
 import { watchedCopy } from "./copy-watch.ts";
-import { MigrationRefused } from "./migration-refused.ts";
-import { isValueRefused, misfitRefused } from "./misfit-type.ts";
-import { mendDenial } from "./privileges.ts";
+import { FirstCopyBeside } from "./first-copy-beside.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
-import { describeRefusedCopy } from "./refused-rows.ts";
-import { refusedNull } from "./remedy.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
 import type { TargetNaming } from "./target-naming.ts";
+import { readTargetTable } from "./target-table.ts";
 
 /** What copies need of the session that applies. */
 export interface ApplySession {
@@ -39,17 +34,15 @@ export interface ApplySession {
   watched(client: Client): WatchedSession;
   /** What the stream has brought before it is durable. */
   readonly resumeLsn: () => Lsn;
+  /** Applies a piece of what is kept of a table's changes. Returns whether more is. */
+  applyHeld(tableId: number): Promise<boolean>;
   /** No copy waits for a lock any longer. */
   readonly wentOn: () => void;
 }
 
-const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
-
 export class SinkCopies implements AsyncDisposable {
   readonly #sessions: CopySessions;
-  /** Tables whose last copy failed, by OID at the source. */
-  readonly #refused = new Set<number>();
-  readonly #refusals = new Turns();
+  readonly #refusals: CopyRefusals;
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -58,14 +51,15 @@ export class SinkCopies implements AsyncDisposable {
     private readonly tables: SinkTables,
     private readonly apply: ApplySession,
   ) {
+    this.#refusals = new CopyRefusals(config, naming, context, tables, apply);
     this.#sessions = hasOneSession(config)
       ? new CopiesInApplySession(apply.client, context)
       : new PooledCopySessions(config, context);
   }
 
   /** Its last copy may have ended because a row was refused. */
-  isTraced({ id }: Relation): boolean {
-    return this.context.isAfterRefusal === true || this.#refused.has(id);
+  isTraced(relation: Relation): boolean {
+    return this.#refusals.isTraced(relation);
   }
 
   async begin(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
@@ -89,17 +83,18 @@ export class SinkCopies implements AsyncDisposable {
   /** Between two batches. Null: the table is to be copied between two batches as well. */
   async beginBeside(
     table: TableShape,
-    mode: "merge" | "replace",
+    mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
     const { relation } = table;
+    if (mode === "initial") return await this.#beginFirst(table, stop);
     // A row that is refused is told where the table is copied whole.
     if (this.isTraced(relation) || hasOneSession(this.config)) return null;
     const { context: connector, naming, tables, apply } = this;
     const inTurn = <T>(action: (client: Client) => Promise<T>) =>
       apply.guard((client) =>
         action(client).catch((error: unknown) => {
-          throw this.#told(relation, error);
+          throw this.#refusals.told(relation, error);
         }),
       );
     return await beginCopyBeside(
@@ -119,6 +114,64 @@ export class SinkCopies implements AsyncDisposable {
     );
   }
 
+  /** Null: the table is not the copy's alone while its changes are kept, or there is no session for it. */
+  async #beginFirst(table: TableShape, stop: AbortSignal): Promise<CopyBeside | null> {
+    const { apply, naming, tables } = this;
+    const { relation } = table;
+    if (naming.isShared(relation) || hasOneSession(this.config) || !this.context.makesCopies) return null;
+    const isBegun = await apply.guard(async (client) => {
+      const target = await readTargetTable(client, naming.target(relation));
+      if (target && (target.isReferred || target.refersTo.length > 0)) return false;
+      await tables.held.begin(client, table);
+      return true;
+    });
+    if (!isBegun) return null;
+    return new FirstCopyBeside({
+      form: this.isTraced(relation) ? "text" : tables.registry.copyForm(table),
+      divide: () => this.begin(table, true),
+      whole: (request) =>
+        this.#besideStream(request, (counted, client) => this.#copyWhole(client, counted), stop),
+      range: async (request, range) => {
+        const copy = this.#rangeCopy(table);
+        const copying = this.#besideStream(
+          request,
+          (counted, client) => copyRange(client, copy, counted, range),
+          stop,
+        );
+        tables.divided.added(relation.id, await copying);
+      },
+      join: () =>
+        this.#inSession(
+          relation,
+          false,
+          (client) => whileWatched(apply.watched(client), () => this.#join(client, table)),
+          stop,
+        ),
+      made: (outcome) => {
+        tables.divided.ended(relation.id);
+        this.#made(relation, outcome);
+      },
+      applyKept: () => this.#applyPiece(relation.id),
+      giveUp: () => tables.held.giveUp(relation.id),
+    });
+  }
+
+  /** In a session of its own while batches are applied. */
+  async #besideStream<T extends { readonly rows: number }>(
+    request: CopyRequest,
+    copy: (counted: CopyRequest, client: Client) => Promise<T>,
+    stop: AbortSignal,
+  ): Promise<T> {
+    const outcome = await this.#inSession(
+      request.table.relation,
+      false,
+      (client) => watchedCopy(this.apply.watched(client), request, (counted) => copy(counted, client)),
+      stop,
+    );
+    this.apply.wentOn();
+    return outcome;
+  }
+
   async take(request: CopyRequest): Promise<void> {
     const { table, part } = request;
     const { relation } = table;
@@ -127,28 +180,47 @@ export class SinkCopies implements AsyncDisposable {
     if (request.mode !== "initial") {
       await this.apply.guard((client) => this.tables.takeName(client, relation));
     }
-    const whole = { ...request, mode: this.#modeOf(request) };
-    const known = this.#known(relation);
     const outcome = await this.#inSession(relation, true, (client) =>
-      watchedCopy(this.apply.watched(client), whole, (counted) =>
-        copyIntoTarget(client, this.config, this.naming, this.context, counted, known),
-      ),
+      watchedCopy(this.apply.watched(client), request, (counted) => this.#copyWhole(client, counted)),
     );
     this.#made(relation, outcome, part === undefined);
     if (part) this.tables.touched.followed(relation);
+    else await this.#applyKept(relation);
+  }
+
+  #copyWhole(client: Client, request: CopyRequest): Promise<CopyOutcome> {
+    const whole = { ...request, mode: this.#modeOf(request) };
+    const known = this.#known(request.table.relation);
+    return copyIntoTarget(client, this.config, this.naming, this.context, whole, known);
+  }
+
+  /** Between two batches: a copy that was begun beside the stream has been made here. */
+  async #applyKept({ id }: Relation): Promise<void> {
+    while (this.tables.held.has(id) && (await this.#applyPiece(id))) {}
+  }
+
+  /** Rows that were owed meanwhile are due with the last piece, and the stream may rest. */
+  async #applyPiece(tableId: number): Promise<boolean> {
+    const isMore = await this.apply.applyHeld(tableId);
+    if (!isMore && this.tables.owed.has(tableId)) this.context.events.mended();
+    return isMore;
   }
 
   /** All ranges are there. */
   async end(table: TableShape): Promise<void> {
     const { relation } = table;
-    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf({ table, mode: "initial" }) };
-    const ranges = this.tables.divided.of(relation.id)?.ranges ?? [];
-    const known = this.#known(relation);
     const outcome = await this.#inSession(relation, true, (client) =>
-      whileWatched(this.apply.watched(client), () => joinRanges(client, this.config, copy, ranges, known)),
+      whileWatched(this.apply.watched(client), () => this.#join(client, table)),
     );
     this.tables.divided.ended(relation.id);
     this.#made(relation, outcome);
+    await this.#applyKept(relation);
+  }
+
+  #join(client: Client, table: TableShape): Promise<CopyOutcome> {
+    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf({ table, mode: "initial" }) };
+    const ranges = this.tables.divided.of(table.relation.id)?.ranges ?? [];
+    return joinRanges(client, this.config, copy, ranges, this.#known(table.relation));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -171,7 +243,7 @@ export class SinkCopies implements AsyncDisposable {
     this.tables.owed.brought(relation.id, !owesMore);
     this.tables.shapes.add(shape);
     this.tables.setAside.copied(relation);
-    this.#refused.delete(relation.id);
+    this.#refusals.copied(relation);
     this.apply.wentOn();
     this.tables.registry.forgetShapes();
   }
@@ -208,47 +280,9 @@ export class SinkCopies implements AsyncDisposable {
     } catch (error) {
       const { signal } = this.context;
       if (signal.aborted || stop.aborted) throw error;
-      const told = this.#told(relation, error);
-      if (isIntoTarget) await this.#setAsideRefused(relation, error);
+      const told = this.#refusals.told(relation, error);
+      if (isIntoTarget) await this.#refusals.setAside(relation, error);
       throw told;
     }
-  }
-
-  /** What went wrong, with the sink's table. The next copy of a table whose rows were refused is made with care. */
-  #told(relation: Relation, error: unknown): MillraceError {
-    const names = relation.columns.map(({ name }) => name);
-    const target = this.naming.target(relation);
-    const told =
-      mendDenial(error, this.config.connection.user, target) ?? describeRefusedCopy(error, target, names);
-    if (refusals.has(told.code)) this.#refused.add(relation.id);
-    return told;
-  }
-
-  /** Several may be refused at once, and the session that applies is one. */
-  async #setAsideRefused(relation: Relation, error: unknown): Promise<void> {
-    const endTurn = await this.#refusals.take();
-    try {
-      await this.#setAsideNow(relation, error);
-    } finally {
-      endTurn();
-    }
-  }
-
-  /** A table that has no copy yet, and cannot get one, must not keep the others waiting for theirs: the next run goes on without it. */
-  async #setAsideNow(relation: Relation, error: unknown): Promise<void> {
-    if (this.tables.ledger.holds(relation) || !this.context.makesCopies) return;
-    await this.apply.guard(async (client) => {
-      const refusal = await this.#refusalOf(client, relation, error);
-      const { column = null } = refusal ?? {};
-      const isOurs = column === null || relation.columns.some(({ name }) => name === column);
-      if (refusal && isOurs)
-        await this.tables.setAside.add(client, relation, refusal, this.apply.resumeLsn());
-    });
-  }
-
-  async #refusalOf(client: Client, relation: Relation, error: unknown): Promise<MigrationRefused | null> {
-    if (error instanceof MigrationRefused) return error;
-    if (isValueRefused(error)) return await misfitRefused(client, this.naming.target(relation), relation);
-    return refusedNull(error)?.refusal ?? null;
   }
 }

@@ -12,6 +12,7 @@ import { dropAllBesideTables } from "./beside-tables.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { DividedCopies } from "./divided-copies.ts";
+import { HeldChanges } from "./held-changes.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { misfitRefused } from "./misfit-type.ts";
 import { OwedRowNotes } from "./owed-rows.ts";
@@ -35,6 +36,7 @@ export class SinkTables implements AppliedTables {
   readonly divided: DividedCopies;
   readonly owed: OwedRowNotes;
   readonly touched: TouchedKeys;
+  readonly held: HeldChanges;
   /** What was warned of last. */
   #firing: string | null = null;
 
@@ -45,6 +47,7 @@ export class SinkTables implements AppliedTables {
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, naming, this.undo);
+    this.held = new HeldChanges(connectorId);
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
@@ -74,7 +77,15 @@ export class SinkTables implements AppliedTables {
     await this.setAside.load(client);
     await this.divided.load(client);
     await this.owed.load(client);
+    await this.held.load(client);
     await dropAllBesideTables(client, this.context.connectorId);
+  }
+
+  /** What there is of copies that are not made yet. Durable on return. In no transaction. */
+  async dropBegun(client: Client): Promise<void> {
+    await this.divided.drop(client);
+    for (const id of this.held.tableIds)
+      if (this.ledger.pointOf(id) === null) await this.held.end(client, id);
   }
 
   forget(keepsShapes: boolean): void {
@@ -82,6 +93,7 @@ export class SinkTables implements AppliedTables {
     if (!keepsShapes) this.shapes.forget();
     this.setAside.forget();
     this.owed.forget();
+    this.held.forget();
   }
 
   /** `best`: the form that all tables' rows can come in. `since`: what the stream has brought before it is durable. */
@@ -92,8 +104,9 @@ export class SinkTables implements AppliedTables {
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     // First: a side table may have columns of a type that has to make room.
+    await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation));
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
-    await this.divided.keep(client, uncopied, since);
+    await this.divided.keep(client, uncopied, since, (table) => this.held.isKeptFor(table));
     const best = await this.registry.look(client, tables);
     this.#tellFiring();
     const { connectorId } = this.context;
@@ -109,7 +122,8 @@ export class SinkTables implements AppliedTables {
     );
     const inOrder = this.registry.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
-    const asFollowed = tables.filter((table) => !behind.includes(table));
+    const isAsFollowed = (table: TableShape) => !behind.includes(table) && !this.held.has(table.relation.id);
+    const asFollowed = tables.filter(isAsFollowed);
     return {
       best,
       missing: inOrder ?? missing,
@@ -164,7 +178,9 @@ export class SinkTables implements AppliedTables {
     unreadable: readonly UnreadableTable[],
     since: Lsn,
   ): Promise<readonly TableShape[]> {
-    const missing = tables.filter(({ relation }) => !this.ledger.holds(relation));
+    const isMissing = (relation: Relation) =>
+      !this.ledger.holds(relation) && !this.held.isBeingCopied(relation);
+    const missing = tables.filter(({ relation }) => isMissing(relation));
     const asked = this.context.makesCopies ? missing : [];
     const ready = await this.setAside.look(client, tables, asked, unreadable, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;

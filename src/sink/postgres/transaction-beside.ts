@@ -85,6 +85,7 @@ export class TransactionBeside implements Disposable {
       isLeftOut: () => false,
       isSuperseded: () => false,
       owed: tables.owed,
+      held: tables.held,
     });
     const since = lsn(batch.transactions.commitLsn[0]!);
     for (const relation of batch.relations) {
@@ -134,13 +135,14 @@ export class TransactionBeside implements Disposable {
 
   /** What it would change in what is remembered of a table could not be undone by itself. */
   #requireReady(relation: Relation, at: Lsn): void {
-    const { ledger, setAside, owed, touched } = this.tables;
+    const { ledger, setAside, owed, touched, held } = this.tables;
     const copy = ledger.stateOf(relation);
     const isCopied = copy.kind === "none" || copy.point <= at;
     // What it touches of a table that is being copied beside would be seen only with its end.
     const isNoted = touched.of(relation) !== null;
     const isOutside =
       isNoted ||
+      held.has(relation.id) ||
       setAside.has(relation.id) ||
       owed.has(relation.id) ||
       ledger.isReplaced(relation) ||

@@ -6,8 +6,8 @@ import { formatLsn, type Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlState } from "../../connection/sql-state.ts";
-import type { RefusedRow } from "./apply-transaction.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
+import type { RefusedRow } from "./refused-row.ts";
 
 /**
  * The run that begins behind the refusal looks at the source's types, and makes the sink's fit. A value that is refused again is

@@ -1,6 +1,7 @@
 // A copy of a table that goes to a webhook while the stream does, as the pipeline sees it. Which of its rows go out, and with what
 // version, is decided at the other end: beside-copies.ts.
 
+import type { PageRange } from "../../change/page-range.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
 import type { SinkLine } from "./sink-line.ts";
@@ -14,6 +15,11 @@ export class WebhookCopyBeside implements CopyBeside {
     private readonly number: number,
     private readonly stop: AbortSignal,
   ) {}
+
+  /** What is delivered of a copy that dies is not known. */
+  async divide(): Promise<readonly PageRange[]> {
+    return [];
+  }
 
   /** Returns when the rows are delivered. */
   async take(request: CopyRequest): Promise<void> {

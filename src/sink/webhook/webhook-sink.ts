@@ -116,11 +116,11 @@ class WebhookSink implements Sink {
 
   async beginBeside(
     table: TableShape,
-    _mode: CopyRequest["mode"],
+    mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
     // Rows may come to a partitioned table, and leave it, without a change.
-    if (table.isPartitioned || table.coverage?.isUnpublished) return null;
+    if (mode === "initial" || table.isPartitioned || table.coverage?.isUnpublished) return null;
     const beside = ++this.#besides;
     const handle = this.line.handle(table.relation);
     const state = await this.client.ask({ type: "beside.begin", beside, handle });

@@ -1,0 +1,80 @@
+// Where a run begins: at the sink's checkpoint, or, of a connector that has not begun or is to begin anew, at a point of its own.
+
+import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+import type { Sink } from "../sink/sink.ts";
+import type { SnapshotPoint, Source } from "../source/source.ts";
+import type { RunWork } from "./run-work.ts";
+
+export interface Beginning {
+  readonly checkpoint: Checkpoint;
+  /** The point of a slot that was made just now; the caller's to dispose of. */
+  readonly point: SnapshotPoint | null;
+}
+
+interface BeginningRequest {
+  readonly work: RunWork;
+  readonly initialized: boolean;
+  readonly stop: AbortSignal;
+}
+
+/** `known`: the sink's checkpoint. A connector that has not begun, or is to begin anew, gets a new slot. `step` is told what is done. */
+export async function beginRun(
+  request: BeginningRequest,
+  source: Source,
+  sink: Sink,
+  known: Checkpoint | null,
+  step: (name: string) => void,
+): Promise<Beginning> {
+  if (request.initialized) return { checkpoint: await goOn(request, source, sink, known, step), point: null };
+  const hasStream = request.work === "changes";
+  // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
+  if (hasStream && known !== null) await sink.forget(false);
+  const point = await firstPoint(request, source, step);
+  try {
+    // Without a checkpoint the shapes that are known may be those of another source.
+    if (!hasStream) await sink.forget(areOfOneDatabase(point.log, known?.log));
+    const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
+    await sink.begin(checkpoint);
+    return { checkpoint, point };
+  } catch (error) {
+    await point[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function goOn(
+  { work }: BeginningRequest,
+  source: Source,
+  sink: Sink,
+  known: Checkpoint | null,
+  step: (name: string) => void,
+): Promise<Checkpoint> {
+  if (known === null) {
+    throw new MillraceError(
+      "checkpoint_missing",
+      "The sink no longer holds this connector's checkpoint: it was emptied, or is another one. " +
+        "Send the command ReIntialize to copy the tables again.",
+    );
+  }
+  if (work !== "changes") return known;
+  step("check the replication slot");
+  const log = await source.checkSlot(known);
+  // Before anything is delivered from it: an LSN means something in one log only.
+  if (log !== known.log) await sink.goOnIn(log);
+  return { ...known, log };
+}
+
+async function firstPoint(
+  { work, stop }: BeginningRequest,
+  source: Source,
+  step: (name: string) => void,
+): Promise<SnapshotPoint> {
+  if (work !== "changes") {
+    step("take a snapshot of the source");
+    return await source.snapshotPoint(stop);
+  }
+  step("make the replication slot");
+  await source.publish();
+  return await source.createSlot(stop);
+}

@@ -1,0 +1,137 @@
+// Copies a table beside the stream, which goes on, for this table too. What has to stand between two batches asks for a turn.
+
+import { type Lsn, zeroLsn } from "../change/lsn.ts";
+import { type PageRange, rangesLeft } from "../change/page-range.ts";
+import type { TableShape } from "../change/relation.ts";
+import type { CopyBeside, SettledPiece, Sink } from "../sink/sink.ts";
+import type { SnapshotPoint, Source } from "../source/source.ts";
+import { CopyPoints } from "./copy-points.ts";
+import type { CopyRoom } from "./copy-room.ts";
+import type { CopyPace } from "./initial-copy.ts";
+import { type CopyWish, copyAtOnce } from "./snapshot-task.ts";
+import type { StreamPlace } from "./stream-place.ts";
+import { chunksUntilAborted, untilAborted } from "./until-aborted.ts";
+import { WorkPool } from "./work-pool.ts";
+
+/** A sink's table that is held is looked at again. */
+const heldMs = 500;
+
+export interface BesideStream {
+  readonly source: Source;
+  readonly sink: Sink;
+  readonly place: StreamPlace;
+  /** For what is read at once. */
+  readonly room: CopyRoom;
+  /** Ranges of a table that are read side by side at most. */
+  readonly parallel: number;
+  readonly pace: CopyPace;
+  readonly turn: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
+  /** In a turn. */
+  readonly listTables: () => Promise<readonly TableShape[]>;
+}
+
+/** One table on its way. */
+export interface TableBeside {
+  readonly table: TableShape;
+  readonly copy: CopyBeside;
+  readonly wish: CopyWish;
+  /** Ends it, with its reason. */
+  readonly cut: AbortSignal;
+}
+
+/** Points that copies are made as of, one after the other. */
+export async function besidePoints({ source, pace }: BesideStream, cut: AbortSignal): Promise<CopyPoints> {
+  const next = () => source.snapshotPoint(cut);
+  return new CopyPoints(await next(), { next, heldMs: pace.pointHeldMs });
+}
+
+/** Returns when the sink has all rows and knows what they come to. What is left is `settleBeside`'s. */
+export async function copyRowsBeside(
+  beside: BesideStream,
+  each: TableBeside,
+  points: CopyPoints,
+): Promise<void> {
+  const point = await new PartCopies(beside, each).make(points);
+  await beside.place.passed(point, each.cut);
+  await each.copy.compare();
+}
+
+/** Returns when the sink has the table as the stream has brought it. */
+export async function settleBeside(beside: BesideStream, each: TableBeside): Promise<void> {
+  while (true) {
+    const { isMore, isHeld } = await beside.turn(() => settle(beside, each), each.cut);
+    if (!isMore) return;
+    if (isHeld) await untilAborted(Bun.sleep(heldMs), each.cut);
+  }
+}
+
+/**
+ * In a turn: rows that are owed have to come before the next batch, all of them. What the stream touches once nothing is listed any more
+ * was right before.
+ */
+async function settle(
+  { source, sink }: BesideStream,
+  { copy, table, wish, cut }: TableBeside,
+): Promise<SettledPiece> {
+  while (true) {
+    const piece = await copy.settle();
+    if (piece.owed.length === 0) return piece;
+    await copyAtOnce(source, sink, table, wish, cut, { kind: "rows", keys: piece.owed });
+  }
+}
+/** The table's rows on their way to the sink: whole, or in ranges as of points that follow each other. */
+class PartCopies {
+  /** The latest. */
+  #point: Lsn = zeroLsn;
+  readonly #taken = new Map<PageRange | null, { rows: number; bytes: number }>();
+
+  constructor(
+    private readonly beside: BesideStream,
+    private readonly each: TableBeside,
+  ) {}
+
+  /** Returns the last point that rows were read as of. */
+  async make(points: CopyPoints): Promise<Lsn> {
+    const { source, parallel, pace, room } = this.beside;
+    const { table, copy, cut } = this.each;
+    const size = await untilAborted(source.measure(table), cut);
+    const held = size && size.bytes >= pace.dividedFromBytes ? await copy.divide() : null;
+    const parts: readonly (PageRange | null)[] =
+      size && held ? rangesLeft(size, held, pace.rangeBytes) : [null];
+    const pool = new WorkPool(parallel, cut);
+    pool.add(
+      parts.map((part) => () => room.within(1, cut, () => points.use((point) => this.#take(point, part)))),
+    );
+    await pool.ended();
+    cut.throwIfAborted();
+    return this.#point;
+  }
+
+  async #take(point: SnapshotPoint, range: PageRange | null): Promise<void> {
+    const { copy, table, wish, cut } = this.each;
+    const { source, place } = this.beside;
+    const { lsn, timeUs } = point;
+    if (lsn > this.#point) this.#point = lsn;
+    if (copy.takesAfterPoint) await place.passed(lsn, cut);
+    const part = range && ({ kind: "range", range } as const);
+    const { chunks, rowsRead } = source.copyTable(table, point, copy.form, part ?? undefined);
+    await copy.take({
+      ...{ table, form: copy.form, lsn, timeUs, mode: wish.mode, ...(part ? { part } : {}) },
+      ...{ chunks: chunksUntilAborted(chunks, cut), rowsRead },
+      progress: (rows, bytes) => this.#tell(range, rows, bytes),
+    });
+  }
+
+  #tell(range: PageRange | null, rows: number, bytes: number): void {
+    this.#taken.set(range, { rows, bytes });
+    const all = [...this.#taken.values()];
+    const sum = (of: (taken: { rows: number; bytes: number }) => number) =>
+      all.reduce((total, each) => total + of(each), 0);
+    const counted = sum((taken) => taken.rows);
+    this.each.wish.progress(
+      counted,
+      sum((taken) => taken.bytes),
+      Math.max(counted, this.each.table.estimatedRows),
+    );
+  }
+}

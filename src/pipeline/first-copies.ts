@@ -1,0 +1,155 @@
+// First copies of tables that come to a stream that goes on already: they are begun between two batches and made beside it. One that
+// fails so is made between two batches after all, where what stands in its way is told and dealt with.
+
+import { qualifiedName, type TableShape } from "../change/relation.ts";
+import type { CopyBeside, Sink } from "../sink/sink.ts";
+import {
+  type BesideStream,
+  besidePoints,
+  copyRowsBeside,
+  settleBeside,
+  type TableBeside,
+} from "./copy-beside-stream.ts";
+import type { CopyPoints } from "./copy-points.ts";
+import type { ProgressMeter } from "./progress-meter.ts";
+import type { RunHealth } from "./run-health.ts";
+import type { UnreadableTables } from "./unreadable-tables.ts";
+import { WorkPool } from "./work-pool.ts";
+
+export interface BegunFirst {
+  readonly table: TableShape;
+  readonly copy: CopyBeside;
+}
+
+interface FirstCopiesRequest {
+  readonly sink: Sink;
+  readonly meter: ProgressMeter;
+  readonly reporter: Pick<RunHealth, "passing">;
+}
+
+export class FirstCopies {
+  readonly cut = new AbortController();
+  #waiting: BegunFirst[] = [];
+  #listener: ((begun: readonly BegunFirst[]) => void) | null = null;
+  /** They are not to be begun now. */
+  readonly #failed = new Set<number>();
+
+  constructor(
+    private readonly request: FirstCopiesRequest,
+    private readonly unreadable: UnreadableTables,
+  ) {}
+
+  /** Between two batches. Returns the tables that cannot be copied so. */
+  async begin(tables: readonly TableShape[]): Promise<readonly TableShape[]> {
+    const { sink, meter, reporter } = this.request;
+    const others: TableShape[] = [];
+    for (const table of tables) {
+      const isFailed = this.#failed.delete(table.relation.id);
+      const copy = isFailed ? null : await sink.beginBeside(table, "initial", this.cut.signal);
+      if (copy === null) others.push(table);
+      else {
+        const name = qualifiedName(table.relation);
+        meter.began(name);
+        reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
+        this.#waiting.push({ table, copy });
+      }
+    }
+    this.#tell();
+    return others;
+  }
+
+  /** `listener` is given what is begun, and what was before. */
+  onBegun(listener: (begun: readonly BegunFirst[]) => void): void {
+    this.#listener = listener;
+    this.#tell();
+  }
+
+  progress({ relation }: TableShape, rows: number, bytes: number): void {
+    this.request.meter.copying(qualifiedName(relation), rows, bytes);
+  }
+
+  made(table: TableShape): void {
+    const name = qualifiedName(table.relation);
+    this.request.meter.copied(name);
+    this.request.reporter.passing({ name: "snapshot", table: name }, { kind: "complete" });
+    this.unreadable.copied(table);
+  }
+
+  /** In a turn that makes it otherwise. */
+  async giveUp({ table, copy }: BegunFirst): Promise<void> {
+    this.request.meter.gaveUp(qualifiedName(table.relation));
+    this.#failed.add(table.relation.id);
+    await copy[Symbol.asyncDispose]();
+  }
+
+  #tell(): void {
+    if (this.#listener === null || this.#waiting.length === 0) return;
+    this.#listener(this.#waiting);
+    this.#waiting = [];
+  }
+}
+
+/** Returns when all of them are made. Throws what ends the run, or the reason of `cut`. */
+export async function copyFirst(
+  beside: BesideStream,
+  first: FirstCopies,
+  begun: readonly BegunFirst[],
+  cut: AbortSignal,
+): Promise<void> {
+  const end = () => first.cut.abort(cut.reason);
+  cut.addEventListener("abort", end, { once: true });
+  if (cut.aborted) end();
+  try {
+    const points = await besidePoints(beside, cut).catch(() => null);
+    const failed = points === null ? begun : await copyAll(beside, first, begun, points, cut);
+    cut.throwIfAborted();
+    if (failed.length > 0) await makeBetween(beside, first, failed, cut);
+  } finally {
+    cut.removeEventListener("abort", end);
+  }
+}
+
+/** Returns those that have failed before they were complete at the sink. */
+async function copyAll(
+  beside: BesideStream,
+  first: FirstCopies,
+  begun: readonly BegunFirst[],
+  taken: CopyPoints,
+  cut: AbortSignal,
+): Promise<readonly BegunFirst[]> {
+  const failed: BegunFirst[] = [];
+  await using points = taken;
+  const pool = new WorkPool(beside.parallel, cut);
+  const copyOne = async (each: BegunFirst) => {
+    const { table, copy } = each;
+    const progress = (rows: number, bytes: number) => first.progress(table, rows, bytes);
+    const on: TableBeside = { table, copy, cut, wish: { mode: "initial", progress } };
+    try {
+      await copyRowsBeside(beside, on, points);
+    } catch {
+      cut.throwIfAborted();
+      failed.push(each);
+      return;
+    }
+    await settleBeside(beside, on);
+    await copy[Symbol.asyncDispose]();
+    beside.source.copied(table);
+    first.made(table);
+  };
+  pool.add(begun.map((each) => () => copyOne(each)));
+  await pool.ended();
+  return failed;
+}
+
+/** What was the matter is met again, and told, where it still is. */
+async function makeBetween(
+  { turn, listTables }: BesideStream,
+  first: FirstCopies,
+  failed: readonly BegunFirst[],
+  cut: AbortSignal,
+): Promise<void> {
+  await turn(async () => {
+    for (const each of failed) await first.giveUp(each);
+    await listTables();
+  }, cut);
+}

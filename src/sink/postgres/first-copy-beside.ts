@@ -1,0 +1,60 @@
+// The first copy of a table while batches are applied: its changes are kept meanwhile, so that the copy has the table to itself. It is
+// made as it would be between two batches, in sessions of its own; what was kept is applied behind it.
+
+import type { TupleForm } from "../../change/change-batch.ts";
+import type { PageRange } from "../../change/page-range.ts";
+import type { BegunCopy, CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
+import type { CopyOutcome } from "./table-copy.ts";
+
+export interface FirstCopySteps {
+  /** Of the whole table. */
+  readonly form: TupleForm;
+  /** As `Sink.beginCopy`. */
+  divide(): Promise<BegunCopy | null>;
+  whole(request: CopyRequest): Promise<CopyOutcome>;
+  range(request: CopyRequest, range: PageRange): Promise<void>;
+  join(): Promise<CopyOutcome>;
+  /** Between two batches: the copy is durable. */
+  made(outcome: CopyOutcome): void;
+  /** Between two batches: applies a piece of what was kept. Returns whether more is kept. */
+  applyKept(): Promise<boolean>;
+  /** It is not made. */
+  giveUp(): void;
+}
+
+export class FirstCopyBeside implements CopyBeside {
+  readonly takesAfterPoint = false;
+  #divided: BegunCopy | null = null;
+  #outcome: CopyOutcome | null = null;
+  #isMade = false;
+
+  constructor(private readonly steps: FirstCopySteps) {}
+
+  get form(): TupleForm {
+    return this.#divided?.form ?? this.steps.form;
+  }
+
+  async divide(): Promise<readonly PageRange[] | null> {
+    this.#divided = await this.steps.divide();
+    return this.#divided?.ranges ?? null;
+  }
+
+  async take(request: CopyRequest): Promise<void> {
+    if (request.part?.kind === "range") await this.steps.range(request, request.part.range);
+    else this.#outcome = await this.steps.whole(request);
+  }
+
+  async compare(): Promise<void> {
+    this.#outcome ??= await this.steps.join();
+  }
+
+  async settle(): Promise<SettledPiece> {
+    if (this.#outcome && !this.#isMade) this.steps.made(this.#outcome);
+    this.#isMade = true;
+    return { isMore: await this.steps.applyKept(), isHeld: false, owed: [] };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isMade) this.steps.giveUp();
+  }
+}

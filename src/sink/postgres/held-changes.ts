@@ -1,0 +1,181 @@
+// Changes of tables that get their first copy beside the stream. They cannot be applied yet, and the stream does not wait: they are kept
+// in the target database, in the transaction that would have applied them, until the copy is there. Then they are applied in their order.
+
+import type { Client } from "pg";
+import type { ChangeBatch } from "../../change/change-batch.ts";
+import { dividedMark } from "../../change/divided-mark.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
+import { decodeHeld, encodeHeld } from "./held-batch.ts";
+
+/** Of one row: a batch takes several. */
+const bodyBytes = 4 * 1024 * 1024;
+
+export interface HeldBatch {
+  readonly batch: ChangeBatch;
+  /** Of its last row. */
+  readonly place: string;
+}
+
+interface BodyRow {
+  readonly place: string;
+  readonly is_last: boolean;
+  readonly body: Buffer;
+}
+
+export class HeldChanges {
+  /** What is kept is of the table with this `dividedMark`, by OID at the source. */
+  readonly #tables = new Map<number, string>();
+  /** Its copy is being made. */
+  readonly #copied = new Set<number>();
+  /** Shapes of what was kept, by what they are: those of several batches are one. */
+  readonly #relations = new Map<string, Relation>();
+  /** What was kept of it is being applied. */
+  #applied: number | null = null;
+
+  constructor(private readonly connectorId: string) {}
+
+  async load(client: Client): Promise<void> {
+    const { rows } = await client.query<{ id: number; mark: string }>(
+      "select table_id::float8 as id, mark from millrace.held_table where connector_id = $1",
+      [this.connectorId],
+    );
+    this.forget();
+    for (const { id, mark } of rows) this.#tables.set(id, mark);
+  }
+
+  forget(): void {
+    this.#tables.clear();
+    this.#copied.clear();
+  }
+
+  get tableIds(): readonly number[] {
+    return [...this.#tables.keys()];
+  }
+
+  /** Changes of the table are kept, and not applied. */
+  has(tableId: number): boolean {
+    return this.#tables.has(tableId) && this.#applied !== tableId;
+  }
+
+  /** Its copy is on its way, or what is kept is to be applied behind it: others need not see to it. */
+  isBeingCopied({ id }: Pick<Relation, "id">): boolean {
+    return this.#copied.has(id);
+  }
+
+  /** What is kept of the table counts still for a copy of it that begins now. */
+  isKeptFor(table: TableShape): boolean {
+    return this.#tables.get(table.relation.id) === dividedMark(table);
+  }
+
+  /** In a transaction of its own: from here on changes of the table are kept; those that are kept already stay where they count. */
+  async begin(client: Client, table: TableShape): Promise<void> {
+    const { id } = table.relation;
+    if (!this.isKeptFor(table)) {
+      await this.end(client, id);
+      const sql = "insert into millrace.held_table (connector_id, table_id, mark) values ($1, $2, $3)";
+      await client.query(sql, [this.connectorId, id, dividedMark(table)]);
+      this.#tables.set(id, dividedMark(table));
+    }
+    this.#copied.add(id);
+  }
+
+  /** The copy was given up: what is kept counts for the next one, if that comes before anything else. */
+  giveUp(tableId: number): void {
+    this.#copied.delete(tableId);
+  }
+
+  /** Nothing is kept of the table any more. In no transaction, or as one with what is open. */
+  async end(client: Client, tableId: number): Promise<void> {
+    for (const table of ["held_table", "held_change"]) {
+      const sql = `delete from millrace.${table} where connector_id = $1 and table_id = $2`;
+      await client.query(sql, [this.connectorId, tableId]);
+    }
+    this.#tables.delete(tableId);
+    this.#copied.delete(tableId);
+    if (this.#tables.size === 0) this.#relations.clear();
+  }
+
+  /** What is kept of tables that are not to be copied, or are others by now, is of no use. In no transaction. */
+  async sweep(
+    client: Client,
+    tables: readonly TableShape[],
+    isCopied: (relation: Relation) => boolean,
+  ): Promise<void> {
+    const byId = new Map(tables.map((table) => [table.relation.id, table]));
+    for (const id of this.tableIds) {
+      const table = byId.get(id);
+      const isKept = table && (isCopied(table.relation) || this.isKeptFor(table));
+      if (!this.#copied.has(id) && !isKept) await this.end(client, id);
+    }
+  }
+
+  /** In the transaction that the other changes of the batch are applied in. */
+  async keep(client: Client, batch: ChangeBatch, indexes: readonly number[]): Promise<void> {
+    const byTable = new Map<number, number[]>();
+    for (const i of indexes) {
+      const { id } = batch.relations[batch.relation[i]!]!;
+      const some = byTable.get(id);
+      if (some) some.push(i);
+      else byTable.set(id, [i]);
+    }
+    for (const [id, some] of byTable) await this.#insert(client, id, encodeHeld(batch, some));
+  }
+
+  /** What is to be applied next of the table's changes; null: nothing is kept. */
+  async next(client: Client, tableId: number): Promise<HeldBatch | null> {
+    const bodies: Buffer[] = [];
+    let place = "-1";
+    while (true) {
+      const { rows } = await client.query<BodyRow>(
+        "select h.place::text, h.is_last, h.body from millrace.held_change h " +
+          "where h.connector_id = $1 and h.table_id = $2 and h.place > $3 order by h.place limit 1",
+        [this.connectorId, tableId, place],
+      );
+      const [row] = rows;
+      if (!row) return null;
+      bodies.push(row.body);
+      place = row.place;
+      if (!row.is_last) continue;
+      const batch = decodeHeld(Buffer.concat(bodies));
+      return { batch: { ...batch, relations: batch.relations.map((each) => this.#known(each)) }, place };
+    }
+  }
+
+  /** `action` applies what `next` has given: its changes are not kept once more. */
+  async applying<T>(tableId: number, action: () => Promise<T>): Promise<T> {
+    this.#applied = tableId;
+    try {
+      return await action();
+    } finally {
+      this.#applied = null;
+    }
+  }
+
+  /** With the transaction that has applied them. */
+  async applied(client: Client, tableId: number, place: string): Promise<void> {
+    await client.query(
+      "delete from millrace.held_change where connector_id = $1 and table_id = $2 and place <= $3",
+      [this.connectorId, tableId, place],
+    );
+  }
+
+  #known(relation: Relation): Relation {
+    const shape = JSON.stringify(relation);
+    const known = this.#relations.get(shape) ?? relation;
+    this.#relations.set(shape, known);
+    return known;
+  }
+
+  async #insert(client: Client, tableId: number, bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length; at += bodyBytes) {
+      await client.query({
+        name: "millrace_hold",
+        text: "insert into millrace.held_change (connector_id, table_id, is_last, body) values ($1, $2, $3, $4)",
+        values: [
+          ...[this.connectorId, tableId],
+          ...[at + bodyBytes >= bytes.length, bytes.subarray(at, at + bodyBytes)],
+        ],
+      });
+    }
+  }
+}

@@ -1,0 +1,109 @@
+// Tables that come to a connector that streams: their first copies are made beside the stream, which goes on for the others; nothing is
+// seen of them before, and all of them is right in the end.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { Catalog } from "../../src/connector/catalog.ts";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { moveRows, movingRows } from "../support/moving-rows.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const rows = 300;
+const inRanges = { dividedFromBytes: 1, rangeBytes: 100_000, pointHeldMs: 20 };
+const kept =
+  "select (select count(*)::int from millrace.held_table) as tables, (select count(*)::int from millrace.held_change) as changes";
+const nothingKept = [{ tables: 0, changes: 0 }];
+
+/** Holds what is copied until it is called. */
+function hold(rig: PipelineRig): () => void {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  rig.copiesHeld = promise;
+  return resolve;
+}
+
+test("tables of every kind that are made while others stream", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "firstbeside",
+    { source: "create table other (id serial primary key)" },
+    { parallelCopies: 5, source: { partitions_as_root: true } },
+  );
+  const release = hold(rig);
+  const read = rig.copies.length;
+  await rig.source(`create table keyed (id int primary key, v text); insert into keyed select g, 'v' || g from generate_series(1, 500) g;
+    create table keyless (a int, b text); alter table keyless replica identity full; insert into keyless values (1, 'x'), (1, 'x'), (2, 'y');
+    create table appended (a int); insert into appended values (1), (1);
+    create table root (id int primary key, v text) partition by range (id); create table leaf1 partition of root for values from (0) to (100);
+    create table leaf2 partition of root for values from (100) to (200); insert into root select g, 'v' from generate_series(1, 150) g`);
+  await waitFor("the first to be read", () => rig.copies.length > read);
+  await rig.source(`insert into other default values; update keyed set v = 'later' where id < 10; delete from keyed where id > 490;
+    insert into keyed values (1000, 'new'); update keyed set id = 2000 where id = 20; insert into keyless values (1, 'x'), (3, null);
+    delete from keyless where ctid = '(0,1)'; insert into appended values (1), (2); update root set id = 160 where id = 10; delete from root where id = 20`);
+  await rig.expectSame("select id from other order by id");
+  expect(
+    await rig.sink("select from pg_class where relname in ('keyed', 'keyless', 'appended', 'root')"),
+  ).toEqual([]);
+  release();
+  await rig.source("truncate appended; insert into appended values (7)");
+  await rig.expectEqual();
+  await waitFor("nothing to be kept", async () => Bun.deepEquals(await rig.sink(kept), nothingKept));
+  await rig.source(
+    "alter table keyed add w int default 7; insert into keyed values (3000, 'last', 8); insert into keyless values (9, 'z')",
+  );
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+const only = (...names: readonly string[]): Catalog => ({
+  name: "any",
+  default_action: "Exclude",
+  schemas: [
+    {
+      name: "public",
+      action: "Exclude",
+      tables: names.map((name) => ({ name, action: "Include", history_enabled: false, columns: [] })),
+    },
+  ],
+});
+
+test.each([3, 4])(
+  "a table that is selected later, in ranges amid its changes, whatever dies (%i)",
+  async (seed) => {
+    await using rig = await PipelineRig.streaming(
+      server,
+      `firstlater${seed}`,
+      { source: `create table other (id serial primary key); ${movingRows("m", rows)}` },
+      { parallelCopies: 5, copyPace: inRanges, isSupervised: true, source: { catalog: only("other") } },
+    );
+    await rig.stop();
+    rig.reconfigure({ catalog: only("other", "m") });
+    const release = hold(rig);
+    rig.start();
+    {
+      await using _moving = await moveRows(rig, "m", rows, seed);
+      await waitFor("the table to be read", () => rig.copies.some(({ table }) => table === "m"));
+      await rig.source("insert into other default values");
+      await rig.expectSame("select id from other order by id");
+      release();
+      for (const calls of [9, 16]) {
+        rig.dieAt(calls + seed);
+        await rig.ended();
+        rig.start();
+      }
+      rig.dieAt(Number.POSITIVE_INFINITY);
+    }
+    await rig.source("insert into other default values");
+    await rig.expectSame("select id from other order by id");
+    await rig.expectEqual();
+    await waitFor("nothing to be kept", async () => Bun.deepEquals(await rig.sink(kept), nothingKept));
+    await rig.stop();
+  },
+);
