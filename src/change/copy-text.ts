@@ -266,13 +266,12 @@ export class CopyTextParser {
   /** A batch of all whole rows; the open row's beginning moves to a new arena. */
   #take(): ChangeBatch {
     const whole = this.#rowEnds[this.#rowEnds.length - 1] ?? 0;
-    const batch = this.#batch(
-      this.#arena,
-      Uint32Array.from(this.#rowStarts),
-      Uint32Array.from(this.#rowEnds),
-    );
+    const batch = this.#batch();
     const rest = this.#arena.subarray(whole, this.#end);
-    this.#arena = new Uint8Array(Math.max(rest.length, sliceBytes));
+    // The next batch is about as large: to grow to that by doubling would copy most of it twice.
+    const likeThis = whole < this.batchBytes ? sliceBytes : Math.min(this.#arena.length, 2 * this.batchBytes);
+    const length = Math.max(rest.length, likeThis);
+    this.#arena = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer as ArrayBuffer);
     this.#arena.set(rest);
     this.#end = rest.length;
     this.#field -= whole;
@@ -282,7 +281,8 @@ export class CopyTextParser {
     return batch;
   }
 
-  #batch(arena: Uint8Array, starts: Uint32Array, ends: Uint32Array): ChangeBatch {
+  #batch(): ChangeBatch {
+    const [starts, ends] = [Uint32Array.from(this.#rowStarts), Uint32Array.from(this.#rowEnds)];
     const count = starts.length;
     const ordinal = new Uint32Array(count);
     for (let i = 0; i < count; i++) ordinal[i] = this.#copied + i;
@@ -291,7 +291,7 @@ export class CopyTextParser {
       form: "text",
       count,
       relations: [this.relation],
-      arena,
+      arena: this.#arena,
       kind: new Uint8Array(count).fill(ChangeKind.read),
       flags: new Uint8Array(count),
       relation: new Uint32Array(count),
