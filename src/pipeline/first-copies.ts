@@ -50,6 +50,7 @@ export class FirstCopies {
       else {
         const name = qualifiedName(table.relation);
         meter.began(name);
+        this.#count(table, 1);
         reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
         this.#waiting.push({ table, copy });
       }
@@ -78,8 +79,15 @@ export class FirstCopies {
   /** In a turn that makes it otherwise. */
   async giveUp({ table, copy }: BegunFirst): Promise<void> {
     this.request.meter.gaveUp(qualifiedName(table.relation));
+    this.#count(table, -1);
     this.#failed.add(table.relation.id);
     await copy[Symbol.asyncDispose]();
+  }
+
+  #count({ estimatedRows }: TableShape, tables: 1 | -1): void {
+    const { snapshot } = this.request.meter.progress;
+    snapshot.tables += tables;
+    snapshot.estimatedRows += tables * estimatedRows;
   }
 
   #tell(): void {

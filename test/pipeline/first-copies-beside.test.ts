@@ -55,6 +55,9 @@ test("tables of every kind that are made while others stream", async () => {
   await rig.source("truncate appended; insert into appended values (7)");
   await rig.expectEqual();
   await waitFor("nothing to be kept", async () => Bun.deepEquals(await rig.sink(kept), nothingKept));
+  // `other` and the four.
+  await waitFor("all to be counted", () => rig.progress?.snapshot.tablesDone === 5);
+  expect(rig.progress?.snapshot).toMatchObject({ tables: 5, copying: 0 });
   await rig.source(
     "alter table keyed add w int default 7; insert into keyed values (3000, 'last', 8); insert into keyless values (9, 'z')",
   );
