@@ -138,6 +138,16 @@ export class CopyLedger {
     if (record) await this.void(client, [record]);
   }
 
+  /** As `voidOf`, of rows that are at the sink without a copy. */
+  async voidUncopied(client: Client, { id, schema, name }: Relation): Promise<void> {
+    if (this.#byName.has(qualifiedName({ schema, name }))) return;
+    const targets = [this.#target({ schema, name })];
+    const none = { point: zeroLsn, isMerged: false, first: null, targets };
+    const record = { schema, name, identity: String(id), ...none };
+    await recordCopy(client, this.connectorId, record);
+    this.add(record);
+  }
+
   /** As `voidOf`, of the copy that counts for the table with this OID. */
   async voidById(client: Client, tableId: number): Promise<void> {
     await this.void(

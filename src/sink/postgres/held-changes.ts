@@ -95,16 +95,21 @@ export class HeldChanges {
     if (this.#tables.size === 0) this.#relations.clear();
   }
 
-  /** What is kept of tables that are not to be copied, or are others by now, is of no use. In no transaction. */
+  /**
+   * What is kept of tables that are not to be copied, are others by now, or wait for their copy for nobody knows how long
+   * (`isLeftOut`), is of no use. In no transaction.
+   */
   async sweep(
     client: Client,
     tables: readonly TableShape[],
     isCopied: (relation: Relation) => boolean,
+    isLeftOut: (relation: Relation) => boolean,
   ): Promise<void> {
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
     for (const id of this.tableIds) {
       const table = byId.get(id);
-      const isKept = table && (isCopied(table.relation) || this.isKeptFor(table));
+      const isKept =
+        table && (isCopied(table.relation) || (this.isKeptFor(table) && !isLeftOut(table.relation)));
       if (!this.#copied.has(id) && !isKept) await this.end(client, id);
     }
   }

@@ -8,6 +8,7 @@ import type { Relation, TableShape } from "../../change/relation.ts";
 import type { SetAsideTable, UnreadableTable } from "../sink.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { MigrationRefused } from "./migration-refused.ts";
+import type { ShapeLedger } from "./shape-ledger.ts";
 
 interface SetAsideRecord extends SetAsideTable {
   readonly since: Lsn;
@@ -43,6 +44,7 @@ export class SetAsideTables {
   constructor(
     private readonly connectorId: string,
     private readonly ledger: CopyLedger,
+    private readonly shapes: Pick<ShapeLedger, "of">,
     private readonly report: (tables: readonly SetAsideTable[]) => void,
   ) {}
 
@@ -102,6 +104,8 @@ export class SetAsideTables {
     if (JSON.stringify(facts(record)) !== JSON.stringify(before && facts(before))) {
       await client.query("begin");
       await this.ledger.voidOf(client, relation);
+      // What the stream has brought of it before its first copy is not caught up with: the copy has to take its place.
+      if (this.shapes.of(relation) !== null) await this.ledger.voidUncopied(client, relation);
       await client.query(writeSql, [this.connectorId, ...facts(record)]);
       await client.query("commit");
     }

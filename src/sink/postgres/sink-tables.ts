@@ -60,7 +60,7 @@ export class SinkTables implements AppliedTables {
     this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, types, (reason) =>
       events.warning("guessed columns", reason),
     );
-    this.setAside = new SetAsideTables(connectorId, this.ledger, (tables) =>
+    this.setAside = new SetAsideTables(connectorId, this.ledger, this.shapes, (tables) =>
       events.setAside(makesCopies ? tables : tables.map(withoutCopies)),
     );
   }
@@ -104,7 +104,9 @@ export class SinkTables implements AppliedTables {
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
     // First: a side table may have columns of a type that has to make room.
-    await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation));
+    const denied = new Set(unreadable.map(({ table }) => table.relation.id));
+    const isLeftOut = ({ id }: Relation) => denied.has(id) || this.setAside.has(id);
+    await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation), isLeftOut);
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.divided.keep(client, uncopied, since, (table) => this.held.isKeptFor(table));
     const best = await this.registry.look(client, tables);
