@@ -79,6 +79,7 @@ async function settle(
     await copyAtOnce(source, sink, table, wish, cut, { kind: "rows", keys: piece.owed });
   }
 }
+
 /** The table's rows on their way to the sink: whole, or in ranges as of points that follow each other. */
 class PartCopies {
   /** The latest. */

@@ -20,7 +20,6 @@ export class SocketValve implements Disposable {
   readonly #gathering = new Gathering();
   #rest: ReturnType<typeof setTimeout> | null = null;
   #isHeld = false;
-  #isClosed = false;
 
   /** `socket`: null while there is none. */
   constructor(private readonly socket: () => ValvedSocket | null) {}
@@ -62,7 +61,6 @@ export class SocketValve implements Disposable {
    * later, for the stream asks it once more after each chunk.
    */
   #close(): void {
-    this.#isClosed = true;
     this.socket()?.pause();
     setImmediate(() => {
       if (this.#isClosed) this.#handle?.pause?.();
@@ -70,9 +68,12 @@ export class SocketValve implements Disposable {
   }
 
   #open(): void {
-    this.#isClosed = false;
     this.#handle?.resume?.();
     this.socket()?.resume();
+  }
+
+  get #isClosed(): boolean {
+    return this.#isHeld || this.#rest !== null;
   }
 
   // library edge: Bun's socket has it under this name, as Node's has; other streams have none.
