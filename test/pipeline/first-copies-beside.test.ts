@@ -110,3 +110,27 @@ test.each([3, 4])(
     await rig.stop();
   },
 );
+
+test("what the stream still brings of a table that is gone does not come to the one that has its name", async () => {
+  await using rig = await PipelineRig.streaming(server, "nametaken", {
+    source:
+      "create table other (id int primary key); create table named (id int primary key, v text); insert into named values (1, 'old')",
+  });
+  const [sender] = (await rig.source("select pid from pg_stat_replication where application_name <> ''")) as {
+    pid: number;
+  }[];
+  process.kill(sender!.pid, "SIGSTOP");
+  try {
+    await rig.source(
+      `insert into named values (2, 'late'); drop table named; create table named (id int primary key, w text);
+       insert into named values (3, 'new'); insert into other values (1)`,
+    );
+    const isCopied = "select from named where id = 3";
+    await waitFor("the new one's copy", async () => (await rig.sink(isCopied)).length === 1);
+  } finally {
+    process.kill(sender!.pid, "SIGCONT");
+  }
+  await rig.expectSame("select id from other");
+  await rig.expectEqual();
+  await rig.stop();
+});

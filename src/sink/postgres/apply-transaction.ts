@@ -22,6 +22,7 @@ import { mendDenial } from "./privileges.ts";
 import { isRowRefused, type RefusedRow, withPlace, withRow } from "./refused-row.ts";
 import { describeRefusedRows, withTable } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
+import { isReplaced } from "./replaced-tables.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -280,7 +281,7 @@ export class ApplyTransaction {
       isLeftOut: (relation) =>
         this.#leftOut.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
-        this.tables.ledger.isReplaced(relation),
+        isReplaced(relation, this.tables),
       owed: this.tables.owed,
       held: this.tables.held,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),

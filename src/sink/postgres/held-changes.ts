@@ -4,7 +4,7 @@
 import type { Client } from "pg";
 import type { ChangeBatch } from "../../change/change-batch.ts";
 import { dividedMark } from "../../change/divided-mark.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { decodeHeld, encodeHeld } from "./held-batch.ts";
 
 /** Of one row: a batch takes several. */
@@ -25,8 +25,8 @@ interface BodyRow {
 export class HeldChanges {
   /** What is kept is of the table with this `dividedMark`, by OID at the source. */
   readonly #tables = new Map<number, string>();
-  /** Its copy is being made. */
-  readonly #copied = new Set<number>();
+  /** Its copy is being made; by OID, the table's name. */
+  readonly #copied = new Map<number, string>();
   /** Shapes of what was kept, by what they are: those of several batches are one. */
   readonly #relations = new Map<string, Relation>();
   /** What was kept of it is being applied. */
@@ -62,6 +62,13 @@ export class HeldChanges {
     return this.#copied.has(id);
   }
 
+  /** The copy of another table is on its way to the rows under the relation's name: it replaces them, whenever that is. */
+  isNameTaken(relation: Relation): boolean {
+    if (this.#copied.size === 0) return false;
+    const name = qualifiedName(relation);
+    return this.#copied.entries().some(([id, other]) => other === name && id !== relation.id);
+  }
+
   /** What is kept of the table counts still for a copy of it that begins now. */
   isKeptFor(table: TableShape): boolean {
     return this.#tables.get(table.relation.id) === dividedMark(table);
@@ -76,7 +83,7 @@ export class HeldChanges {
       await client.query(sql, [this.connectorId, id, dividedMark(table)]);
       this.#tables.set(id, dividedMark(table));
     }
-    this.#copied.add(id);
+    this.#copied.set(id, qualifiedName(table.relation));
   }
 
   /** The copy was given up: what is kept counts for the next one, if that comes before anything else. */

@@ -11,6 +11,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
+import { isReplaced } from "./replaced-tables.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
 
@@ -145,7 +146,7 @@ export class TransactionBeside implements Disposable {
       held.has(relation.id) ||
       setAside.has(relation.id) ||
       owed.has(relation.id) ||
-      ledger.isReplaced(relation) ||
+      isReplaced(relation, this.tables) ||
       relation.isGone;
     if (isCopied && !isOutside && this.tables.isReadyFor(relation)) return;
     throw givenUp(`table ${qualifiedName(relation)} is not ready at the sink`);
