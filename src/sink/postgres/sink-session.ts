@@ -17,6 +17,10 @@ import { type ConnectorAtSink, sinkSessionName } from "./connector-lock.ts";
 const waitForTheLog =
   "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 
+/** What a batch changes is sorted by key: of the default, 4 MB, it would be written to files. */
+const sortInMemory =
+  "select set_config(name, '32MB', false) from pg_settings where name = 'work_mem' and setting::int < 32 * 1024";
+
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
 
@@ -82,6 +86,7 @@ async function openSession(
 async function setUp(client: Client, name: string, warn: (reason: string) => void): Promise<Client> {
   await client.query(`set application_name = ${escapeLiteral(name)}; set jit = off`);
   await client.query(waitForTheLog);
+  await client.query(sortInMemory);
   await liftTransactionTimeout(client);
   await client.query(noticeLostClient).catch((error: unknown) => {
     // The server's platform cannot.
