@@ -14,6 +14,7 @@ import type { CopyPoints } from "./copy-points.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
 import type { UnreadableTables } from "./unreadable-tables.ts";
+import { untilAborted } from "./until-aborted.ts";
 import { WorkPool } from "./work-pool.ts";
 
 export interface BegunFirst {
@@ -31,6 +32,8 @@ export class FirstCopies {
   readonly cut = new AbortController();
   #waiting: BegunFirst[] = [];
   #listener: ((begun: readonly BegunFirst[]) => void) | null = null;
+  /** By OID: those that are begun, and what tells that they are not any more. */
+  readonly #begun = new Map<number, PromiseWithResolvers<void>>();
   /** They are not to be begun now. */
   readonly #failed = new Set<number>();
 
@@ -53,6 +56,7 @@ export class FirstCopies {
         this.#count(table, 1);
         reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
         this.#waiting.push({ table, copy });
+        this.#begun.set(table.relation.id, Promise.withResolvers());
       }
     }
     this.#tell();
@@ -65,6 +69,17 @@ export class FirstCopies {
     this.#tell();
   }
 
+  /** It is begun, and neither made nor given up. */
+  isOnItsWay({ relation }: TableShape): boolean {
+    return this.#begun.has(relation.id);
+  }
+
+  /** Resolves when it is no longer on its way. Throws the reason of `cut`. */
+  async ended({ relation }: TableShape, cut: AbortSignal): Promise<void> {
+    const begun = this.#begun.get(relation.id);
+    if (begun) await untilAborted(begun.promise, cut);
+  }
+
   progress({ relation }: TableShape, rows: number, bytes: number): void {
     this.request.meter.copying(qualifiedName(relation), rows, bytes);
   }
@@ -74,6 +89,7 @@ export class FirstCopies {
     this.request.meter.copied(name);
     this.request.reporter.passing({ name: "snapshot", table: name }, { kind: "complete" });
     this.unreadable.copied(table);
+    this.#end(table);
   }
 
   /** In a turn that makes it otherwise. */
@@ -82,6 +98,12 @@ export class FirstCopies {
     this.#count(table, -1);
     this.#failed.add(table.relation.id);
     await copy[Symbol.asyncDispose]();
+    this.#end(table);
+  }
+
+  #end({ relation }: TableShape): void {
+    this.#begun.get(relation.id)?.resolve();
+    this.#begun.delete(relation.id);
   }
 
   #count({ estimatedRows }: TableShape, tables: 1 | -1): void {

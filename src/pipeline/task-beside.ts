@@ -57,7 +57,9 @@ export function tasksBeside(
     tasks,
     stop,
     limit,
-    work: (task, cut) => copyBeside(beside, task, cut),
+    work: async (task, cut) => {
+      while (!(await copyBeside(beside, first, task, cut))) {}
+    },
     ended: () => {
       ended();
       events.wake();
@@ -74,18 +76,33 @@ export function tasksBeside(
   return running;
 }
 
-/** Returns when the sink has the table's rows durably. Throws what the copy failed of, or the reason of `cut`, which ends it. */
-async function copyBeside(beside: BesideStream, task: OfferedTask, cut: AbortSignal): Promise<void> {
+/**
+ * Returns when the sink has the table's rows durably. Throws what the copy failed of, or the reason of `cut`, which ends it. False: it
+ * had to wait for the table's first copy, and is to begin anew.
+ */
+async function copyBeside(
+  beside: BesideStream,
+  first: FirstCopies,
+  task: OfferedTask,
+  cut: AbortSignal,
+): Promise<boolean> {
   const { source, sink, turn } = beside;
   const table = await turn(async () => findTable(await beside.listTables(), source.database, task), cut);
   const wish = wishOf(task);
+  // The first copy may have rows from before this one's, and would put them over it.
+  if (first.isOnItsWay(table)) {
+    await first.ended(table, cut);
+    return false;
+  }
   const before = await passedPoint(beside, cut);
   const begun = await turn(async () => {
+    if (first.isOnItsWay(table)) return "not yet";
     const begun = await sink.beginBeside(table, wish.mode, cut);
     if (begun === null) await copyAtOnce(source, sink, table, wish, cut);
     return begun;
   }, cut);
-  if (begun === null) return;
+  if (begun === "not yet") return false;
+  if (begun === null) return true;
   await using copy = begun;
   const each = { table, copy, wish, cut };
   {
@@ -94,6 +111,7 @@ async function copyBeside(beside: BesideStream, task: OfferedTask, cut: AbortSig
   }
   await settleBeside(beside, each);
   source.copied(table, before);
+  return true;
 }
 
 /**

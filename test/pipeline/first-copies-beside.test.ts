@@ -134,3 +134,50 @@ test("what the stream still brings of a table that is gone does not come to the 
   await rig.expectEqual();
   await rig.stop();
 });
+
+test("a task of a table whose first copy has just begun", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "firsttask",
+    { source: "create table other (id serial primary key)" },
+    // The task is to find the table before the run does.
+    { parallelCopies: 5, copyPace: inRanges, pace: { lookAtTablesMs: 60_000 } },
+  );
+  const release = hold(rig);
+  const read = rig.copies.length;
+  await rig.source(movingRows("m", rows));
+  const task = rig.snapshot("m", false);
+  await waitFor("the table to be read", () => rig.copies.length > read);
+  await rig.source("update m set n = 1; insert into other default values");
+  await rig.expectSame("select id from other order by id", 5_000);
+  release();
+  expect(await task).toBeNull();
+  await rig.expectEqual();
+  await rig.stop();
+});
+
+test("skip_snapshots comes while a first copy is under way", async () => {
+  const options = { skipSnapshots: false };
+  await using rig = await PipelineRig.streaming(
+    server,
+    "firstskipped",
+    { source: "create table other (id serial primary key)" },
+    options,
+  );
+  const release = hold(rig);
+  const read = rig.copies.length;
+  await rig.source("create table t (id int primary key); insert into t values (1)");
+  await waitFor("the table to be read", () => rig.copies.length > read);
+  await rig.source("insert into t values (2); insert into other default values");
+  await rig.expectSame("select id from other order by id");
+  await rig.stop();
+  release();
+  options.skipSnapshots = true;
+  rig.start();
+  await rig.source("insert into t values (3)");
+  await waitFor("what was kept", async () =>
+    Bun.deepEquals(await rig.sink("select id from t order by id"), [{ id: 2 }, { id: 3 }]),
+  );
+  expect(await rig.sink(kept)).toEqual(nothingKept);
+  await rig.stop();
+});

@@ -200,6 +200,13 @@ export class ApplyTransaction {
     }
   }
 
+  /** Nothing of what it holds counts. What a broken session held the server undoes. */
+  async giveUp(client: Client): Promise<void> {
+    await client.query("rollback").catch(() => {});
+    this.#isOpen = false;
+    this.#forgetUncommitted("begin");
+  }
+
   async #setSavepoint(client: Client): Promise<void> {
     await client.query("savepoint piece");
     this.tables.undo.savepoint();
@@ -226,9 +233,7 @@ export class ApplyTransaction {
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);
     if (!isOurs) throw error;
     if (!this.makesCopies) throw refusal;
-    await client.query("rollback");
-    this.#isOpen = false;
-    this.#forgetUncommitted("begin");
+    await this.giveUp(client);
     // What was to be done before it in the transaction is undone: the SQL has to fit what is there.
     const [now] = await this.tables.registry.checkMigrations(client, [
       { relation, nullColumn: refusal.column },

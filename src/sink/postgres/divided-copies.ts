@@ -31,10 +31,11 @@ interface RangeRow {
   readonly rows: number;
 }
 
+/** Of all tables, or of one. */
 const rangesQuery = `
 select d.table_id::float8, d.mark, r.first_page::float8, r.next_page::float8, r.point_lsn::text as point, r.row_count::float8 as rows
 from millrace.divided_copy d left join millrace.copied_range r using (connector_id, table_id)
-where d.connector_id = $1 order by r.first_page`;
+where d.connector_id = $1 and ($2::int8 is null or d.table_id = $2) order by r.first_page`;
 
 export class DividedCopies {
   readonly #byTable = new Map<number, DividedCopy>();
@@ -47,8 +48,18 @@ export class DividedCopies {
   }
 
   async load(client: Client): Promise<void> {
-    const { rows } = await client.query<RangeRow>(rangesQuery, [this.connectorId]);
     this.#byTable.clear();
+    await this.#read(client, null);
+  }
+
+  /** What is there of one table: a COMMIT may have been made without a reply. */
+  async reload(client: Client, tableId: number): Promise<void> {
+    this.#byTable.delete(tableId);
+    await this.#read(client, tableId);
+  }
+
+  async #read(client: Client, only: number | null): Promise<void> {
+    const { rows } = await client.query<RangeRow>(rangesQuery, [this.connectorId, only]);
     for (const { table_id: tableId, mark, first_page: from, next_page: to, point, rows: count } of rows) {
       const ranges = this.#byTable.get(tableId)?.ranges ?? [];
       const range = from === null ? [] : [{ from, to, point: parseLsn(point), rows: count }];

@@ -18,8 +18,8 @@ export interface FirstCopySteps {
   made(outcome: CopyOutcome): void;
   /** Between two batches: applies a piece of what was kept. Returns whether more is kept. */
   applyKept(): Promise<boolean>;
-  /** It is not made. */
-  giveUp(): void;
+  /** Between two batches: it is not made. */
+  giveUp(): Promise<void>;
 }
 
 export class FirstCopyBeside implements CopyBeside {
@@ -55,6 +55,6 @@ export class FirstCopyBeside implements CopyBeside {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#isMade) this.steps.giveUp();
+    if (!this.#isMade) await this.steps.giveUp();
   }
 }

@@ -36,6 +36,12 @@ export async function applyHeld(
       await transaction.commit(client, at, at);
       if (performance.now() - begunAt >= pieceMs) return true;
     }
+    // The table has none of the changes that the last transaction ended with.
+    if (transaction.isOpen) await transaction.commit(client, at, at);
+  } catch (error) {
+    // What it holds would be committed with the next batch, and is kept still.
+    await transaction.giveUp(client);
+    throw error;
   } finally {
     transaction.form = form;
   }
@@ -43,21 +49,25 @@ export async function applyHeld(
   return false;
 }
 
-/** All of what is kept of tables that are copied, unless somebody else sees to it. Returns whether there was any. In no transaction. */
+/**
+ * All of what is kept of tables that are copied, unless somebody else sees to it, and of those that are not to be copied any more
+ * (`makesCopies`): as the stream would have brought it. Returns whether there was any. In no transaction.
+ */
 export async function applyAllHeld(
   client: Client,
   { held, ledger }: SinkTables,
   transaction: ApplyTransaction,
   at: Lsn,
+  makesCopies: boolean,
 ): Promise<boolean> {
-  const due = held.tableIds.filter((id) => !held.isBeingCopied({ id }) && ledger.pointOf(id) !== null);
+  const isDue = (id: number) => !makesCopies || ledger.pointOf(id) !== null;
+  const due = held.tableIds.filter((id) => !held.isBeingCopied({ id }) && isDue(id));
   for (const id of due) {
     try {
       while (await applyHeld(client, held, transaction, id, at)) {}
     } catch (error) {
       if (!(error instanceof MillraceError) || error.code !== "stream_form_changed") throw error;
       // They came as bytes that the table takes no longer: a copy brings what they would have.
-      await client.query("rollback").catch(() => {});
       await ledger.voidById(client, id);
       await held.end(client, id);
     }

@@ -144,7 +144,10 @@ export class PostgresSink implements Sink {
     return await this.#guard(async (client) => {
       const prepare = () => this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
       const before = await prepare();
-      const isApplied = await applyAllHeld(client, this.#tables, this.#transaction, this.#resumeLsn);
+      const { makesCopies } = this.context;
+      const isApplied = await applyAllHeld(
+        ...([client, this.#tables, this.#transaction, this.#resumeLsn, makesCopies] as const),
+      );
       const { best, ...prepared } = isApplied ? await prepare() : before;
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#mendWatch ??= watchMends(

@@ -152,7 +152,10 @@ export class SinkCopies implements AsyncDisposable {
         this.#made(relation, outcome);
       },
       applyKept: () => this.#applyPiece(relation.id),
-      giveUp: () => tables.held.giveUp(relation.id),
+      giveUp: async () => {
+        tables.held.giveUp(relation.id);
+        await apply.guard((client) => tables.divided.reload(client, relation.id));
+      },
     });
   }
 
