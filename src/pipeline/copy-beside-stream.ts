@@ -39,6 +39,17 @@ export interface TableBeside {
   readonly cut: AbortSignal;
 }
 
+/**
+ * A point that the stream has passed. What it touches from here on was changed behind it: a table that was rewritten before, which no
+ * event tells, would else have older rows of the stream taken for newer ones than the copy's.
+ */
+export async function passedPoint({ source, place }: BesideStream, cut: AbortSignal): Promise<SnapshotPoint> {
+  const point = await source.snapshotPoint(cut);
+  await point[Symbol.asyncDispose]();
+  await place.passed(point.lsn, cut);
+  return point;
+}
+
 /** Points that copies are made as of, one after the other. */
 export async function besidePoints({ source, pace }: BesideStream, cut: AbortSignal): Promise<CopyPoints> {
   const next = () => source.snapshotPoint(cut);

@@ -3,10 +3,12 @@
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import type { CopyBeside, Sink } from "../sink/sink.ts";
+import type { SnapshotPoint } from "../source/source.ts";
 import {
   type BesideStream,
   besidePoints,
   copyRowsBeside,
+  passedPoint,
   settleBeside,
   type TableBeside,
 } from "./copy-beside-stream.ts";
@@ -130,8 +132,8 @@ export async function copyFirst(
   cut.addEventListener("abort", end, { once: true });
   if (cut.aborted) end();
   try {
-    const points = await besidePoints(beside, cut).catch(() => null);
-    const failed = points === null ? begun : await copyAll(beside, first, begun, points, cut);
+    const started = await startAll(beside, begun, cut).catch(() => null);
+    const failed = started === null ? begun : await copyAll(beside, first, begun, started, cut);
     cut.throwIfAborted();
     if (failed.length > 0) await makeBetween(beside, first, failed, cut);
   } finally {
@@ -139,12 +141,32 @@ export async function copyFirst(
   }
 }
 
+interface StartedCopies {
+  readonly points: CopyPoints;
+  /** A point that the stream had passed before it was watched; absent: it is not. */
+  readonly before?: SnapshotPoint;
+}
+
+async function startAll(
+  beside: BesideStream,
+  begun: readonly BegunFirst[],
+  cut: AbortSignal,
+): Promise<StartedCopies> {
+  const watching = begun.filter(({ copy }) => copy.watch);
+  if (watching.length === 0) return { points: await besidePoints(beside, cut) };
+  const before = await passedPoint(beside, cut);
+  await beside.turn(async () => {
+    for (const { copy } of watching) await copy.watch?.();
+  }, cut);
+  return { points: await besidePoints(beside, cut), before };
+}
+
 /** Returns those that have failed before they were complete at the sink. */
 async function copyAll(
   beside: BesideStream,
   first: FirstCopies,
   begun: readonly BegunFirst[],
-  taken: CopyPoints,
+  { points: taken, before }: StartedCopies,
   cut: AbortSignal,
 ): Promise<readonly BegunFirst[]> {
   const failed: BegunFirst[] = [];
@@ -156,14 +178,16 @@ async function copyAll(
     const on: TableBeside = { table, copy, cut, wish: { mode: "initial", progress } };
     try {
       await copyRowsBeside(beside, on, points);
+      // What a sink lays aside has to be applied. Where it does not, nothing stands in the way of another copy.
+      if (copy.watch) await settleBeside(beside, on);
     } catch {
       cut.throwIfAborted();
       failed.push(each);
       return;
     }
-    await settleBeside(beside, on);
+    if (!copy.watch) await settleBeside(beside, on);
     await copy[Symbol.asyncDispose]();
-    beside.source.copied(table);
+    beside.source.copied(table, before);
     first.made(table);
   };
   pool.add(begun.map((each) => () => copyOne(each)));

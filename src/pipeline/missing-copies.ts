@@ -98,6 +98,7 @@ export class MissingCopies implements Disposable {
     const { unreadable } = this;
     if (this.request.skipSnapshots) return this.#tellOfLate(missing, ofSlot !== null);
     if (missing.length === 0 && owed.length === 0) return;
+    await sink.flush();
     {
       const isOneByOne = isOrdered || this.#isScarce;
       await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOneByOne);

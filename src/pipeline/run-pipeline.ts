@@ -168,7 +168,7 @@ class PipelineRun {
     copies.retryBeside(() => events.lookAgain());
     if (this.#isLookDue) events.lookAgain();
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
-    const listTables = () => this.#adoptTables(source, sink, copies, form);
+    const listTables = () => this.#adoptTables(source, copies, form);
     const beside = { source, sink, place, listTables };
     const ended = () => (copies.areSomeLate ? events.lookAgain() : this.#health.goOn());
     await using running = tasksBeside(this.request, beside, events, copies.first, ended);
@@ -221,20 +221,14 @@ class PipelineRun {
   }
 
   /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all. */
-  async #adoptTables(
-    source: Source,
-    sink: Sink,
-    copies: MissingCopies,
-    form: TupleForm,
-  ): Promise<readonly TableShape[]> {
+  async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
     const tables = await source.tables();
     const prepared = await copies.prepare(tables);
-    const { form: wanted, missing } = prepared;
+    const { form: wanted } = prepared;
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
     await source.publish();
-    if (missing.length > 0 || prepared.owed) await sink.flush();
     await this.#health.within(() => copies.makeBeside(tables, prepared));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);

@@ -1,8 +1,13 @@
 // Copies one table for a task beside the stream, which goes on, for this table too. What has to stand between two batches asks for a
 // turn. Where the sink cannot take the table so, the copy is made in one turn.
 
-import type { SnapshotPoint } from "../source/source.ts";
-import { type BesideStream, besidePoints, copyRowsBeside, settleBeside } from "./copy-beside-stream.ts";
+import {
+  type BesideStream,
+  besidePoints,
+  copyRowsBeside,
+  passedPoint,
+  settleBeside,
+} from "./copy-beside-stream.ts";
 import { CopyRoom } from "./copy-room.ts";
 import { copyFirst, type FirstCopies } from "./first-copies.ts";
 import { type CopyPace, defaultCopyPace } from "./initial-copy.ts";
@@ -112,15 +117,4 @@ async function copyBeside(
   await settleBeside(beside, each);
   source.copied(table, before);
   return true;
-}
-
-/**
- * A point that the stream has passed. What it touches from here on was changed behind it: a table that was rewritten before, which no
- * event tells, would else have older rows of the stream taken for newer ones than the copy's.
- */
-async function passedPoint({ source, place }: BesideStream, cut: AbortSignal): Promise<SnapshotPoint> {
-  const point = await source.snapshotPoint(cut);
-  await point[Symbol.asyncDispose]();
-  await place.passed(point.lsn, cut);
-  return point;
 }

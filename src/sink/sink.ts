@@ -118,6 +118,11 @@ export interface CopyBeside extends AsyncDisposable {
   readonly form: TupleForm;
   /** It takes rows only once the stream has passed their point. */
   readonly takesAfterPoint: boolean;
+  /**
+   * Of an `initial` copy that takes rows after their point: the stream has passed a point of when it was begun. What the stream touches
+   * from here on was changed behind that. Between two batches, before anything else is asked.
+   */
+  watch?(): Promise<void>;
   /** It is to come in ranges: those that it holds already. Null: it takes the table whole. To be asked before `form`. */
   divide(): Promise<readonly PageRange[] | null>;
   /** Takes the whole table, or a range of it; several ranges at once. While batches are written. */

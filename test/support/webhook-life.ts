@@ -10,6 +10,7 @@ import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { SetAsideTable } from "../../src/sink/sink.ts";
+import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { postgresSource } from "./connector-config.ts";
 import { blankNotes } from "./note-store.ts";
@@ -56,12 +57,13 @@ export class WebhookLife {
       forms: ["binary", "text"],
       makeSource: (events) =>
         life.#watched(
-          new PostgresSource(config, `millrace_${source.database}`, 0, {
-            signal,
-            notes,
-            events,
-            sinkFollowsShapes: false,
-          }),
+          new PostgresSource(
+            config,
+            `millrace_${source.database}`,
+            0,
+            { signal, notes, events, sinkFollowsShapes: false },
+            { ...streamPace, lookAtTablesMs: 200 },
+          ),
         ),
       makeSink: (events) => life.rig.sink(events),
       reporter: {

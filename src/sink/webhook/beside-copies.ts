@@ -1,19 +1,19 @@
 // Copies that are made beside the stream, which goes on for their tables too: the rows of a range go out once the stream has passed its
 // point, with a version that all changes from before are below and all that come are above, and without the rows that the stream
-// has brought since. Nothing of them is recorded but the versions: one that dies begins anew.
+// has brought since. Of tasks nothing is recorded but the versions: one that dies begins anew. Of first copies the ranges that are
+// delivered are, and what the stream brings in part: the next run goes on with the others.
 
-import type { RowKey } from "../../change/copy-part.ts";
-import type { Lsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation } from "../../change/relation.ts";
+import type { CopyPart, RowKey } from "../../change/copy-part.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { BesideRange } from "./beside-range.ts";
 import type { ChangedRow, ChangeWatch, OperationFilter } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { CopyOrigin } from "./copy-rows.ts";
-import type { LineBatch, ToDelivery } from "./line-messages.ts";
-import type { RecordKeeper } from "./record-keeper.ts";
-import { holdsCopy } from "./sink-record.ts";
-import type { StreamWindows } from "./stream-windows.ts";
-import type { TableCopiesOptions } from "./table-copies.ts";
+import type { DeliveryState, LineBatch, ToDelivery } from "./line-messages.ts";
+import { OwedKeys } from "./owed-keys.ts";
+import { holdsCopy, withMissed } from "./sink-record.ts";
+import type { Delivering, TableCopiesOptions } from "./table-copies.ts";
 import { TouchedKeys } from "./touched-keys.ts";
 import { UndeliveredRows } from "./undelivered-rows.ts";
 
@@ -27,18 +27,27 @@ export interface SettledKeys {
 
 interface BesideCopy {
   readonly table: CompiledTable;
+  /** Null: the table has been copied before. */
+  readonly first: FirstCopy | null;
   readonly touched: TouchedKeys;
   readonly room: UndeliveredRows;
   /** What the rows as of each point carry, once that is durable and what was committed before is on its way. */
   readonly origins: Map<Lsn, { readonly origin: CopyOrigin; readonly isReady: Promise<unknown> }>;
-  readonly ranges: Map<number, BesideRange>;
+  readonly ranges: Map<number, { readonly rows: BesideRange; readonly part: CopyPart | null }>;
   /** Null: all ranges are not taken yet. */
   owed: readonly RowKey[] | null;
   /** Why it has to begin anew; null: it has not. */
   spoiledBy: string | null;
 }
 
+interface FirstCopy {
+  readonly shape: TableShape;
+  /** What is delivered of it, and owed, is recorded. */
+  readonly isRecorded: boolean;
+}
+
 type CopyBegin = Extract<ToDelivery, { type: "copy.begin" }>;
+type BesideBegin = Extract<ToDelivery, { type: "beside.begin" }>;
 
 export class BesideCopies implements ChangeWatch {
   readonly #copies = new Map<number, BesideCopy>();
@@ -51,25 +60,49 @@ export class BesideCopies implements ChangeWatch {
     private readonly remember: () => TouchedKeys = () => new TouchedKeys(),
   ) {}
 
-  /** Between two batches: what the stream brings of the table from here on is kept in mind. False: it cannot be copied so. */
-  begin(number: number, table: CompiledTable, keeper: RecordKeeper): boolean {
-    const sendsAll = this.filter.sends("read") && this.filter.sends("update");
-    const isKeyed = table.order === "byKey" && table.relation.isKeyedByHash !== true;
-    if (!sendsAll || !isKeyed || !holdsCopy(keeper.record.copied, table.name)) return false;
-    if (this.#lost.delete(table.name)) return false;
+  /**
+   * Between two batches: changes of the table, which has no copy, come before its first one. That is durable on return: any copy of it
+   * gets a version of its own. False: the copy cannot be made so.
+   */
+  async expect(shape: TableShape, table: CompiledTable, { keeper }: Delivering): Promise<boolean> {
+    if (!this.#takes(table)) return false;
+    const { copied } = keeper.record;
+    const missed = withMissed(copied, [shape]);
+    if (missed === copied) return true;
+    keeper.change({ copied: missed });
+    await keeper.save();
+    return true;
+  }
+
+  /** Between two batches: what the stream brings of the table from here on is kept in mind. Or it cannot be copied so. */
+  begin(
+    { beside: number, first: shape }: BesideBegin,
+    table: CompiledTable,
+    { keeper, divided }: Delivering,
+  ): Pick<DeliveryState, "isBeside" | "begun"> {
+    const isExpected = shape !== null || holdsCopy(keeper.record.copied, table.name);
+    if (!this.#takes(table) || !isExpected) return { isBeside: false };
+    if (shape === null && this.#lost.delete(table.name)) return { isBeside: false };
+    const begun = shape && divided.beginBeside(shape);
     this.#copies.set(number, {
-      ...{ table, touched: this.remember(), room: new UndeliveredRows(this.options.maxUndelivered) },
+      ...{ table, first: shape && { shape, isRecorded: begun !== null } },
+      ...{ touched: this.remember(), room: new UndeliveredRows(this.options.maxUndelivered) },
       ...{ origins: new Map(), ranges: new Map(), owed: null, spoiledBy: null },
     });
-    return true;
+    return { isBeside: true, begun };
+  }
+
+  #takes(table: CompiledTable): boolean {
+    const sendsAll = this.filter.sends("read") && this.filter.sends("update");
+    return sendsAll && table.order === "byKey" && table.relation.isKeyedByHash !== true;
   }
 
   /** It is over, or given up: rows that are on their way arrive. */
   end(number: number): void {
     const copy = this.#copies.get(number);
     if (!copy) return;
-    for (const range of copy.ranges.values()) range.cancel();
-    if (copy.touched.isLost) this.#lost.add(copy.table.name);
+    for (const { rows } of copy.ranges.values()) rows.cancel();
+    if (copy.touched.isLost && copy.first === null) this.#lost.add(copy.table.name);
     this.#copies.delete(number);
   }
 
@@ -79,8 +112,8 @@ export class BesideCopies implements ChangeWatch {
   }
 
   /** The stream has passed the range's point. Resolves when its rows may come; see `spoiledBy`. */
-  async open(message: CopyBegin, keeper: RecordKeeper, stream: StreamWindows): Promise<void> {
-    const { copy: number, beside, lsn, timeUs } = message;
+  async open(message: CopyBegin, { keeper, stream }: Delivering): Promise<void> {
+    const { copy: number, beside, lsn, timeUs, part } = message;
     const copy = beside === null ? undefined : this.#copies.get(beside);
     if (!copy) return;
     const known = copy.origins.get(lsn);
@@ -93,39 +126,59 @@ export class BesideCopies implements ChangeWatch {
     const { origin, isReady } = copy.origins.get(lsn)!;
     const progress = (rows: number, bytes: number) => this.options.progress(number, rows, bytes);
     const options = { ...this.options, progress };
-    copy.ranges.set(number, new BesideRange(copy.table, lsn, origin, copy.touched, copy.room, options));
+    const rows = new BesideRange(copy.table, lsn, origin, copy.touched, copy.room, options);
+    copy.ranges.set(number, { rows, part });
     this.#forget(copy);
     await isReady;
   }
 
   async take(number: number, batch: LineBatch): Promise<void> {
     const copy = this.#ofRange(number);
-    await copy?.ranges.get(number)?.take({ ...batch, relations: [copy.table.relation] });
+    await copy?.ranges.get(number)?.rows.take({ ...batch, relations: [copy.table.relation] });
   }
 
-  /** Resolves when all rows of the range that are to go out are delivered. */
-  async finish(number: number): Promise<void> {
+  /** Resolves when all rows of the range that are to go out are delivered, and that they are is durable where it is recorded. */
+  async finish(number: number, { keeper, divided }: Delivering): Promise<void> {
     const copy = this.#ofRange(number);
-    await copy?.ranges.get(number)?.finish();
-    copy?.ranges.delete(number);
-    if (copy) this.#forget(copy);
+    const range = copy?.ranges.get(number);
+    if (!copy || !range) return;
+    const { rows, part } = range;
+    await rows.finish();
+    copy.ranges.delete(number);
+    this.#forget(copy);
+    if (!copy.first?.isRecorded || !rows.isWhole || part?.kind !== "range") return;
+    this.#requireOwedNoted(copy, divided);
+    if (copy.spoiledBy !== null || copy.touched.isLost) return;
+    divided.add(copy.table.name, part.range, rows.point, rows.delivered);
+    await keeper.save();
   }
 
   cancel(number: number): void {
     const copy = this.#ofRange(number);
-    copy?.ranges.get(number)?.cancel();
+    copy?.ranges.get(number)?.rows.cancel();
     copy?.ranges.delete(number);
   }
 
-  /** Keys of rows to be copied by themselves, in pieces: all ranges have been delivered. */
-  settle(number: number): SettledKeys {
+  /**
+   * Keys of rows to be copied by themselves, in pieces: all ranges have been delivered. Told none, a first copy is made, durably; see
+   * `spoiledBy`.
+   */
+  async settle(number: number, { keeper, divided }: Delivering): Promise<SettledKeys> {
     const copy = this.#copies.get(number);
     if (!copy) return { keys: [], isMore: false };
+    this.#requireOwedNoted(copy, divided);
     const points = sorted(copy.origins.keys());
     const [first, last] = [points[0], points.at(-1)];
-    copy.owed ??= first === undefined || last === undefined ? [] : copy.touched.takeOwed(first, last);
+    copy.owed ??= new OwedKeys([
+      ...(first === undefined || last === undefined ? [] : copy.touched.takeOwed(first, last)),
+      ...(copy.first?.isRecorded ? divided.owedOf(copy.table.name) : []),
+    ]).list();
     const keys = copy.owed.slice(0, maxKeys);
     copy.owed = copy.owed.slice(maxKeys);
+    if (copy.first && keys.length === 0 && copy.spoiledBy === null) {
+      divided.made(copy.first.shape, last ?? zeroLsn);
+      await keeper.save();
+    }
     return { keys, isMore: copy.owed.length > 0 };
   }
 
@@ -160,8 +213,14 @@ export class BesideCopies implements ChangeWatch {
   /** What was touched before every range that is on its way or to come. */
   #forget({ touched, origins, ranges }: BesideCopy): void {
     const newest = sorted(origins.keys()).at(-1);
-    const [oldest = newest] = sorted([...ranges.values()].map(({ point }) => point));
+    const [oldest = newest] = sorted([...ranges.values()].map(({ rows }) => rows.point));
     if (oldest !== undefined) touched.forgetBefore(oldest);
+  }
+
+  /** What is recorded of a copy may have become too much, or another's. */
+  #requireOwedNoted(copy: BesideCopy, divided: Delivering["divided"]): void {
+    if (!copy.first?.isRecorded || divided.isOpen(copy.first.shape)) return;
+    copy.spoiledBy ??= "had more changes than can be noted, or was altered";
   }
 
   #ofRange(number: number): BesideCopy | undefined {

@@ -26,6 +26,7 @@ export class BesideRange {
   #delivered = 0;
   #deliveredBytes = 0;
   #isCancelled = false;
+  #isWhole = true;
   #doneWaiters: (() => void)[] = [];
 
   constructor(
@@ -44,6 +45,15 @@ export class BesideRange {
   take(batch: ChangeBatch): Promise<void> {
     this.#cutting = this.#cutting.then(() => this.#cut(batch));
     return this.#cutting;
+  }
+
+  /** No row that was to go out was kept back. */
+  get isWhole(): boolean {
+    return this.#isWhole;
+  }
+
+  get delivered(): number {
+    return this.#delivered;
   }
 
   /** Resolves when all rows are delivered. */
@@ -65,7 +75,10 @@ export class BesideRange {
     for (let at = 0; at < batch.count; ) {
       await scheduler.roomBeside();
       if (this.room.isFull) await this.room.ample();
-      if (this.#isCancelled || scheduler.isOver) break;
+      if (this.#isCancelled || scheduler.isOver) {
+        this.#isWhole = false;
+        break;
+      }
       at = this.#cutSlice(batch, at);
       await breathe();
     }

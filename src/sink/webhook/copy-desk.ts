@@ -39,13 +39,16 @@ export class CopyDesk {
         return this.#reply(message.id);
       case "copy.end":
         return this.#end(message);
-      case "beside.begin": {
-        const isBeside = besides.begin(message.beside, table(message.handle), begun().keeper);
+      case "beside.first": {
+        const isBeside = await besides.expect(message.table, table(message.handle), begun());
         return this.#reply(message.id, { isBeside });
       }
+      case "beside.begin":
+        return this.#reply(message.id, besides.begin(message, table(message.handle), begun()));
       case "beside.settle": {
+        const isSpoiled = besides.spoiledBy(message.beside) !== null;
+        const settled = isSpoiled ? undefined : await besides.settle(message.beside, begun());
         const spoiledBy = besides.spoiledBy(message.beside);
-        const settled = spoiledBy === null ? besides.settle(message.beside) : undefined;
         return this.#reply(message.id, { spoiledBy, ...(settled ? { settled } : {}) });
       }
       case "beside.end":
@@ -57,8 +60,7 @@ export class CopyDesk {
 
   #openBeside(message: Extract<CopyMessage, { type: "copy.begin" }>): void {
     const { besides, begun } = this.options;
-    const { keeper, stream } = begun();
-    this.#meanwhile(besides.open(message, keeper, stream), () =>
+    this.#meanwhile(besides.open(message, begun()), () =>
       this.#reply(message.id, { spoiledBy: besides.spoiledBy(message.beside) }),
     );
   }
@@ -74,7 +76,7 @@ export class CopyDesk {
 
   #end({ id, copy, beside, mark }: Extract<CopyMessage, { type: "copy.end" }>): void {
     const { copies, besides, begun } = this.options;
-    const ended = beside === null ? copies.end(copy, mark, begun()) : besides.finish(copy);
+    const ended = beside === null ? copies.end(copy, mark, begun()) : besides.finish(copy, begun());
     this.#meanwhile(ended, () => this.#reply(id, { spoiledBy: besides.spoiledBy(beside) }));
   }
 

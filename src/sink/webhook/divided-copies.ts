@@ -42,6 +42,27 @@ export class DividedCopies implements ChangeWatch {
     return { ranges: copy.ranges, rows: copy.rows };
   }
 
+  /** As `begin`, of a first copy that is made beside the stream: what that brings in part is noted from here on. */
+  beginBeside(table: TableShape): Pick<DividedCopy, "ranges" | "rows"> | null {
+    const begun = this.begin(table, true);
+    const name = qualifiedName(table.relation);
+    const copy = this.#of(name);
+    if (begun && copy && !copy.points) {
+      this.#put(name, { ...copy, points: { first: zeroLsn, last: zeroLsn } });
+    }
+    return begun;
+  }
+
+  /** A copy of the table is on its way, and all that is owed of it is noted. */
+  isOpen(table: TableShape): boolean {
+    const copy = this.#of(qualifiedName(table.relation));
+    return copy?.phase === "open" && copy.mark === markOf(table);
+  }
+
+  owedOf(name: string): readonly RowKey[] {
+    return this.#of(name)?.owed.list() ?? [];
+  }
+
   originOf(name: string): CopyOrigin | null {
     return this.#of(name)?.origin ?? null;
   }
@@ -66,6 +87,16 @@ export class DividedCopies implements ChangeWatch {
     this.keeper.change({ copied: new Map(record.copied).set(name, { identity: copyMark(table), lsn }) });
     if (copy && isMixed(copy)) this.#put(name, { ...copy, phase: "joined", ranges: [] });
     else this.forget(name);
+  }
+
+  /** The table is copied, as of points up to `last` or those that are recorded, and nothing is owed of it. */
+  made(table: TableShape, last: Lsn): void {
+    const name = qualifiedName(table.relation);
+    const { copied, checkpoint } = this.keeper.record;
+    const known = this.#of(name)?.points?.last ?? zeroLsn;
+    const lsn = [last, known].find((point) => point > zeroLsn) ?? checkpoint.resumeLsn;
+    this.keeper.change({ copied: new Map(copied).set(name, { identity: copyMark(table), lsn }) });
+    this.forget(name);
   }
 
   /** The table is copied whole, or its copy begins anew. */

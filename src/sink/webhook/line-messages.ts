@@ -66,9 +66,25 @@ export type ToDelivery =
       readonly beside: number | null;
       readonly mark: string;
     }
-  /** Begins a copy beside the stream; the answer tells whether it can be made so. */
-  | { readonly type: "beside.begin"; readonly id: number; readonly beside: number; readonly handle: number }
-  /** All its ranges are delivered; the answer tells what is left to be copied. */
+  /** The first copy of a table can be made beside the stream: its changes come before it. Answered when that is durable, if so. */
+  | {
+      readonly type: "beside.first";
+      readonly id: number;
+      readonly handle: number;
+      readonly table: TableShape;
+    }
+  /**
+   * Begins a copy beside the stream; the answer tells whether it can be made so, and of a first copy which ranges there are. `first`: the
+   * table that it is the first copy of; null: of none.
+   */
+  | {
+      readonly type: "beside.begin";
+      readonly id: number;
+      readonly beside: number;
+      readonly handle: number;
+      readonly first: TableShape | null;
+    }
+  /** All its ranges are delivered; the answer tells what is left to be copied. Nothing is: a first copy is made, durably. */
   | { readonly type: "beside.settle"; readonly id: number; readonly beside: number }
   | { readonly type: "beside.end"; readonly beside: number }
   | { readonly type: "close"; readonly id: number };

@@ -2,6 +2,7 @@
 // version, is decided at the other end: beside-copies.ts.
 
 import type { PageRange } from "../../change/page-range.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
 import type { SinkLine } from "./sink-line.ts";
@@ -12,27 +13,26 @@ export class WebhookCopyBeside implements CopyBeside {
 
   constructor(
     private readonly line: SinkLine,
-    private readonly number: number,
+    protected readonly number: number,
     private readonly stop: AbortSignal,
   ) {}
 
   /** What is delivered of a copy that dies is not known. */
-  async divide(): Promise<readonly PageRange[]> {
+  async divide(): Promise<readonly PageRange[] | null> {
     return [];
   }
 
   /** Returns when the rows are delivered. */
   async take(request: CopyRequest): Promise<void> {
-    this.#requireUnspoiled(await this.#unlessStopped(this.line.copy(request, "", this.number)));
+    this.requireUnspoiled(await this.#unlessStopped(this.line.copy(request, "", this.number)));
   }
 
   /** A receiver cannot be asked for what it has. */
   async compare(): Promise<void> {}
 
   async settle(): Promise<SettledPiece> {
-    const asked = this.line.client.ask({ type: "beside.settle", beside: this.number });
-    const state = await this.#unlessStopped(asked);
-    this.#requireUnspoiled(state?.spoiledBy ?? null);
+    const state = await this.ask({ type: "beside.settle", beside: this.number });
+    this.requireUnspoiled(state?.spoiledBy ?? null);
     const { keys = [], isMore = false } = state?.settled ?? {};
     return { isMore, isHeld: false, owed: keys };
   }
@@ -41,7 +41,11 @@ export class WebhookCopyBeside implements CopyBeside {
     this.line.client.post({ type: "beside.end", beside: this.number });
   }
 
-  #requireUnspoiled(reason: string | null): void {
+  protected ask(question: Parameters<SinkLine["client"]["ask"]>[0]) {
+    return this.#unlessStopped(this.line.client.ask(question));
+  }
+
+  protected requireUnspoiled(reason: string | null): void {
     if (reason !== null) throw new MillraceError("table_changed", reason);
   }
 
@@ -58,5 +62,62 @@ export class WebhookCopyBeside implements CopyBeside {
     } finally {
       stop.removeEventListener("abort", end);
     }
+  }
+}
+
+export interface FirstCopyEvents {
+  /** It is made, durably. */
+  made(): void;
+  /** It is made, or given up. */
+  ended(): void;
+}
+
+/** Of a table that has none: what is delivered of it outlives it. */
+export class WebhookFirstCopyBeside extends WebhookCopyBeside {
+  #ranges: readonly PageRange[] | null = null;
+  #spoiledBy: string | null = null;
+
+  constructor(
+    line: SinkLine,
+    number: number,
+    stop: AbortSignal,
+    private readonly handle: number,
+    readonly table: TableShape,
+    private readonly events: FirstCopyEvents,
+  ) {
+    super(line, number, stop);
+  }
+
+  /** It is on its way, and counts when it is made. */
+  get isSound(): boolean {
+    return this.#spoiledBy === null;
+  }
+
+  /** The table is not selected any more, or another one. */
+  spoil(): void {
+    this.#spoiledBy ??= `Table ${qualifiedName(this.table.relation)} is not what it was when its copy began.`;
+  }
+
+  async watch(): Promise<void> {
+    const { number: beside, handle, table: first } = this;
+    const state = await this.ask({ type: "beside.begin", beside, handle, first });
+    this.requireUnspoiled(state?.isBeside ? null : "The table cannot be copied beside the stream.");
+    this.#ranges = state?.begun?.ranges ?? null;
+  }
+
+  override async divide(): Promise<readonly PageRange[] | null> {
+    return this.#ranges;
+  }
+
+  override async settle(): Promise<SettledPiece> {
+    this.requireUnspoiled(this.#spoiledBy);
+    const piece = await super.settle();
+    if (piece.owed.length === 0 && !piece.isMore) this.events.made();
+    return piece;
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    this.events.ended();
+    await super[Symbol.asyncDispose]();
   }
 }

@@ -3,7 +3,7 @@
 
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import { copyMark } from "../../change/copy-mark.ts";
+import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type {
@@ -20,7 +20,7 @@ import type {
 import { DeliveryClient } from "./delivery-client.ts";
 import type { OwedKeysOf } from "./line-messages.ts";
 import { SinkLine } from "./sink-line.ts";
-import { WebhookCopyBeside } from "./webhook-copy-beside.ts";
+import { WebhookCopyBeside, WebhookFirstCopyBeside } from "./webhook-copy-beside.ts";
 
 /** How long disposing waits for requests that are under way. */
 const closeGraceMs = 5000;
@@ -37,6 +37,8 @@ export function createWebhookSink(_config: WebhookSinkConfig, context: SinkConte
 class WebhookSink implements Sink {
   private readonly line: SinkLine;
   #besides = 0;
+  /** First copies that are made beside the stream, by their tables' OIDs. */
+  readonly #firsts = new Map<number, WebhookFirstCopyBeside>();
   #closed: Promise<void> | null = null;
   /** The stream has brought what it repeats: from the second look at the tables on. */
   #isPastRepetition = false;
@@ -76,6 +78,7 @@ class WebhookSink implements Sink {
     const state = await this.client.ask({ type: "prepare", tables, unreadable: names });
     const missing = new Set(state?.missing);
     for (const { table, isDue } of unreadable) if (!isDue) missing.delete(qualifiedName(table.relation));
+    for (const name of this.#beingCopied(tables)) missing.delete(name);
     this.#setAside(unreadable);
     const owed = this.#owedNow(tables, state?.owed ?? []);
     return {
@@ -119,12 +122,41 @@ class WebhookSink implements Sink {
     mode: CopyRequest["mode"],
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
-    // Rows may come to a partitioned table, and leave it, without a change.
-    if (mode === "initial" || table.isPartitioned || table.coverage?.isUnpublished) return null;
     const beside = ++this.#besides;
     const handle = this.line.handle(table.relation);
-    const state = await this.client.ask({ type: "beside.begin", beside, handle });
+    if (mode === "initial") return await this.#beginFirst(table, handle, beside, stop);
+    // Rows may come to a partitioned table, and leave it, without a change.
+    if (table.isPartitioned || table.coverage?.isUnpublished) return null;
+    const state = await this.client.ask({ type: "beside.begin", beside, handle, first: null });
     return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop) : null;
+  }
+
+  async #beginFirst(
+    table: TableShape,
+    handle: number,
+    beside: number,
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
+    const state = await this.client.ask({ type: "beside.first", handle, table });
+    if (!state?.isBeside) return null;
+    const { id } = table.relation;
+    const copy = new WebhookFirstCopyBeside(this.line, beside, stop, handle, table, {
+      made: () => this.#canBeRead(table),
+      ended: () => {
+        if (this.#firsts.get(id) === copy) this.#firsts.delete(id);
+      },
+    });
+    this.#firsts.set(id, copy);
+    return copy;
+  }
+
+  /** Names of tables whose first copies are on their way. What is no copy of a table any more does not count when it is made. */
+  #beingCopied(tables: readonly TableShape[]): readonly string[] {
+    return [...this.#firsts].flatMap(([id, copy]) => {
+      const table = tables.find(({ relation }) => relation.id === id);
+      if (!table || !isCopyOf(copyMark(copy.table), table)) copy.spoil();
+      return table && copy.isSound ? [qualifiedName(table.relation)] : [];
+    });
   }
 
   copyForm(): TupleForm {

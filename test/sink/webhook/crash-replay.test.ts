@@ -227,7 +227,7 @@ class Copier {
       if (this.random() < 0.5) return;
       const handle = Math.floor(this.random() * tables.length);
       this.#begun = { handle, after: at };
-      const { state } = await this.ask({ type: "beside.begin", beside: this.#copy + 1, handle });
+      const { state } = await this.ask({ type: "beside.begin", beside: this.#copy + 1, handle, first: null });
       expect(state?.isBeside).toBe(true);
       return;
     }

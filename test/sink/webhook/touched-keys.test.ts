@@ -6,9 +6,8 @@ import { BesideCopies } from "../../../src/sink/webhook/beside-copies.ts";
 import { compileTable } from "../../../src/sink/webhook/compiled-table.ts";
 import { HashSet } from "../../../src/sink/webhook/hash-set.ts";
 import { NativeRowEncoder } from "../../../src/sink/webhook/native-row.ts";
-import type { RecordKeeper } from "../../../src/sink/webhook/record-keeper.ts";
 import { keyHash } from "../../../src/sink/webhook/row-identity.ts";
-import type { TableCopiesOptions } from "../../../src/sink/webhook/table-copies.ts";
+import type { Delivering, TableCopiesOptions } from "../../../src/sink/webhook/table-copies.ts";
 import { TouchedKeys } from "../../../src/sink/webhook/touched-keys.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
 import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
@@ -112,16 +111,19 @@ test("a copy beside which too much is touched begins again, between two batches,
   const remember = () => new TouchedKeys({ keys: 2, partial: 2, partialBytes: 100 });
   const besides = new BesideCopies(options, { sends: () => true }, remember);
   const copied = new Map([["public.t", { identity: "", lsn: lsn(1n) }]]);
-  const keeper = { record: { copied } } as unknown as RecordKeeper;
-  expect(besides.begin(1, table, keeper)).toBe(true);
+  const delivering = { keeper: { record: { copied } } } as unknown as Delivering;
+  const begin = (beside: number) =>
+    besides.begin({ type: "beside.begin", id: 0, beside, handle: 0, first: null }, table, delivering)
+      .isBeside;
+  expect(begin(1)).toBe(true);
   expect(besides.watches(table)).toBe(true);
   for (const id of ["1", "2"]) see(besides, lsn(5n), [id, "x"]);
   expect(besides.spoiledBy(1)).toBeNull();
   see(besides, lsn(6n), ["3", "x"]);
   expect(besides.spoiledBy(1)).toContain("public.t had more changes than can be kept in mind");
   besides.end(1);
-  expect(besides.begin(2, table, keeper)).toBe(false);
-  expect(besides.begin(3, table, keeper)).toBe(true);
+  expect(begin(2)).toBe(false);
+  expect(begin(3)).toBe(true);
 });
 
 test("a set of hashes has what was added, and nothing else", () => {

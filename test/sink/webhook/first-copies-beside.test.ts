@@ -1,0 +1,106 @@
+// Tables that come to a connector that sends to a webhook already: their first copies go beside the stream, which brings changes of these
+// tables too. What arrives is all that a receiver needs, whether it goes by the order of arrival or by versions.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { moveRows, movingRows } from "../../support/moving-rows.ts";
+import { waitFor } from "../../support/wait-for.ts";
+import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../support/webhook-oracles.ts";
+import { WebhookStage } from "../../support/webhook-stage.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+const rows = 800;
+const inRanges = { rangeBytes: 200_000, pointHeldMs: 20 };
+
+async function streaming(database: string): Promise<WebhookStage> {
+  const stage = await WebhookStage.create(server, database, "create table other (id int primary key)", {
+    copyPace: inRanges,
+  });
+  await stage.start();
+  await stage.untilRealtime();
+  return stage;
+}
+
+const copyOf = (stage: WebhookStage, table: string) => stage.record?.copied.get(`public.${table}`)?.lsn ?? 0n;
+
+test("a large table amid its changes, whatever dies", async () => {
+  await using stage = await streaming("hook_first");
+  const { receiver } = stage;
+  const { promise, resolve: release } = Promise.withResolvers<void>();
+  stage.life.copiesHeld = promise;
+  await stage.sql(movingRows("m", rows));
+  await waitFor("the table to be read", () => stage.life.copies.length > 1);
+  let known = 0;
+  {
+    await using _moving = await moveRows(stage, "m", rows, 1, true);
+    await stage.sql("insert into other values (1); update m set n = -7 where id = 3");
+    await waitFor(
+      "the changes",
+      () => rowsOf(receiver, "other").length > 0 && rowsOf(receiver, "m").some(({ n }) => n === -7),
+    );
+    receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
+    release();
+    const delivered = () => stage.record?.divided.get("public.m")?.rows ?? 0;
+    await waitFor("some ranges", () => delivered() > 100);
+    expect(copyOf(stage, "m")).toBe(0n);
+    await stage.life.kill();
+    known = delivered();
+    const ranges = stage.record?.divided.get("public.m")?.ranges ?? [];
+    receiver.script = () => undefined;
+    await stage.start();
+    await stage.untilRealtime();
+    await waitFor("the copy", () => copyOf(stage, "m") > 0n);
+    const again = stage.life.copies.filter(({ table, part }) => {
+      if (table !== "m" || part?.kind !== "range") return false;
+      return ranges.some(({ from, to }) => part.range.from >= from && (to === null || part.range.from < to));
+    });
+    expect(again).toEqual([]);
+  }
+  expect(known).toBeGreaterThan(100);
+  await stage.expectHeld(() => heldInOrder(receiver, "m"));
+  await stage.expectHeld(() => heldByVersion(receiver, "m"));
+  expect(stage.record?.divided.size).toBe(0);
+  // A run that follows has nothing to copy.
+  await stage.life.stop();
+  await stage.start();
+  await stage.sql("update m set n = -8 where id = 4");
+  await stage.expectHeld(() => heldByVersion(receiver, "m"));
+  expect(stage.life.copies).toEqual([]);
+});
+
+test("a small table, one that is altered meanwhile, one whose name another takes, and one without a key", async () => {
+  await using stage = await streaming("hook_first_kinds");
+  const { receiver, life } = stage;
+  const { promise, resolve: release } = Promise.withResolvers<void>();
+  life.copiesHeld = promise;
+  await stage.sql(`create table m (id int primary key, v text); insert into m select g, 'v' || g from generate_series(1, 300) g;
+    create table named (id int primary key); insert into named select generate_series(1, 5000);
+    create table two (a int, b int, v text, primary key (a, b)); insert into two select g, g, 'v' from generate_series(1, 50) g`);
+  await waitFor("the tables to be read", () => life.copies.length >= 3);
+  const changed = stage.sql(
+    "update m set v = 'later' where id < 5; delete from m where id = 9; alter table m add w int default 7; insert into m values (1000, 'new', 8)",
+  );
+  await stage.sql("update two set v = 'later' where a = 7; delete from two where a = 8");
+  const taken = stage.sql(
+    "drop table named; create table named (id int primary key); insert into named values (-1)",
+  );
+  await waitFor("a change", () => rowsOf(receiver, "two").length === 2);
+  release();
+  await Promise.all([changed, taken]);
+  await waitFor("the other table", () => rowsOf(receiver, "named").some(({ id }) => id === -1));
+  await waitFor("the copies", () => copyOf(stage, "m") > 0n && copyOf(stage, "two") > 0n);
+  await stage.expectHeld(() => heldInOrder(receiver, "m"));
+  await stage.expectHeld(() => heldByVersion(receiver, "m"));
+  expect(keysThatWentBack(rowsOf(receiver, "two"), "a")).toEqual([]);
+  const two = heldInOrder(receiver, "two", "a");
+  expect([two.size, two.get(7), two.has(8)]).toEqual([49, { a: 7, b: 7, v: "later" }, false]);
+  await stage.sql("create table keyless (v text); insert into keyless values ('a'), ('a')");
+  await waitFor("the rows", () => rowsOf(receiver, "keyless").length === 2);
+});
