@@ -95,6 +95,8 @@ async function settle(
 class PartCopies {
   /** The latest. */
   #point: Lsn = zeroLsn;
+  /** Of ranges that the sink had already. */
+  #rowsHeld = 0;
   readonly #taken = new Map<PageRange | null, { rows: number; bytes: number }>();
 
   constructor(
@@ -109,7 +111,8 @@ class PartCopies {
     const size = await untilAborted(source.measure(table), cut);
     const held = size && size.bytes >= pace.dividedFromBytes ? await copy.divide() : null;
     const parts: readonly (PageRange | null)[] =
-      size && held ? rangesLeft(size, held, pace.rangeBytes) : [null];
+      size && held ? rangesLeft(size, held.ranges, pace.rangeBytes) : [null];
+    this.#rowsHeld = held?.rows ?? 0;
     const pool = new WorkPool(parallel, cut);
     pool.add(
       parts.map((part) => () => room.within(1, cut, () => points.use((point) => this.#take(point, part)))),
@@ -139,7 +142,7 @@ class PartCopies {
     const all = [...this.#taken.values()];
     const sum = (of: (taken: { rows: number; bytes: number }) => number) =>
       all.reduce((total, each) => total + of(each), 0);
-    const counted = sum((taken) => taken.rows);
+    const counted = this.#rowsHeld + sum((taken) => taken.rows);
     this.each.wish.progress(
       counted,
       sum((taken) => taken.bytes),

@@ -98,20 +98,24 @@ export interface OwedRows {
   readonly keys: readonly RowKey[];
 }
 
-/** A copy that is made in ranges. */
-export interface BegunCopy {
-  /** In which it wants them. */
-  readonly form: TupleForm;
-  /** Those that it holds durably, and how many rows there are in them. */
+/** Ranges of a copy that the sink holds durably, and how many rows there are in them. */
+export interface HeldRanges {
   readonly ranges: readonly PageRange[];
   readonly rows: number;
+}
+
+/** A copy that is made in ranges. */
+export interface BegunCopy extends HeldRanges {
+  /** In which it wants them. */
+  readonly form: TupleForm;
 }
 
 /**
  * A copy of a table that is made beside the stream: `take` rows as of points that were taken behind its beginning, `compare` them once
  * the stream has passed all points, and `settle` until nothing is left. Any call may throw `table_changed`: then it is to begin anew.
- * Disposing of it before the end forgets what it has taken; what was settled stays, and is right. Of an `initial` copy what is missing
- * then is to be made, or begun, before the next batch, or by the next run.
+ * Disposing of it before the end forgets what it has taken, but for ranges, which the next copy of the table may go on with, in this
+ * run or another; what was settled stays, and is right. Of an `initial` copy what is missing then is to be made, or begun, before the
+ * next batch, or by the next run.
  */
 export interface CopyBeside extends AsyncDisposable {
   /** In which it wants the rows. */
@@ -124,7 +128,7 @@ export interface CopyBeside extends AsyncDisposable {
    */
   watch?(): Promise<void>;
   /** It is to come in ranges: those that it holds already. Null: it takes the table whole. To be asked before `form`. */
-  divide(): Promise<readonly PageRange[] | null>;
+  divide(): Promise<HeldRanges | null>;
   /** Takes the whole table, or a range of it; several ranges at once. While batches are written. */
   take(request: CopyRequest): Promise<void>;
   /** All rows are taken, and the stream has passed every point: finds out what they come to. While batches are written. */

@@ -16,6 +16,7 @@ import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-report
 import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
+import { untilAborted } from "../../src/pipeline/until-aborted.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
@@ -84,6 +85,8 @@ export class PipelineRig implements AsyncDisposable {
   sinkUser: string | null = null;
   /** What is read of tables goes on when it is resolved. */
   copiesHeld: Promise<void> = Promise.resolve();
+  /** Of `copies`, those behind so many first ones stand still until their run ends. */
+  copiesLet = Number.POSITIVE_INFINITY;
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   #stop = new AbortController();
@@ -384,15 +387,16 @@ export class PipelineRig implements AsyncDisposable {
     source.copyTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
       const copy = copyTable(table, point, form, part);
-      return { ...copy, chunks: this.#held(copy.chunks) };
+      const isLet = this.copies.length <= this.copiesLet;
+      return { ...copy, chunks: this.#held(copy.chunks, isLet) };
     };
     return this.#calls.watch(source);
   }
 
   /** Rows are read as of their point, whenever they go on. */
-  async *#held(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  async *#held(chunks: AsyncIterable<Uint8Array>, isLet: boolean): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
-      await this.copiesHeld;
+      await (isLet ? this.copiesHeld : untilAborted(new Promise(() => {}), this.#abort.signal));
       yield chunk;
     }
   }

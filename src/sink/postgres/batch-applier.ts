@@ -109,7 +109,7 @@ export class BatchApplier {
       if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
     });
     this.#tables[at] = table;
-    this.session.touched.entered(relation);
+    await this.session.touched.entered(this.session.client, relation);
     return table;
   }
 
@@ -214,7 +214,8 @@ export class BatchApplier {
         targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
       last = i;
     }
-    for (const { relation } of targets) this.session.touched.spoil(relation.id, "was truncated");
+    const { client, touched } = this.session;
+    for (const { relation } of targets) await touched.spoilWith(client, relation.id, "was truncated");
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
     for (const { relation } of targets.filter(({ isShared }) => isShared)) {
       this.session.warn(
@@ -223,7 +224,7 @@ export class BatchApplier {
     }
     const own = targets.filter(({ isShared }) => !isShared);
     const table = own[0];
-    if (table) await this.#run(table, () => truncateTables(this.session.client, own, restart));
+    if (table) await this.#run(table, () => truncateTables(client, own, restart));
     return last;
   }
 

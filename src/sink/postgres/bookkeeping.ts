@@ -6,115 +6,8 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";
 import { qualifiedName } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { bookkeepingSql } from "./bookkeeping-tables.ts";
 import { lockSpace } from "./connector-lock.ts";
-
-const createTables = `
-create schema if not exists millrace;
-create table if not exists millrace.checkpoint (
-  connector_id text primary key,
-  resume_lsn pg_lsn not null,
-  last_version int8 not null,
-  source_log text,
-  updated_at timestamptz not null default now()
-) with (fillfactor = 20);
-create table if not exists millrace.table_copy (
-  connector_id text not null,
-  table_schema text not null,
-  table_name text not null,
-  table_identity text not null,
-  point_lsn pg_lsn not null,
-  is_merged boolean not null,
-  copied_at timestamptz not null default now(),
-  primary key (connector_id, table_schema, table_name)
-);
-alter table millrace.checkpoint add column if not exists source_log text;
-create table if not exists millrace.table_shape (
-  connector_id text not null,
-  table_id int8 not null,
-  table_schema text not null,
-  table_name text not null,
-  since pg_lsn not null,
-  columns json not null,
-  key_numbers float8[],
-  primary key (connector_id, table_id)
-);
-alter table millrace.table_shape add column if not exists key_numbers float8[];
-alter table millrace.table_shape add column if not exists displaced float8[];
-create table if not exists millrace.set_aside (
-  connector_id text not null,
-  table_id int8 not null,
-  table_schema text not null,
-  table_name text not null,
-  since pg_lsn not null,
-  reason text not null,
-  commands text[] not null,
-  null_column text,
-  primary key (connector_id, table_id)
-);
-create table if not exists millrace.made_type (
-  type_schema text not null,
-  type_name text not null,
-  primary key (type_schema, type_name)
-);
-create table if not exists millrace.type_question (
-  connector_id text not null,
-  table_id int8 not null,
-  resume_lsn pg_lsn not null,
-  primary key (connector_id, table_id)
-);
-create table if not exists millrace.divided_copy (
-  connector_id text not null,
-  table_id int8 not null,
-  mark text not null,
-  primary key (connector_id, table_id)
-);
-create table if not exists millrace.copied_range (
-  connector_id text not null,
-  table_id int8 not null,
-  first_page int8 not null,
-  next_page int8,
-  point_lsn pg_lsn not null,
-  row_count int8 not null,
-  primary key (connector_id, table_id, first_page)
-);
-create table if not exists millrace.owed_row (
-  connector_id text not null,
-  table_id int8 not null,
-  key_hash text not null,
-  row_key text[] not null,
-  primary key (connector_id, table_id, key_hash)
-);
-create table if not exists millrace.copy_beside (
-  connector_id text not null,
-  name text not null,
-  primary key (connector_id, name)
-);
-create table if not exists millrace.held_table (
-  connector_id text not null,
-  table_id int8 not null,
-  mark text not null,
-  primary key (connector_id, table_id)
-);
-create table if not exists millrace.held_change (
-  connector_id text not null,
-  table_id int8 not null,
-  place int8 generated always as identity,
-  is_last boolean not null,
-  body bytea not null,
-  primary key (connector_id, table_id, place)
-);
-alter table millrace.held_change alter column body set storage external;
-alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
-alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
-create unlogged table if not exists millrace.unlogged_witness (
-  connector_id text primary key
-);
-create table if not exists millrace.table_claim (
-  table_schema text not null,
-  table_name text not null,
-  connector_id text not null,
-  primary key (table_schema, table_name)
-)`;
 
 export interface Bookkeeping {
   readonly checkpoint: Checkpoint | null;
@@ -160,14 +53,14 @@ interface TableCopyRow {
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
-      "and to_regclass('millrace.copy_beside') is not null and to_regclass('millrace.held_change') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "and to_regclass('millrace.beside_range') is not null and to_regclass('millrace.held_change') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
   if (rows[0]?.exists) return;
   await client.query("begin");
   await client.query("select pg_advisory_xact_lock($1, 0)", [lockSpace]);
-  await client.query(createTables);
+  await client.query(bookkeepingSql);
   await client.query("commit");
 }
 

@@ -1,11 +1,13 @@
 // Decides which tables can be copied beside the stream, and begins such copies. The others are copied between two batches.
 
 import type { Client } from "pg";
+import { dividedMark } from "../../change/divided-mark.ts";
 import { isIdentified, type Relation, type TableShape } from "../../change/relation.ts";
 import type { CopyBeside } from "../sink.ts";
-import { createBesideTables } from "./beside-tables.ts";
+import { type BesideFacts, createBesideTables } from "./beside-tables.ts";
 import type { ConnectorAtSink } from "./connector-lock.ts";
-import { type CopyBesideOptions, PostgresCopyBeside } from "./copy-beside.ts";
+import { type CopyBesideOptions, PostgresCopyBeside, targetFacts } from "./copy-beside.ts";
+import type { TakenUp } from "./kept-copies.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
@@ -18,12 +20,13 @@ export interface CopiesBesideOptions {
   readonly inTurn: CopyBesideOptions["inTurn"];
 }
 
-/** Between two batches. Null: the table cannot be copied so. `inSession`: of its copy. */
+/** Between two batches. Null: the table cannot be copied so. `inSession`: of its copy, which `stop` ends. */
 export async function beginCopyBeside(
   { connector, naming, tables, inTurn }: CopiesBesideOptions,
   table: TableShape,
   mode: "merge" | "replace",
   inSession: CopyBesideOptions["inSession"],
+  stop: AbortSignal,
 ): Promise<CopyBeside | null> {
   const { relation } = table;
   if (!isFollowed(tables, relation) || naming.isShared(relation) || !isKeyed(table)) return null;
@@ -33,22 +36,60 @@ export async function beginCopyBeside(
     const target = await readTargetTable(client, naming.target(relation));
     const form = target && takesAsItIs(target, relation) ? formOf(target, relation) : null;
     if (target === null || form === null) return null;
-    const made = await inTransaction(client, () =>
-      createBesideTables(client, connector.connectorId, target, relation),
-    );
-    return { target, form, tables: made };
+    const facts = await factsOf(client, connector, tables, table, target);
+    const kept = await tables.kept.takeUp(client, facts);
+    return {
+      target,
+      form,
+      kept: kept ?? (await makeTables(client, connector, tables, facts, target, table)),
+    };
   });
   if (begun === null) return null;
-  const touchedKeys = tables.touched;
-  const touched = touchedKeys.begin(relation, begun.tables.touched);
   const requireFollowed = () => {
     if (!isFollowed(tables, relation))
       throw besideSpoiled(relation, "was left out, or is to be copied anew,");
   };
   return new PostgresCopyBeside({
-    ...{ connector, table, mode, touchedKeys, touched, inSession, inTurn, requireFollowed },
-    ...begun,
+    ...{ connector, table, mode, inSession, inTurn, requireFollowed, stop },
+    ...{ keptCopies: tables.kept, touchedKeys: tables.touched, ...begun },
   });
+}
+
+/** With nothing in them: each key that the stream touches from here on is noted. */
+async function makeTables(
+  client: Client,
+  { connectorId }: ConnectorAtSink,
+  { touched: touchedKeys }: SinkTables,
+  facts: BesideFacts,
+  target: TargetTable,
+  { relation }: TableShape,
+): Promise<TakenUp> {
+  const tables = await inTransaction(client, () => createBesideTables(client, connectorId, target, relation));
+  const { tableId, keyNames, shape } = facts;
+  const [name, notes] = [tables.name, tables.touched];
+  const touched = touchedKeys.begin({ tableId, keyNames, shape, name, notes });
+  return { tables, facts, touched, isKept: false, ranges: [] };
+}
+
+async function factsOf(
+  client: Client,
+  { connectorId }: ConnectorAtSink,
+  { touched }: SinkTables,
+  table: TableShape,
+  target: TargetTable,
+): Promise<BesideFacts> {
+  const { id, key, columns, schema, name } = table.relation;
+  // Another copy, and one that counts no more, are told apart by when they were noted.
+  const { rows } = await client.query<{ stamp: string }>(
+    "select point_lsn::text || ' ' || extract(epoch from copied_at)::text as stamp from millrace.table_copy " +
+      "where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, schema, name],
+  );
+  return {
+    ...{ tableId: id, mark: dividedMark(table), stamp: rows[0]?.stamp ?? null },
+    ...{ target: targetFacts(target), shape: touched.shapeOf(id) },
+    keyNames: key.map((i) => columns[i]!.name),
+  };
 }
 
 /** All its changes are applied, to rows that a copy has brought. */

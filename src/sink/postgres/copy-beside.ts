@@ -3,15 +3,23 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
-import type { PageRange } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
-import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
-import { type BesideTables, dropBesideTables } from "./beside-tables.ts";
+import { toMillraceError } from "../../errors/millrace-error.ts";
+import type { CopyBeside, CopyRequest, HeldRanges, SettledPiece } from "../sink.ts";
+import {
+  dropBesideTables,
+  emptyBesideTables,
+  forgetBesideTables,
+  keepBesideTables,
+  recordBesideRange,
+  shareBesideTables,
+} from "./beside-tables.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
+import type { KeptCopies, TakenUp } from "./kept-copies.ts";
 import {
   listRows,
   type Mending,
@@ -24,7 +32,7 @@ import {
 import { PassingChunks } from "./passing-chunks.ts";
 import { sqlList } from "./target-name.ts";
 import { readTargetTable, type TargetTable } from "./target-table.ts";
-import { besideSpoiled, type TouchedKeys, type TouchedTable } from "./touched-keys.ts";
+import { besideSpoiled, type TouchedKeys } from "./touched-keys.ts";
 
 /** A piece that the stream waits for takes about so long. */
 const pieceMs = 100;
@@ -36,9 +44,10 @@ export interface CopyBesideOptions {
   readonly table: TableShape;
   readonly mode: "merge" | "replace";
   readonly form: TupleForm;
-  readonly tables: BesideTables;
+  /** Its tables, and what it goes on with. */
+  readonly kept: TakenUp;
+  readonly keptCopies: KeptCopies;
   readonly touchedKeys: TouchedKeys;
-  readonly touched: TouchedTable;
   /** As it was when the copy began. */
   readonly target: TargetTable;
   /** Runs an action in a session beside the one that applies. */
@@ -47,6 +56,8 @@ export interface CopyBesideOptions {
   readonly inTurn: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
+  /** The run is to end; or the copy, without a failure of its own. */
+  readonly stop: AbortSignal;
 }
 
 export interface BesideSession {
@@ -64,28 +75,55 @@ export class PostgresCopyBeside implements CopyBeside {
   #pieceRows = firstPieceRows;
   #ties: RowTies = { areApart: false, areReferred: false };
 
-  constructor(private readonly options: CopyBesideOptions) {}
+  /** Its record may say that it is kept. */
+  #mayBeKept: boolean;
+  /** What was taken is put into place, or is of no use to another attempt. */
+  #isSpent = false;
+
+  constructor(private readonly options: CopyBesideOptions) {
+    this.#mayBeKept = options.kept.isKept;
+  }
 
   get form(): TupleForm {
     return this.options.form;
   }
 
-  /** Its ranges are forgotten with it. */
-  async divide(): Promise<readonly PageRange[]> {
-    return [];
+  /** From here on what is taken outlives the run. */
+  async divide(): Promise<HeldRanges> {
+    const { inSession, connector, kept, keptCopies } = this.options;
+    this.#requireUnspoiled();
+    if (!this.#mayBeKept) {
+      this.#mayBeKept = true;
+      await inSession(async (client) => {
+        await client.query("begin");
+        await lockForCopy(client, connector);
+        await keepBesideTables(client, connector.connectorId, kept.tables, kept.facts);
+        await client.query("commit");
+      });
+      keptCopies.add(kept);
+    }
+    const { ranges } = kept;
+    return { ranges, rows: ranges.reduce((sum, { rows }) => sum + rows, 0) };
   }
 
   async take(request: CopyRequest): Promise<void> {
-    const { inSession, connector, table, tables } = this.options;
+    const { inSession, connector, table, kept } = this.options;
     this.#requireUnspoiled();
+    const { connectorId } = connector;
+    const range = request.part?.kind === "range" ? request.part.range : null;
     const columns = sqlList(table.relation.columns.map(({ name }) => name));
     const passing = new PassingChunks(request);
+    this.#isSpent ||= range === null;
     const rows = await inSession(
       async (client) => {
         await client.query("begin");
         await lockForCopy(client, connector);
-        const sql = `copy ${sqlName(tables.rows)} (${columns}) from stdin (format ${request.form})`;
+        if (range) await shareBesideTables(client, connectorId, kept.tables);
+        // It went in ranges when it was larger.
+        else if (kept.isKept) await emptyBesideTables(client, connectorId, kept.tables);
+        const sql = `copy ${sqlName(kept.tables.rows)} (${columns}) from stdin (format ${request.form})`;
         const rows = await copyIn(client, sql, passing.chunks());
+        if (range) await recordBesideRange(client, connectorId, kept.tables, { ...range, rows });
         await client.query("commit");
         return rows;
       },
@@ -97,7 +135,7 @@ export class PostgresCopyBeside implements CopyBeside {
   async compare(): Promise<void> {
     const { inSession, connector } = this.options;
     this.#requireUnspoiled();
-    await inSession(async (client) => {
+    const comparing = inSession(async (client) => {
       await client.query("begin");
       await lockForCopy(client, connector);
       const mending = await this.#mending(client);
@@ -105,39 +143,83 @@ export class PostgresCopyBeside implements CopyBeside {
       this.#listed = await listRows(client, mending);
       await client.query("commit");
     });
+    await this.#unlessInVain(comparing);
   }
 
   async settle(): Promise<SettledPiece> {
     this.#requireUnspoiled();
-    return await this.options.inTurn(async (client) => {
-      try {
-        await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
-        const mending = await this.#mending(client);
-        const piece =
-          this.#mended < this.#listed
-            ? await this.#mend(client, mending)
-            : { isHeld: false, ...(await takeOwed(client, mending)) };
-        await client.query("commit");
-        return piece;
-      } catch (error) {
-        await client.query("rollback").catch(() => {});
-        if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
-        return { isMore: true, isHeld: true, owed: [] };
-      }
-    });
+    return await this.#unlessInVain(this.options.inTurn((client) => this.#settlePiece(client)));
   }
 
-  /** What cannot be dropped now is dropped by the next run. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    const { touchedKeys, touched, inSession, connector, tables } = this.options;
-    touchedKeys.end(touched);
-    const drop = async (client: Client) => {
+  async #settlePiece(client: Client): Promise<SettledPiece> {
+    try {
       await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
-      await lockForCopy(client, connector);
-      await dropBesideTables(client, connector.connectorId, tables);
+      const mending = await this.#mending(client);
+      const piece =
+        this.#mended < this.#listed
+          ? await this.#mend(client, mending)
+          : await this.#takeOwed(client, mending);
       await client.query("commit");
+      return piece;
+    } catch (error) {
+      await client.query("rollback").catch(() => {});
+      if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
+      return { isMore: true, isHeld: true, owed: [] };
+    }
+  }
+
+  /** What is kept waits for the next attempt. What cannot be dropped now is dropped by the next run. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { touchedKeys, inSession, connector, kept, keptCopies } = this.options;
+    const { tables, touched } = kept;
+    const { connectorId } = connector;
+    const inTransaction = (action: (client: Client) => Promise<void>) => {
+      const whole = async (client: Client) => {
+        await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
+        await lockForCopy(client, connector);
+        await action(client);
+        await client.query("commit");
+      };
+      return inSession(whole, { isLast: true });
     };
-    await inSession(drop, { isLast: true }).catch(() => {});
+    if (this.#mayBeKept) {
+      if (!this.#isSpent && touched.spoiledBy === null) return keptCopies.letGo(kept);
+      // Before its keys are noted no more: a run that found it kept would miss them.
+      const isForgotten = await inTransaction((client) =>
+        forgetBesideTables(client, connectorId, tables.name),
+      )
+        .then(() => true)
+        .catch(() => false);
+      if (!isForgotten) {
+        touched.spoiledBy ??= "was copied";
+        return keptCopies.letGo(kept);
+      }
+      keptCopies.ended(kept);
+    }
+    touchedKeys.end(touched);
+    await inTransaction((client) => dropBesideTables(client, connectorId, tables)).catch(() => {});
+  }
+
+  /** Where it fails of what stays as it is, another attempt is to begin anew. */
+  async #unlessInVain<T>(work: Promise<T>): Promise<T> {
+    const { stop, connector } = this.options;
+    try {
+      return await work;
+    } catch (error) {
+      const { code, retry } = toMillraceError(error);
+      const isCut = stop.aborted || connector.signal.aborted;
+      if (!isCut && (retry !== "transient" || code === "table_changed")) this.#isSpent = true;
+      throw error;
+    }
+  }
+
+  /** What is told as owed is told to nobody else. */
+  async #takeOwed(client: Client, mending: Mending): Promise<SettledPiece> {
+    const { connector, kept } = this.options;
+    const { owed, isMore } = await takeOwed(client, mending);
+    this.#isSpent ||= owed.length > 0 || !isMore;
+    if (this.#isSpent) await forgetBesideTables(client, connector.connectorId, kept.tables.name);
+    return { isHeld: false, owed, isMore };
   }
 
   async #mend(client: Client, mending: Mending): Promise<SettledPiece> {
@@ -158,23 +240,23 @@ export class PostgresCopyBeside implements CopyBeside {
   }
 
   async #mending(client: Client): Promise<Mending> {
-    const { table, tables, mode, target: before } = this.options;
+    const { table, kept, mode, target: before } = this.options;
     const { relation } = table;
     const target = await readTargetTable(client, before.target);
-    if (target === null || !isSameTable(target, before))
+    if (target === null || targetFacts(target) !== kept.facts.target)
       throw besideSpoiled(relation, "was altered at the sink");
-    return { tables, target, relation, replaces: mode === "replace" };
+    return { tables: kept.tables, target, relation, replaces: mode === "replace" };
   }
 
   #requireUnspoiled(): void {
-    const { touched, table, requireFollowed } = this.options;
+    const { kept, table, requireFollowed } = this.options;
+    const { touched } = kept;
     if (touched.spoiledBy !== null) throw besideSpoiled(table.relation, touched.spoiledBy);
     requireFollowed();
   }
 }
 
-function isSameTable(table: TargetTable, before: TargetTable): boolean {
-  const facts = ({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable) =>
-    JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
-  return facts(table) === facts(before);
+/** What a copy relies on of its table at the sink. */
+export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable): string {
+  return JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
 }

@@ -3,7 +3,7 @@
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { PageRange } from "../../change/page-range.ts";
-import type { BegunCopy, CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
+import type { BegunCopy, CopyBeside, CopyRequest, HeldRanges, SettledPiece } from "../sink.ts";
 import type { CopyOutcome } from "./table-copy.ts";
 
 export interface FirstCopySteps {
@@ -34,9 +34,9 @@ export class FirstCopyBeside implements CopyBeside {
     return this.#divided?.form ?? this.steps.form;
   }
 
-  async divide(): Promise<readonly PageRange[] | null> {
+  async divide(): Promise<HeldRanges | null> {
     this.#divided = await this.steps.divide();
-    return this.#divided?.ranges ?? null;
+    return this.#divided;
   }
 
   async take(request: CopyRequest): Promise<void> {

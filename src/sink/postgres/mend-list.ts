@@ -49,7 +49,11 @@ export async function listRows(client: Client, mending: Mending): Promise<number
   const { tables, target, relation, replaces } = mending;
   const { rows, touched, mend } = tables;
   const names = relation.key.map((i) => relation.columns[i]!.name);
-  await client.query(`create index on ${sqlName(rows)} (${sqlList(names)})`);
+  // An earlier attempt may have come so far.
+  await client.query(
+    `create index if not exists ${escapeIdentifier(`${rows.name}_key`)} on ${sqlName(rows)} (${sqlList(names)}); ` +
+      `drop table if exists ${sqlName(mend)}`,
+  );
   await client.query(`analyze ${sqlName(rows)}, ${sqlName(touched)}`);
   const keysOf = (from: string) =>
     names.map((name, i) => `${from}.${escapeIdentifier(name)} as k${i}`).join(", ");

@@ -63,7 +63,7 @@ export class PostgresSink implements Sink {
     naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = sinkPace,
   ) {
-    this.#tables = new SinkTables(config, naming, context);
+    this.#tables = new SinkTables(config, naming, context, pace.keptCopyMs);
     const { connectorId, makesCopies, events } = context;
     this.#transaction = new ApplyTransaction(
       connectorId,
@@ -128,7 +128,7 @@ export class PostgresSink implements Sink {
 
   async forget(keepsShapes: boolean): Promise<void> {
     await this.#guard(async (client) => {
-      await this.#tables.divided.drop(client);
+      await this.#tables.dropRanges(client);
       await forgetConnector(client, this.context.connectorId, keepsShapes);
     });
     this.#checkpoint = null;
@@ -163,6 +163,7 @@ export class PostgresSink implements Sink {
 
   /** By a session of its own: batches may be applied meanwhile. */
   async #isAnyChanged(signal: AbortSignal): Promise<boolean> {
+    if (this.#tables.kept.areAnyOverdue) return true;
     if (!this.#tables.setAside.isAnyWaiting) return false;
     // The session that applies looks itself, between two batches.
     if (hasOneSession(this.config)) return true;

@@ -154,7 +154,7 @@ async function run(session: MergeSession, table: PreparedTable, sql: string): Pr
   if (rowCount === 1 || table.copy.kind === "none" || session.repeats) return;
   if (table.key.length > 0) {
     // The copy that is made beside the stream brings it.
-    if (session.touched.of(table.relation) !== null) return;
+    if (session.touched.brings(table.relation)) return;
     throw new RowsMissing();
   }
   session.warn(

@@ -111,6 +111,7 @@ export class SinkCopies implements AsyncDisposable {
         apply.wentOn();
         return result;
       },
+      stop,
     );
   }
 

@@ -14,7 +14,7 @@ export async function dropSideTables(
   await withPostgres(connection, "control", signal, "sink", async (client) => {
     const { rows } = await client.query<{ known: boolean; hasBeside: boolean }>(
       "select to_regclass('millrace.divided_copy') is not null as known, " +
-        "to_regclass('millrace.copy_beside') is not null as \"hasBeside\"",
+        "to_regclass('millrace.beside_range') is not null as \"hasBeside\"",
     );
     if (!rows[0]?.known) return;
     const copies = new DividedCopies(connectorId);

@@ -5,6 +5,8 @@ export interface SinkPace {
   readonly lookAtSetAsideMs: number;
   /** For how long a transaction in progress may stand still at the sink. */
   readonly inProgressIdleMs: number;
+  /** For how long what was copied of a table is kept for a task that takes it up: longer than any waits for its next attempt. */
+  readonly keptCopyMs: number;
 }
 
-export const sinkPace: SinkPace = { lookAtSetAsideMs: 5_000, inProgressIdleMs: 60_000 };
+export const sinkPace: SinkPace = { lookAtSetAsideMs: 5_000, inProgressIdleMs: 60_000, keptCopyMs: 900_000 };

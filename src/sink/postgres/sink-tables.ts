@@ -8,11 +8,11 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { PreparedTables, SetAsideTable, SinkContext, UnreadableTable } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
-import { dropAllBesideTables } from "./beside-tables.ts";
 import type { TableCopyRecord } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { DividedCopies } from "./divided-copies.ts";
 import { HeldChanges } from "./held-changes.ts";
+import { KeptCopies } from "./kept-copies.ts";
 import { MigrationRefused } from "./migration-refused.ts";
 import { misfitRefused } from "./misfit-type.ts";
 import { OwedRowNotes } from "./owed-rows.ts";
@@ -37,6 +37,7 @@ export class SinkTables implements AppliedTables {
   readonly owed: OwedRowNotes;
   readonly touched: TouchedKeys;
   readonly held: HeldChanges;
+  readonly kept: KeptCopies;
   /** What was warned of last. */
   #firing: string | null = null;
 
@@ -44,6 +45,7 @@ export class SinkTables implements AppliedTables {
     config: PostgresSinkConfig,
     private readonly naming: TargetNaming,
     private readonly context: SinkContext,
+    keptCopyMs: number,
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, naming, this.undo);
@@ -51,7 +53,8 @@ export class SinkTables implements AppliedTables {
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
-    this.touched = new TouchedKeys(this.shapes);
+    this.touched = new TouchedKeys(connectorId, this.shapes);
+    this.kept = new KeptCopies(connectorId, this.touched, keptCopyMs);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
       { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
@@ -78,14 +81,20 @@ export class SinkTables implements AppliedTables {
     await this.divided.load(client);
     await this.owed.load(client);
     await this.held.load(client);
-    await dropAllBesideTables(client, this.context.connectorId);
+    await this.kept.load(client);
   }
 
   /** What there is of copies that are not made yet. Durable on return. In no transaction. */
   async dropBegun(client: Client): Promise<void> {
-    await this.divided.drop(client);
+    await this.dropRanges(client);
     for (const id of this.held.tableIds)
       if (this.ledger.pointOf(id) === null) await this.held.end(client, id);
+  }
+
+  /** As `dropBegun`, of what was copied. */
+  async dropRanges(client: Client): Promise<void> {
+    await this.divided.drop(client);
+    await this.kept.dropAll(client);
   }
 
   forget(keepsShapes: boolean): void {
@@ -109,6 +118,7 @@ export class SinkTables implements AppliedTables {
     await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation), isLeftOut);
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.divided.keep(client, uncopied, since, (table) => this.held.isKeptFor(table));
+    await this.kept.sweep(client, tables);
     const best = await this.registry.look(client, tables);
     this.#tellFiring();
     const { connectorId } = this.context;

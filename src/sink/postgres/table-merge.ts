@@ -229,7 +229,7 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
     // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
     if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
     // The copy that is made beside the stream brings it.
-    if (session.touched.of(table.relation) !== null) continue;
+    if (session.touched.brings(table.relation)) continue;
     throw new RowsMissing();
   }
 }

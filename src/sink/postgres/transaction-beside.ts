@@ -140,7 +140,7 @@ export class TransactionBeside implements Disposable {
     const copy = ledger.stateOf(relation);
     const isCopied = copy.kind === "none" || copy.point <= at;
     // What it touches of a table that is being copied beside would be seen only with its end.
-    const isNoted = touched.of(relation) !== null;
+    const isNoted = touched.has(relation);
     const isOutside =
       isNoted ||
       held.has(relation.id) ||

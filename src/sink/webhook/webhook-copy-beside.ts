@@ -1,10 +1,9 @@
 // A copy of a table that goes to a webhook while the stream does, as the pipeline sees it. Which of its rows go out, and with what
 // version, is decided at the other end: beside-copies.ts.
 
-import type { PageRange } from "../../change/page-range.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { CopyBeside, CopyRequest, SettledPiece } from "../sink.ts";
+import type { CopyBeside, CopyRequest, HeldRanges, SettledPiece } from "../sink.ts";
 import type { SinkLine } from "./sink-line.ts";
 
 export class WebhookCopyBeside implements CopyBeside {
@@ -18,8 +17,8 @@ export class WebhookCopyBeside implements CopyBeside {
   ) {}
 
   /** What is delivered of a copy that dies is not known. */
-  async divide(): Promise<readonly PageRange[] | null> {
-    return [];
+  async divide(): Promise<HeldRanges | null> {
+    return { ranges: [], rows: 0 };
   }
 
   /** Returns when the rows are delivered. */
@@ -74,7 +73,7 @@ export interface FirstCopyEvents {
 
 /** Of a table that has none: what is delivered of it outlives it. */
 export class WebhookFirstCopyBeside extends WebhookCopyBeside {
-  #ranges: readonly PageRange[] | null = null;
+  #held: HeldRanges | null = null;
   #spoiledBy: string | null = null;
 
   constructor(
@@ -102,11 +101,11 @@ export class WebhookFirstCopyBeside extends WebhookCopyBeside {
     const { number: beside, handle, table: first } = this;
     const state = await this.ask({ type: "beside.begin", beside, handle, first });
     this.requireUnspoiled(state?.isBeside ? null : "The table cannot be copied beside the stream.");
-    this.#ranges = state?.begun?.ranges ?? null;
+    this.#held = state?.begun ?? null;
   }
 
-  override async divide(): Promise<readonly PageRange[] | null> {
-    return this.#ranges;
+  override async divide(): Promise<HeldRanges | null> {
+    return this.#held;
   }
 
   override async settle(): Promise<SettledPiece> {

@@ -66,7 +66,8 @@ interface ColumnRow {
 /** Where the database is a sink of another connector: what that keeps there is no table of the user's. */
 export const isBookkeeping =
   "(n.nspname = 'millrace' and (c.relname in ('checkpoint', 'table_copy', 'table_shape', 'set_aside', 'made_type', 'type_question', " +
-  "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$'))";
+  "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$' " +
+  "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
 
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
