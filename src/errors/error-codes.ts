@@ -83,6 +83,8 @@ export const errorKinds = {
   table_unavailable: kind(502, "Table unavailable"),
   /** The server does not let a table be read: it is locked for long, or damaged. Tried again; the others go on. */
   table_unreadable: kind(502, "Table unreadable", "transient"),
+  /** A table is locked, so that it cannot be published yet. Tried again; what is published already goes on. */
+  table_locked: kind(502, "Table locked", "transient"),
   /** A table has a column of the name that the connector would give to one of its own. */
   column_conflict: kind(502, "Column name is taken"),
   /** A table was altered, rewritten or dropped while it was about to be published or copied: that begins again. */

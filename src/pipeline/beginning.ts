@@ -4,6 +4,7 @@ import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
+import { publishPatiently } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
 
 export interface Beginning {
@@ -75,6 +76,6 @@ async function firstPoint(
     return await source.snapshotPoint(stop);
   }
   step("make the replication slot");
-  await source.publish();
+  await publishPatiently(source, stop, (reason) => step(`publish the tables. ${reason}`));
   return await source.createSlot(stop);
 }

@@ -26,7 +26,7 @@ export interface BesideStream {
   readonly parallel: number;
   readonly pace: CopyPace;
   readonly turn: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
-  /** In a turn. */
+  /** In a turn. Throws `table_locked` when what is copied now would miss changes. */
   readonly listTables: () => Promise<readonly TableShape[]>;
 }
 

@@ -13,6 +13,7 @@ import {
   type TableBeside,
 } from "./copy-beside-stream.ts";
 import type { CopyPoints } from "./copy-points.ts";
+import { rethrowUnlessLocked } from "./locked-tables.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
 import type { UnreadableTables } from "./unreadable-tables.ts";
@@ -204,6 +205,6 @@ async function makeBetween(
 ): Promise<void> {
   await turn(async () => {
     for (const each of failed) await first.giveUp(each);
-    await listTables();
+    await listTables().catch(rethrowUnlessLocked);
   }, cut);
 }

@@ -11,6 +11,7 @@ import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
 import { beginRun } from "./beginning.ts";
 import { both } from "./both.ts";
 import type { CopyPace } from "./initial-copy.ts";
+import { lockedPauseMs, rethrowUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import { MissingCopies } from "./missing-copies.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -77,6 +78,8 @@ class PipelineRun {
   #logWatch: LogWatch | null = null;
   /** The sink wants another look at the tables, maybe since before there was a stream. */
   #isLookDue = false;
+  /** Runs when a table that was locked is to be published again. */
+  #lockedPause: Timer | undefined;
   /** Between two batches, for longer. */
   #isStanding = false;
 
@@ -104,6 +107,7 @@ class PipelineRun {
       request.logWatchMs,
     );
     this.#logWatch = logWatch;
+    using _pause = { [Symbol.dispose]: () => clearTimeout(this.#lockedPause) };
     await using sink = request.makeSink(this.#sinkEvents(meter));
     this.#health.step("connect to the sink, and read the source's tables");
     const [known, tables] = await both(sink.open(), source.tables());
@@ -143,9 +147,10 @@ class PipelineRun {
     if (point) held.use(point);
     await this.request.reporter.initialized();
     const prepared = await copies.prepare(tables);
-    if (point === null) await source.publish();
+    const locked = point === null ? await this.#publish(source) : null;
+    const ready = this.#unlessLocked(prepared, locked);
     const isBesideStream = this.request.initialized && this.request.work === "changes";
-    const now = isBesideStream ? await copies.beginBeside(tables, prepared) : prepared;
+    const now = isBesideStream ? await copies.beginBeside(tables, ready) : ready;
     if (this.request.work !== "tasks") await copies.make(tables, now, point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
     return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };
@@ -192,7 +197,7 @@ class PipelineRun {
           await event.run();
           break;
         case "tables":
-          await listTables();
+          await listTables().catch(rethrowUnlessLocked);
           this.#health.goOn();
           break;
         case "stop":
@@ -220,7 +225,7 @@ class PipelineRun {
     }
   }
 
-  /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all. */
+  /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all; throws `table_locked`. */
   async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
     const tables = await source.tables();
     const prepared = await copies.prepare(tables);
@@ -228,16 +233,43 @@ class PipelineRun {
     if (wanted !== form && form === "binary") {
       throw new MillraceError("stream_form_changed", "A table has come that cannot travel as bytes.");
     }
-    await source.publish();
-    await this.#health.within(() => copies.makeBeside(tables, prepared));
+    const locked = await this.#publish(source);
+    await this.#health.within(() => copies.makeBeside(tables, this.#unlessLocked(prepared, locked)));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
+    if (locked) throw locked;
     return tables;
+  }
+
+  /** Returns why not: a table is locked. It is tried again by itself, and what is published goes on. */
+  async #publish(source: Source): Promise<MillraceError | null> {
+    try {
+      await source.publish();
+      if (this.#lockedPause !== undefined) this.#health.warn("locked table", null);
+      this.#lockedPause = undefined;
+      return null;
+    } catch (error) {
+      rethrowUnlessLocked(error);
+      const failure = toMillraceError(error);
+      this.#health.warn("locked table", failure.message);
+      this.#lockedPause = setTimeout(() => this.#lookAgain(), lockedPauseMs);
+      return failure;
+    }
+  }
+
+  /** Before it is published nothing is copied: changes from behind the copy would be missed. */
+  #unlessLocked(prepared: PreparedTables, locked: MillraceError | null): PreparedTables {
+    return locked && !this.request.skipSnapshots ? { ...prepared, missing: [] } : prepared;
   }
 
   /** A table that is copied gets its shape with its copy. */
   #stillBehind({ behind, missing }: PreparedTables): readonly TableShape[] {
     return this.request.skipSnapshots ? behind : behind.filter((table) => !missing.includes(table));
+  }
+
+  #lookAgain(): void {
+    this.#isLookDue = true;
+    this.#events?.lookAgain();
   }
 
   #sinkEvents(meter: ProgressMeter): SinkEvents {
@@ -249,10 +281,7 @@ class PipelineRun {
       warning: (topic, reason) => this.#health.warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
       setAside: (tables) => this.#health.setAside(tables),
-      mended: () => {
-        this.#isLookDue = true;
-        this.#events?.lookAgain();
-      },
+      mended: () => this.#lookAgain(),
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }

@@ -35,7 +35,7 @@ export interface Source extends AsyncDisposable {
   /**
    * Publishes the changes of the tables that `tables` told last, and of no others. To be called when the sink has noted
    * which copies no longer count: what the source says of the time before is gone then. A point that is taken afterwards
-   * has every change that was made before.
+   * has every change that was made before. Throws `table_locked` when somebody has locked one of them: then nothing was altered.
    */
   publish(): Promise<void>;
 

@@ -10,6 +10,7 @@ import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { columnListOf, firstWithColumnLists } from "./column-list.ts";
+import { type HeldLock, readLockHolder } from "./lock-holder.ts";
 import { describePublicationDenial } from "./privileges.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
@@ -59,13 +60,44 @@ export async function withOwnCoverage(
   });
 }
 
-/** Makes the connector's own publications hold exactly `tables`, with the columns that are to be listed. */
+/**
+ * Tables are locked one after the other. A wait for one that lasts as long as the server takes to look for deadlocks could have
+ * somebody's transaction ended who waits for another: half of that, but no longer than the stream may stand. A bound that the
+ * connection has may be shorter.
+ */
+const boundLockWaits = `
+select set_config('lock_timeout', least(case when $1 then 2 * d.setting::int else least(500, d.setting::int / 2) end,
+  nullif(l.setting::int, 0))::text, true)
+from pg_settings d, pg_settings l where d.name = 'deadlock_timeout' and l.name = 'lock_timeout'`;
+
+/** They conflict with what is taken for a publication. */
+const lockModes = [
+  ...["ShareUpdateExclusiveLock", "ShareLock", "ShareRowExclusiveLock", "ExclusiveLock"],
+  "AccessExclusiveLock",
+];
+
+/**
+ * Makes the connector's own publications hold exactly `tables`, with the columns that are to be listed. Throws `table_locked` when
+ * somebody has locked one of them: then nothing is altered.
+ */
 export async function reconcilePublications(
   client: Client,
   base: string,
   tables: readonly SourceTable[],
   viaRoot: boolean,
 ): Promise<void> {
+  const isMadeWayFor = await reconcileNow(client, base, tables, viaRoot, false);
+  if (isMadeWayFor) await reconcileNow(client, base, tables, viaRoot, true);
+}
+
+/** `isPatient`: an autovacuum makes way for who waits for long. True: it is to be tried so. */
+async function reconcileNow(
+  client: Client,
+  base: string,
+  tables: readonly SourceTable[],
+  viaRoot: boolean,
+  isPatient: boolean,
+): Promise<boolean> {
   const names = ownPublications(base);
   const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
   const identified = tables.filter(isWhole);
@@ -73,11 +105,19 @@ export async function reconcilePublications(
   // In one transaction: a table that moves from one to the other, or gets another list, is out of both for no change at all.
   try {
     await client.query("begin");
+    await client.query(boundLockWaits, [isPatient]);
     await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
     await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
     await client.query("commit");
+    return false;
   } catch (error) {
     await client.query("rollback");
+    if (sqlStateOf(error) === sqlState.lockNotAvailable) {
+      const ids = tables.map(({ relation }) => relation.id);
+      const holder = await readLockHolder(client, lockModes, ids);
+      if (holder?.isAutovacuum && !isPatient) return true;
+      throw tableLocked(holder, error);
+    }
     if (alteredMeanwhile.has(sqlStateOf(error) ?? "")) {
       throw new MillraceError(
         "table_changed",
@@ -90,6 +130,13 @@ export async function reconcilePublications(
     const relations = tables.map(({ relation }) => relation);
     throw await describePublicationDenial(client, error, relations, viaRoot);
   }
+}
+
+function tableLocked(holder: HeldLock | null, cause: unknown): MillraceError {
+  const which = holder ? `Table ${holder.table}` : "A table";
+  const why = holder ? `: ${holder.who}. To end the wait: ${holder.end}` : ".";
+  const text = `${which} is locked, so that it cannot be published yet${why}`;
+  return new MillraceError("table_locked", text, { cause });
 }
 
 /** Table, column, member of a publication, or schema: it is not there, or no longer under its name. */

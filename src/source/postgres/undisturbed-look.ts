@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { readLockHolder } from "./lock-holder.ts";
 
 /** Where tables are dropped all the time, one look in a few meets it. */
 const maxLooks = 10;
@@ -49,42 +50,17 @@ function isTableGone(error: unknown): boolean {
   );
 }
 
-/** Who waits for such a lock keeps others waiting like who has it. No query text: it may hold values. */
-const holderQuery = `
-select l.relation::regclass::text as relation, l.pid, l.granted as "isHeld", a.application_name as application,
-  to_char(a.xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since
-from pg_locks l
-join pg_class c on c.oid = l.relation and c.relkind in ('r', 'p') and c.relnamespace <> 'pg_catalog'::regnamespace
-left join pg_stat_activity a on a.pid = l.pid
-where l.locktype = 'relation' and l.mode = 'AccessExclusiveLock' and l.pid <> pg_backend_pid()
-  and l.database = (select oid from pg_database where datname = current_database())
-order by l.granted desc, a.xact_start limit 1`;
-
-interface Holder {
-  readonly relation: string;
-  readonly pid: number;
-  readonly isHeld: boolean;
-  readonly application: string | null;
-  readonly since: string | null;
-}
-
 async function lockedTable(client: Client, cause: unknown): Promise<MillraceError> {
-  const { rows } = await client.query<Holder>(holderQuery);
-  const [holder] = rows;
+  const holder = await readLockHolder(client, ["AccessExclusiveLock"], null);
   if (!holder) {
     const text = "A table was locked while the publication was looked at.";
     return new MillraceError("table_unreadable", text, { cause });
   }
-  const { relation, pid, isHeld, application, since } = holder;
-  const known = [
-    ...(application ? [application] : []),
-    ...(since ? [`in a transaction since ${since}`] : []),
-  ];
+  const { table, who, end } = holder;
   return new MillraceError(
     "table_unreadable",
-    `Table ${relation} is locked, so that the publication cannot be looked at: process ${pid}` +
-      `${known.length > 0 ? ` (${known.join(", ")})` : ""} ${isHeld ? "holds" : "waits for"} the lock. It is looked at again ` +
-      `by itself; to end the wait: SELECT pg_terminate_backend(${pid});`,
+    `Table ${table} is locked, so that the publication cannot be looked at: ${who}. It is looked at again by itself; ` +
+      `to end the wait: ${end}`,
     { cause },
   );
 }

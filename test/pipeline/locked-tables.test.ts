@@ -1,0 +1,47 @@
+// Tables that somebody locks before they are published: nobody waits for them, neither the stream nor whoever wants another table.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PipelineRig } from "../support/pipeline-rig.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+test("before the beginning, and while others stream", async () => {
+  await using rig = await PipelineRig.create(server, "locked");
+  await rig.source(
+    "create table a (id serial primary key); create table b (id serial primary key); insert into a default values",
+  );
+  await using holder = await rig.sourceSession();
+  await holder.query("begin; lock table b in share mode");
+  rig.start();
+  const isTold = () =>
+    rig.phases.some(({ phase }) => phase.name === "initialize" && phase.step.includes("public.b is locked"));
+  await waitFor("the lock to be told", () => isTold());
+  // A deadlock would be found for who holds the one and wants the other: nothing is held for so long.
+  await holder.query("alter table a add column v text");
+  await holder.query("commit");
+  await rig.untilRealtime();
+  await rig.expectEqual();
+  await rig.stop();
+  await rig.source("create table c (id int primary key); create table d (id int primary key)");
+  await holder.query("begin; lock table c in share mode; insert into c values (1); insert into d values (1)");
+  rig.start();
+  await waitFor("the lock to be told", () =>
+    rig.warnings.some((reason) => reason.includes("public.c is locked")),
+  );
+  await rig.untilRealtime();
+  await rig.source("insert into a default values; update a set v = 'x'");
+  await rig.expectSame("select id, v from a order by id", 5_000);
+  expect(await rig.snapshot("d", false)).toMatchObject({ code: "table_locked" });
+  await holder.query("commit");
+  await rig.expectEqual();
+  expect(rig.phases.at(-1)?.health.kind).toBe("heartbeat");
+  await rig.stop();
+});
