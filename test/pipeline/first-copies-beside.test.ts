@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { logicalReplication } from "../support/connector-config.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -179,5 +180,27 @@ test("skip_snapshots comes while a first copy is under way", async () => {
     Bun.deepEquals(await rig.sink("select id from t order by id"), [{ id: 2 }, { id: 3 }]),
   );
   expect(await rig.sink(kept)).toEqual(nothingKept);
+  await rig.stop();
+});
+
+test("a copy beside which changes of its table were not published does not count", async () => {
+  await using rig = await PipelineRig.create(server, "firstmissed", {
+    source: { replication_type: { logical_replication: logicalReplication("chosen") } },
+  });
+  await rig.source("create table other (id int primary key); create publication chosen for table other");
+  rig.start();
+  await rig.untilRealtime();
+  const release = hold(rig);
+  await rig.source(`create table m (id int primary key, v text); insert into m select g, 'v' from generate_series(1, 200) g;
+    create table keyless (v text); insert into keyless values ('a'), ('b'); alter publication chosen add table m, keyless`);
+  await waitFor("the tables to be read", () => rig.copies.length > 2);
+  await rig.source("alter publication chosen drop table m, keyless");
+  await rig.source("update m set v = 'missed' where id < 9; insert into keyless values ('missed')");
+  await rig.source("alter publication chosen add table m, keyless");
+  // The table that comes with them tells that the tables were looked at.
+  await rig.source("create table third (id int primary key); alter publication chosen add table third");
+  await waitFor("a look", async () => (await rig.sink("select from millrace.held_table")).length === 3);
+  release();
+  await rig.expectEqual();
   await rig.stop();
 });

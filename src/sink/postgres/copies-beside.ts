@@ -29,9 +29,7 @@ export async function beginCopyBeside(
   stop: AbortSignal,
 ): Promise<CopyBeside | null> {
   const { relation } = table;
-  if (!isFollowed(tables, relation) || naming.isShared(relation) || !isKeyed(table)) return null;
-  // They are to be copied by their keys first.
-  if (tables.owed.has(relation.id) || !tables.isReadyFor(relation)) return null;
+  if (!isSettled(tables, table) || naming.isShared(relation) || !isIdentified(relation)) return null;
   const begun = await inTurn(async (client) => {
     const target = await readTargetTable(client, naming.target(relation));
     const form = target && takesAsItIs(target, relation) ? formOf(target, relation) : null;
@@ -92,16 +90,22 @@ async function factsOf(
   };
 }
 
+/** Nothing tells its rows apart: a copy takes the place of all of them. */
+export function isWhollyReplaced({ key, isKeyedByHash }: Relation): boolean {
+  return key.length === 0 || isKeyedByHash === true;
+}
+
+/** All its changes are applied, to rows that a copy has brought, and nothing has to be done to it before others. */
+export function isSettled(tables: SinkTables, { relation, coverage }: TableShape): boolean {
+  const isPublished = coverage?.isUnpublished !== true;
+  // They are to be copied by their keys first.
+  const isWhole = !tables.owed.has(relation.id) && tables.isReadyFor(relation);
+  return isPublished && isWhole && isFollowed(tables, relation);
+}
+
 /** All its changes are applied, to rows that a copy has brought. */
 function isFollowed({ ledger, setAside }: SinkTables, relation: Relation): boolean {
   return ledger.holds(relation) && !setAside.has(relation.id) && !ledger.isReplaced(relation);
-}
-
-/** The source can find its rows by the key that the sink knows. */
-function isKeyed({ relation, isPartitioned, coverage }: TableShape): boolean {
-  const isPublished = coverage?.isUnpublished !== true;
-  const hasKey = relation.key.length > 0 && !relation.isKeyedByHash;
-  return !isPartitioned && isPublished && isIdentified(relation) && hasKey;
 }
 
 /** Its rows can be found and written by the relation's key. */

@@ -1,5 +1,6 @@
-// The first copy of a table while batches are applied: its changes are kept meanwhile, so that the copy has the table to itself. It is
-// made as it would be between two batches, in sessions of its own; what was kept is applied behind it.
+// The first copy of a table, or one that takes the place of all its rows, while batches are applied: the table's changes are kept
+// meanwhile, so that the copy has the table to itself. It is made as it would be between two batches, in sessions of its own; what was
+// kept is applied behind it.
 
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { PageRange } from "../../change/page-range.ts";
@@ -18,7 +19,7 @@ export interface FirstCopySteps {
   made(outcome: CopyOutcome): void;
   /** Between two batches: applies a piece of what was kept. Returns whether more is kept. */
   applyKept(): Promise<boolean>;
-  /** Between two batches: it is not made. */
+  /** Between two batches where it is a first one: it is not made, or what was kept cannot be applied. */
   giveUp(): Promise<void>;
 }
 
@@ -27,6 +28,7 @@ export class FirstCopyBeside implements CopyBeside {
   #divided: BegunCopy | null = null;
   #outcome: CopyOutcome | null = null;
   #isMade = false;
+  #isOver = false;
 
   constructor(private readonly steps: FirstCopySteps) {}
 
@@ -51,10 +53,12 @@ export class FirstCopyBeside implements CopyBeside {
   async settle(): Promise<SettledPiece> {
     if (this.#outcome && !this.#isMade) this.steps.made(this.#outcome);
     this.#isMade = true;
-    return { isMore: await this.steps.applyKept(), isHeld: false, owed: [] };
+    const isMore = await this.steps.applyKept();
+    this.#isOver = !isMore;
+    return { isMore, isHeld: false, owed: [] };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    if (!this.#isMade) await this.steps.giveUp();
+    if (!this.#isOver) await this.steps.giveUp();
   }
 }

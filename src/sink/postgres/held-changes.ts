@@ -1,11 +1,17 @@
-// Changes of tables that get their first copy beside the stream. They cannot be applied yet, and the stream does not wait: they are kept
-// in the target database, in the transaction that would have applied them, until the copy is there. Then they are applied in their order.
+// Changes of tables that get their first copy beside the stream, or one that takes the place of all their rows. They cannot be applied yet,
+// and the stream does not wait: they are kept in the target database, in the transaction that would have applied them, until the copy is
+// there. Then they are applied in their order.
 
 import type { Client } from "pg";
 import type { ChangeBatch } from "../../change/change-batch.ts";
+import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { dividedMark } from "../../change/divided-mark.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { decodeHeld, encodeHeld } from "./held-batch.ts";
+import { besideSpoiled } from "./touched-keys.ts";
+
+/** Of a copy that is not to count. */
+const spoiledMark = "";
 
 /** Of one row: a batch takes several. */
 const bodyBytes = 4 * 1024 * 1024;
@@ -25,8 +31,8 @@ interface BodyRow {
 export class HeldChanges {
   /** What is kept is of the table with this `dividedMark`, by OID at the source. */
   readonly #tables = new Map<number, string>();
-  /** Its copy is being made; by OID, the table's name. */
-  readonly #copied = new Map<number, string>();
+  /** Their copies are being made: the tables as they were when that began, by OID. */
+  readonly #copied = new Map<number, TableShape>();
   /** Shapes of what was kept, by what they are: those of several batches are one. */
   readonly #relations = new Map<string, Relation>();
   /** What was kept of it is being applied. */
@@ -66,7 +72,8 @@ export class HeldChanges {
   isNameTaken(relation: Relation): boolean {
     if (this.#copied.size === 0) return false;
     const name = qualifiedName(relation);
-    return this.#copied.entries().some(([id, other]) => other === name && id !== relation.id);
+    const others = this.#copied.values().filter(({ relation: { id } }) => id !== relation.id);
+    return others.some((other) => qualifiedName(other.relation) === name);
   }
 
   /** What is kept of the table counts still for a copy of it that begins now. */
@@ -83,7 +90,37 @@ export class HeldChanges {
       await client.query(sql, [this.connectorId, id, dividedMark(table)]);
       this.#tables.set(id, dividedMark(table));
     }
-    this.#copied.set(id, qualifiedName(table.relation));
+    this.#copied.set(id, table);
+  }
+
+  /**
+   * Copies on their way whose tables are not selected any more, are others by now or have missed changes are not to count: those that are not
+   * committed will not be, see `requireCounted`. Returns the tables of the others. Durable on return. In no transaction.
+   */
+  async spoil(client: Client, tables: readonly TableShape[]): Promise<readonly Relation[]> {
+    if (this.#copied.size === 0) return [];
+    const byId = new Map(tables.map((table) => [table.relation.id, table]));
+    const isSpoiled = (begun: TableShape) => {
+      const table = byId.get(begun.relation.id);
+      return table !== begun && !(table && isCopyOf(copyMark(begun), table));
+    };
+    const spoiled = [...this.#copied.values()].filter(isSpoiled).map(({ relation }) => relation);
+    for (const { id } of spoiled) {
+      const sql = "update millrace.held_table set mark = $3 where connector_id = $1 and table_id = $2";
+      await client.query(sql, [this.connectorId, id, spoiledMark]);
+      this.#tables.set(id, spoiledMark);
+    }
+    return spoiled;
+  }
+
+  /** What the copy that is on its way counts by; null: none is. */
+  countedBy({ id }: Pick<Relation, "id">): string | null {
+    return this.#copied.has(id) ? (this.#tables.get(id) ?? null) : null;
+  }
+
+  /** Throws when the copy on its way, which is made, is not to count. */
+  requireSound(relation: Relation): void {
+    if (this.countedBy(relation) === spoiledMark) throw notToCount(relation);
   }
 
   /** The copy was given up: what is kept counts for the next one, if that comes before anything else. */
@@ -190,4 +227,22 @@ export class HeldChanges {
       });
     }
   }
+}
+
+/** With the transaction of a copy that counts by `mark`. */
+export async function requireCounted(
+  client: Client,
+  connectorId: string,
+  relation: Relation,
+  mark: string,
+): Promise<void> {
+  const { rowCount } = await client.query(
+    "select from millrace.held_table where connector_id = $1 and table_id = $2 and mark = $3 for share",
+    [connectorId, relation.id, mark],
+  );
+  if (rowCount !== 1 || mark === spoiledMark) throw notToCount(relation);
+}
+
+function notToCount(relation: Relation): Error {
+  return besideSpoiled(relation, "was left out, or was not what it had been,");
 }

@@ -9,7 +9,7 @@ import type { Relation, TableShape } from "../../change/relation.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
-import { beginCopyBeside } from "./copies-beside.ts";
+import { beginCopyBeside, isSettled, isWhollyReplaced } from "./copies-beside.ts";
 import { CopyRefusals } from "./copy-refusals.ts";
 import {
   CopiesInApplySession,
@@ -87,7 +87,7 @@ export class SinkCopies implements AsyncDisposable {
     stop: AbortSignal,
   ): Promise<CopyBeside | null> {
     const { relation } = table;
-    if (mode === "initial") return await this.#beginFirst(table, stop);
+    if (mode === "initial" || isWhollyReplaced(relation)) return await this.#beginKept(table, mode, stop);
     // A row that is refused is told where the table is copied whole.
     if (this.isTraced(relation) || hasOneSession(this.config)) return null;
     const { context: connector, naming, tables, apply } = this;
@@ -115,11 +115,24 @@ export class SinkCopies implements AsyncDisposable {
     );
   }
 
-  /** Null: the table is not the copy's alone while its changes are kept, or there is no session for it. */
-  async #beginFirst(table: TableShape, stop: AbortSignal): Promise<CopyBeside | null> {
+  /**
+   * A first copy, or one that takes the place of all rows. Null: the table is not the copy's alone while its changes are kept, or there is no
+   * session for it.
+   */
+  async #beginKept(
+    table: TableShape,
+    mode: CopyRequest["mode"],
+    stop: AbortSignal,
+  ): Promise<CopyBeside | null> {
     const { apply, naming, tables } = this;
     const { relation } = table;
-    if (naming.isShared(relation) || hasOneSession(this.config) || !this.context.makesCopies) return null;
+    const isFirst = mode === "initial";
+    if (naming.isShared(relation) || hasOneSession(this.config)) return null;
+    // What is kept already is of no copy that is known of, and to be applied first.
+    const isPossible = isFirst
+      ? this.context.makesCopies
+      : isSettled(tables, table) && !tables.held.has(relation.id) && !this.isTraced(relation);
+    if (!isPossible) return null;
     const isBegun = await apply.guard(async (client) => {
       const target = await readTargetTable(client, naming.target(relation));
       if (target && (target.isReferred || target.refersTo.length > 0)) return false;
@@ -149,13 +162,15 @@ export class SinkCopies implements AsyncDisposable {
           stop,
         ),
       made: (outcome) => {
+        tables.held.requireSound(relation);
         tables.divided.ended(relation.id);
         this.#made(relation, outcome);
       },
       applyKept: () => this.#applyPiece(relation.id),
       giveUp: async () => {
         tables.held.giveUp(relation.id);
-        await apply.guard((client) => tables.divided.reload(client, relation.id));
+        if (isFirst) await apply.guard((client) => tables.divided.reload(client, relation.id));
+        else this.context.events.mended();
       },
     });
   }
@@ -263,6 +278,7 @@ export class SinkCopies implements AsyncDisposable {
       targets: this.tables.ledger.targetsWith(relation),
       nullColumn: this.tables.setAside.nullColumnOf(relation),
       isTraced: this.isTraced(relation),
+      keptMark: this.tables.held.countedBy(relation),
     };
   }
 

@@ -8,7 +8,7 @@ import { qualifiedName, type Relation, type TableShape } from "../../change/rela
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { PreparedTables, SetAsideTable, SinkContext, UnreadableTable } from "../sink.ts";
 import type { AppliedTables } from "./apply-transaction.ts";
-import type { TableCopyRecord } from "./bookkeeping.ts";
+import { type TableCopyRecord, voidCopies } from "./bookkeeping.ts";
 import { CopyLedger } from "./copy-ledger.ts";
 import { DividedCopies } from "./divided-copies.ts";
 import { HeldChanges } from "./held-changes.ts";
@@ -116,6 +116,9 @@ export class SinkTables implements AppliedTables {
     const denied = new Set(unreadable.map(({ table }) => table.relation.id));
     const isLeftOut = ({ id }: Relation) => denied.has(id) || this.setAside.has(id);
     await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation), isLeftOut);
+    // Such a copy may be committed, and not be known yet.
+    const spoiled = await this.held.spoil(client, tables);
+    if (spoiled.length > 0) await voidCopies(client, this.context.connectorId, spoiled);
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
     await this.divided.keep(client, uncopied, since, (table) => this.held.isKeptFor(table));
     await this.kept.sweep(client, tables);

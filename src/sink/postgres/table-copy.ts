@@ -14,6 +14,7 @@ import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import { copyRecord } from "./copy-ledger.ts";
 import { mergeCopy } from "./copy-merge.ts";
+import { requireCounted } from "./held-changes.ts";
 import { withLateChecks } from "./late-checks.ts";
 import { settleOwed } from "./owed-rows.ts";
 import { type WrittenRows, withRefusedKey } from "./refused-key.ts";
@@ -47,6 +48,8 @@ export interface KnownTable {
   readonly nullColumn: string | null;
   /** A row that is refused is to be told by its key. */
   readonly isTraced: boolean;
+  /** Its changes are kept meanwhile, under this mark; null: they are not. */
+  readonly keptMark: string | null;
 }
 
 /** All in one transaction: table, rows, and that the copy was made. */
@@ -125,6 +128,7 @@ export async function recordOutcome(
   await recordCopy(client, connectorId, record);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
+  if (known.keptMark !== null) await requireCounted(client, connectorId, table.relation, known.keptMark);
   const owesMore = !(await settleOwed(client, connectorId, table.relation.id, owed));
   return { record, shape, owesMore };
 }

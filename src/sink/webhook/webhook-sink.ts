@@ -125,8 +125,7 @@ class WebhookSink implements Sink {
     const beside = ++this.#besides;
     const handle = this.line.handle(table.relation);
     if (mode === "initial") return await this.#beginFirst(table, handle, beside, stop);
-    // Rows may come to a partitioned table, and leave it, without a change.
-    if (table.isPartitioned || table.coverage?.isUnpublished) return null;
+    if (table.coverage?.isUnpublished) return null;
     const state = await this.client.ask({ type: "beside.begin", beside, handle, first: null });
     return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop) : null;
   }
@@ -154,7 +153,7 @@ class WebhookSink implements Sink {
   #beingCopied(tables: readonly TableShape[]): readonly string[] {
     return [...this.#firsts].flatMap(([id, copy]) => {
       const table = tables.find(({ relation }) => relation.id === id);
-      if (!table || !isCopyOf(copyMark(copy.table), table)) copy.spoil();
+      if (table !== copy.table && !(table && isCopyOf(copyMark(copy.table), table))) copy.spoil();
       return table && copy.isSound ? [qualifiedName(table.relation)] : [];
     });
   }

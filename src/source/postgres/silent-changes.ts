@@ -40,6 +40,7 @@ export class SilentChanges {
   /** Warns of what was found elsewhere; told by the next look. */
   note(tableId: number, reason: string): void {
     this.notes.set(warningKey(tableId), reason);
+    this.#lastFound.set(tableId, ++this.#found);
   }
 
   /** How many changes were found so far: copies as of a point that is taken from here on have them. */
