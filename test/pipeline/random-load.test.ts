@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { withItsPlace } from "../support/play-failure.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -149,7 +150,7 @@ async function spoil(pair: PipelineRig): Promise<void> {
 test(
   "the sink equals the source after any load and any number of deaths",
   async () => {
-    await fc.assert(
+    const playing = fc.assert(
       fc.asyncProperty(
         fc.array(step, { minLength: 10, maxLength: 120 }),
         fc.constantFrom<readonly ("binary" | "text")[]>(["binary", "text"], ["text"]),
@@ -158,6 +159,7 @@ test(
       ),
       { numRuns: Number(process.env.MILLRACE_FUZZ_RUNS ?? 12), endOnFailure: true },
     );
+    await withItsPlace(playing);
   },
   { timeout: Number(process.env.MILLRACE_FUZZ_MINUTES ?? 5) * 60_000 },
 );

@@ -8,6 +8,7 @@ import type { Catalog } from "../../src/connector/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { withItsPlace } from "../support/play-failure.ts";
 import { typeKinds } from "../support/random-own-type.ts";
 import { partitionKinds } from "../support/random-partitions.ts";
 import { type Manner, RandomPlay, type Step } from "../support/random-play.ts";
@@ -121,7 +122,8 @@ const catalog: fc.Arbitrary<Catalog> = fc
 let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
-const runs = Number(MILLRACE_FUZZ_RUNS ?? 200);
+/** `test:long` plays more. */
+const runs = Number(MILLRACE_FUZZ_RUNS ?? 120);
 /** Side by side, since much of a case is waiting; a failure is brought back alone. */
 const lanes = MILLRACE_FUZZ_SEED ? 1 : 4;
 
@@ -172,7 +174,7 @@ const lane = () =>
 test(
   "the sink equals the source, or says where not, after any load, any alterations and any number of deaths",
   async () => {
-    await Promise.all(Array.from({ length: lanes }, lane));
+    await Promise.all(Array.from({ length: lanes }, () => withItsPlace(lane())));
   },
   { timeout: Number(process.env.MILLRACE_FUZZ_MINUTES ?? 10) * 60_000 },
 );

@@ -41,20 +41,15 @@ export class RandomPlay {
       await this.#run(steps);
     } catch (error) {
       const script = this.#script.join(";\n");
-      const found = JSON.stringify(
-        [
-          await this.pair.difference(),
-          await this.#sinkTables(),
-          this.pair.warnings,
-          this.pair.phases.slice(-4),
-          this.pair.setAside,
-        ],
-        (_, v) => (typeof v === "bigint" ? String(v) : v),
-        1,
+      const { warnings, setAside, silentChanges } = this.pair;
+      const phases = this.pair.phases.slice(-4);
+      // A transaction that a statement has ended in keeps its locks, and nothing could be compared.
+      await this.session.query("rollback").catch(() => {});
+      const found = [await this.#sinkTables(), warnings, phases, setAside, await this.pair.difference()];
+      throw new Error(
+        `after\n${script}\nfound, and at last what differs\n${found.map(printed).join("\n")}\nwarned: ${silentChanges}\n${error}`,
+        { cause: error },
       );
-      throw new Error(`after\n${script}\n${error}\n${found}\nwarned: ${this.pair.silentChanges}`, {
-        cause: error,
-      });
     }
   }
 
@@ -62,7 +57,7 @@ export class RandomPlay {
     return this.pair.sink(
       `select attrelid::regclass::text as table, string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' order by attnum) as columns
        from pg_attribute join pg_class c on c.oid = attrelid and relkind in ('r', 'p')
-       where attnum > 0 and not attisdropped and relnamespace::regnamespace::text !~ '^(pg_|information)' group by 1`,
+       where attnum > 0 and not attisdropped and relnamespace::regnamespace::text !~ '^(pg_|information|millrace)' group by 1`,
     );
   }
 
@@ -256,4 +251,8 @@ export class RandomPlay {
     await this.pair.ended();
     this.#isRunning = false;
   }
+}
+
+function printed(value: unknown): string {
+  return JSON.stringify(value, (_, v) => (typeof v === "bigint" ? String(v) : v));
 }
