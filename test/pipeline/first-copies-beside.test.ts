@@ -21,6 +21,7 @@ const rows = 300;
 const inRanges = { dividedFromBytes: 1, rangeBytes: 100_000, pointHeldMs: 20 };
 const kept =
   "select (select count(*)::int from millrace.held_table) as tables, (select count(*)::int from millrace.held_change) as changes";
+const ranges = "select first_page::int as from from millrace.copied_range";
 const nothingKept = [{ tables: 0, changes: 0 }];
 
 /** Holds what is copied until it is called. */
@@ -81,6 +82,7 @@ const only = (...names: readonly string[]): Catalog => ({
 test.each([3, 4])(
   "a table that is selected later, in ranges amid its changes, whatever dies (%i)",
   async (seed) => {
+    const read: { readonly held: readonly number[]; readonly before: number }[] = [];
     await using rig = await PipelineRig.streaming(
       server,
       `firstlater${seed}`,
@@ -100,7 +102,10 @@ test.each([3, 4])(
       for (const calls of [9, 16]) {
         rig.dieAt(calls + seed);
         await rig.ended();
+        const held = await rig.sink<{ from: number }>(ranges);
+        const before = rig.copies.length;
         rig.start();
+        read.push({ held: held.map(({ from }) => from), before });
       }
       rig.dieAt(Number.POSITIVE_INFINITY);
     }
@@ -108,6 +113,14 @@ test.each([3, 4])(
     await rig.expectSame("select id from other order by id");
     await rig.expectEqual();
     await waitFor("nothing to be kept", async () => Bun.deepEquals(await rig.sink(kept), nothingKept));
+    // Ranges that were copied are not read again.
+    for (const { held, before } of read) {
+      const again = rig.copies
+        .slice(before)
+        .flatMap(({ part }) => (part?.kind === "range" ? [part.range.from] : []));
+      expect(again.filter((from) => held.includes(from))).toEqual([]);
+    }
+    expect(read.some(({ held }) => held.length > 0)).toBe(true);
     await rig.stop();
   },
 );

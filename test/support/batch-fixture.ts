@@ -3,7 +3,7 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../src/change/change-batch.ts";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
-import type { Relation, ReplicaIdentity } from "../../src/change/relation.ts";
+import type { Relation, ReplicaIdentity, TableShape } from "../../src/change/relation.ts";
 
 /** A value in text form; null; or `unchanged` for a TOASTed value that was not sent. */
 export type TextValue = string | null | typeof unchanged;
@@ -172,4 +172,10 @@ export function tupleBytes(tuple: TextTuple): Uint8Array {
     if (typeof value === "string") parts.push(Buffer.from(value));
   }
   return Buffer.concat(parts);
+}
+
+/** Of a table that nothing else is known of. */
+export function tableShape(relation: Relation): TableShape {
+  const facts = { isPartitioned: false, estimatedRows: 0, estimatedBytes: 0, storage: "1" };
+  return { relation, primaryKey: relation.key.map((i) => relation.columns[i]!.name), notNull: [], ...facts };
 }

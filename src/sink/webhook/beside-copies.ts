@@ -1,7 +1,7 @@
 // Copies that are made beside the stream, which goes on for their tables too: the rows of a range go out once the stream has passed its
 // point, with a version that all changes from before are below and all that come are above, and without the rows that the stream
-// has brought since. Of tasks nothing is recorded but the versions: one that dies begins anew. Of first copies the ranges that are
-// delivered are, and what the stream brings in part: the next run goes on with the others.
+// has brought since. The ranges that are delivered are recorded, and what the stream brings in part: the next run goes on with the
+// others.
 
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
@@ -27,8 +27,13 @@ export interface SettledKeys {
 
 interface BesideCopy {
   readonly table: CompiledTable;
-  /** Null: the table has been copied before. */
-  readonly first: FirstCopy | null;
+  readonly shape: TableShape;
+  /** The table has not been copied before. */
+  readonly isFirst: boolean;
+  /** Ranges were delivered before it began. */
+  readonly goesOn: boolean;
+  /** What is delivered of it, and owed, is recorded. */
+  isRecorded: boolean;
   readonly touched: TouchedKeys;
   readonly room: UndeliveredRows;
   /** What the rows as of each point carry, once that is durable and what was committed before is on its way. */
@@ -38,12 +43,6 @@ interface BesideCopy {
   owed: readonly RowKey[] | null;
   /** Why it has to begin anew; null: it has not. */
   spoiledBy: string | null;
-}
-
-interface FirstCopy {
-  readonly shape: TableShape;
-  /** What is delivered of it, and owed, is recorded. */
-  readonly isRecorded: boolean;
 }
 
 type CopyBegin = Extract<ToDelivery, { type: "copy.begin" }>;
@@ -76,16 +75,17 @@ export class BesideCopies implements ChangeWatch {
 
   /** Between two batches: what the stream brings of the table from here on is kept in mind. Or it cannot be copied so. */
   begin(
-    { beside: number, first: shape }: BesideBegin,
+    { beside: number, table: shape, isFirst }: BesideBegin,
     table: CompiledTable,
     { keeper, divided }: Delivering,
   ): Pick<DeliveryState, "isBeside" | "begun"> {
-    const isExpected = shape !== null || holdsCopy(keeper.record.copied, table.name);
+    const isExpected = isFirst || holdsCopy(keeper.record.copied, table.name);
     if (!this.#takes(table) || !isExpected) return { isBeside: false };
-    if (shape === null && this.#lost.delete(table.name)) return { isBeside: false };
-    const begun = shape && divided.beginBeside(shape);
+    if (!isFirst && this.#lost.delete(table.name)) return { isBeside: false };
+    const begun = isFirst ? divided.beginBeside(shape) : divided.beginAgain(shape);
+    const goesOn = begun !== null && begun.ranges.length > 0;
     this.#copies.set(number, {
-      ...{ table, first: shape && { shape, isRecorded: begun !== null } },
+      ...{ table, shape, isFirst, goesOn, isRecorded: begun !== null },
       ...{ touched: this.remember(), room: new UndeliveredRows(this.options.maxUndelivered) },
       ...{ origins: new Map(), ranges: new Map(), owed: null, spoiledBy: null },
     });
@@ -98,12 +98,13 @@ export class BesideCopies implements ChangeWatch {
   }
 
   /** It is over, or given up: rows that are on their way arrive. */
-  end(number: number): void {
+  end(number: number, { divided }: Delivering): void {
     const copy = this.#copies.get(number);
     if (!copy) return;
     for (const { rows } of copy.ranges.values()) rows.cancel();
-    if (copy.touched.isLost && copy.first === null) this.#lost.add(copy.table.name);
+    if (copy.touched.isLost && !copy.isFirst) this.#lost.add(copy.table.name);
     this.#copies.delete(number);
+    if (!copy.isFirst) divided.letGo(copy.table.name);
   }
 
   /** Whether the copy of this number is a range of one of these. */
@@ -146,9 +147,9 @@ export class BesideCopies implements ChangeWatch {
     await rows.finish();
     copy.ranges.delete(number);
     this.#forget(copy);
-    if (!copy.first?.isRecorded || !rows.isWhole || part?.kind !== "range") return;
+    if (!rows.isWhole || part?.kind !== "range") return;
     this.#requireOwedNoted(copy, divided);
-    if (copy.spoiledBy !== null || copy.touched.isLost) return;
+    if (!copy.isRecorded || copy.spoiledBy !== null || copy.touched.isLost) return;
     divided.add(copy.table.name, part.range, rows.point, rows.delivered);
     await keeper.save();
   }
@@ -160,7 +161,7 @@ export class BesideCopies implements ChangeWatch {
   }
 
   /**
-   * Keys of rows to be copied by themselves, in pieces: all ranges have been delivered. Told none, a first copy is made, durably; see
+   * Keys of rows to be copied by themselves, in pieces: all ranges have been delivered. Told none, the copy is made, durably; see
    * `spoiledBy`.
    */
   async settle(number: number, { keeper, divided }: Delivering): Promise<SettledKeys> {
@@ -171,12 +172,13 @@ export class BesideCopies implements ChangeWatch {
     const [first, last] = [points[0], points.at(-1)];
     copy.owed ??= new OwedKeys([
       ...(first === undefined || last === undefined ? [] : copy.touched.takeOwed(first, last)),
-      ...(copy.first?.isRecorded ? divided.owedOf(copy.table.name) : []),
+      ...(copy.isRecorded && (copy.isFirst || copy.goesOn) ? divided.owedOf(copy.table.name) : []),
     ]).list();
     const keys = copy.owed.slice(0, maxKeys);
     copy.owed = copy.owed.slice(maxKeys);
-    if (copy.first && keys.length === 0 && copy.spoiledBy === null) {
-      divided.made(copy.first.shape, last ?? zeroLsn);
+    if (keys.length === 0 && copy.spoiledBy === null && (copy.isFirst || copy.isRecorded)) {
+      if (copy.isFirst) divided.made(copy.shape, last ?? zeroLsn);
+      else divided.forget(copy.table.name);
       await keeper.save();
     }
     return { keys, isMore: copy.owed.length > 0 };
@@ -217,10 +219,12 @@ export class BesideCopies implements ChangeWatch {
     if (oldest !== undefined) touched.forgetBefore(oldest);
   }
 
-  /** What is recorded of a copy may have become too much, or another's. */
+  /** What is recorded of a copy may have become too much, or another's. Where it has all ranges itself, more is kept in memory. */
   #requireOwedNoted(copy: BesideCopy, divided: Delivering["divided"]): void {
-    if (!copy.first?.isRecorded || divided.isOpen(copy.first.shape)) return;
-    copy.spoiledBy ??= "had more changes than can be noted, or was altered";
+    const { isFirst, goesOn, shape } = copy;
+    if (!copy.isRecorded || divided.isOpen(shape, isFirst ? "open" : "again")) return;
+    if (isFirst || goesOn) copy.spoiledBy ??= "had more changes than can be noted, or was altered";
+    else copy.isRecorded = false;
   }
 
   #ofRange(number: number): BesideCopy | undefined {

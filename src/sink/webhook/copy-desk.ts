@@ -52,7 +52,7 @@ export class CopyDesk {
         return this.#reply(message.id, { spoiledBy, ...(settled ? { settled } : {}) });
       }
       case "beside.end":
-        return besides.end(message.beside);
+        return besides.end(message.beside, begun());
       default:
         message satisfies never;
     }

@@ -19,14 +19,20 @@ import { type CopiedTables, holdsCopy } from "./sink-record.ts";
 
 /** Of one table, that are asked for at once. */
 const maxKeys = 10_000;
+/** Nobody takes up what was delivered of a table that was copied before: longer than a task waits for its next attempt. */
+const patienceMs = 900_000;
 
 export class DividedCopies implements ChangeWatch {
   /** What is due was told of. */
   #isTold = false;
+  /** Tables that are being copied again, and since when others wait for that. */
+  readonly #busy = new Set<string>();
+  readonly #waitingMs = new Map<string, number>();
 
   constructor(
     private readonly keeper: RecordKeeper,
     private readonly filter: OperationFilter,
+    private readonly nowMs: () => number = performance.now.bind(performance),
   ) {}
 
   /** Begins a copy, or goes on with the ranges that are delivered. Null: the table is to be copied whole. */
@@ -53,10 +59,38 @@ export class DividedCopies implements ChangeWatch {
     return begun;
   }
 
+  /**
+   * As `beginBeside`, of a table that has been copied before. Null: nothing is recorded of it. `letGo` is to be called when nobody is at
+   * it any more.
+   */
+  beginAgain(table: TableShape): Pick<DividedCopy, "ranges" | "rows"> | null {
+    const name = qualifiedName(table.relation);
+    const mark = markOf(table);
+    const known = this.#of(name);
+    // What is owed of the copy before is still to come.
+    if (!this.#isDivisible(table) || (known && known.phase !== "again")) return null;
+    const points = { first: zeroLsn, last: zeroLsn };
+    const copy = known?.mark === mark ? known : { ...begunCopy(mark, "again"), points };
+    this.#put(name, copy);
+    this.#busy.add(name);
+    return { ranges: copy.ranges, rows: copy.rows };
+  }
+
+  letGo(name: string): void {
+    this.#busy.delete(name);
+    this.#waitingMs.delete(name);
+  }
+
+  /** Ranges as of points in another log. */
+  forgetBegun(): void {
+    for (const [name, { phase }] of this.keeper.record.divided)
+      if (phase === "open" || phase === "again") this.forget(name);
+  }
+
   /** A copy of the table is on its way, and all that is owed of it is noted. */
-  isOpen(table: TableShape): boolean {
+  isOpen(table: TableShape, phase: "open" | "again"): boolean {
     const copy = this.#of(qualifiedName(table.relation));
-    return copy?.phase === "open" && copy.mark === markOf(table);
+    return copy?.phase === phase && copy.mark === markOf(table);
   }
 
   owedOf(name: string): readonly RowKey[] {
@@ -75,7 +109,8 @@ export class DividedCopies implements ChangeWatch {
   /** All rows of the range are delivered. */
   add(name: string, range: PageRange, point: Lsn, rows: number): void {
     const copy = this.#of(name);
-    if (copy?.phase === "open") this.#put(name, withRange(copy, range, point, rows));
+    if (copy?.phase === "open" || copy?.phase === "again")
+      this.#put(name, withRange(copy, range, point, rows));
   }
 
   /** All ranges are delivered: the table is copied. */
@@ -160,6 +195,8 @@ export class DividedCopies implements ChangeWatch {
 
   /** What is owed is more than can be noted: the copy counts as none. */
   #refuse(name: string, copy: DividedCopy): void {
+    // Whoever makes it notes it in memory, or begins anew.
+    if (copy.phase === "again") return this.forget(name);
     const { copied } = this.keeper.record;
     const made = copied.get(name);
     if (made) this.keeper.change({ copied: new Map(copied).set(name, { ...made, lsn: zeroLsn }) });
@@ -168,8 +205,16 @@ export class DividedCopies implements ChangeWatch {
 
   #sweep(at: Lsn): void {
     for (const [name, { phase, points, owed }] of this.keeper.record.divided) {
+      if (phase === "again" && this.#isOverdue(name)) this.forget(name);
       if (phase === "joined" && owed.isEmpty && points !== null && at >= points.last) this.forget(name);
     }
+  }
+
+  #isOverdue(name: string): boolean {
+    if (this.#busy.has(name)) return false;
+    const sinceMs = this.#waitingMs.get(name) ?? this.nowMs();
+    this.#waitingMs.set(name, sinceMs);
+    return this.nowMs() - sinceMs >= patienceMs;
   }
 
   #of(name: string): DividedCopy | undefined {
@@ -203,7 +248,9 @@ export function dividedOf(
   const isKept = (name: string, { phase, mark }: DividedCopy) => {
     const table = byName.get(name);
     if (!table || table.coverage?.isUnpublished === true) return false;
-    return phase === "joined" ? holdsCopy(copied, name) : mark === markOf(table);
+    const isCopied = holdsCopy(copied, name);
+    if (phase === "again") return isCopied && mark === markOf(table);
+    return phase === "joined" ? isCopied : mark === markOf(table);
   };
   const kept = [...divided].filter(([name, copy]) => isKept(name, copy));
   return kept.length === divided.size ? divided : new Map(kept);

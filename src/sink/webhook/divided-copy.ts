@@ -10,10 +10,11 @@ import { OwedKeys } from "./owed-keys.ts";
 export interface DividedCopy {
   /**
    * - `open`: ranges are missing.
+   * - `again`: as `open`, of a table that has been copied before.
    * - `joined`: all are delivered, as of points that follow each other, and the stream has not brought all that lies between.
    * - `refused`: more rows are owed than are noted: the table is to be copied whole, as of one point.
    */
-  readonly phase: "open" | "joined" | "refused";
+  readonly phase: "open" | "again" | "joined" | "refused";
   /** Tells what it is a copy of. */
   readonly mark: string;
   /** What the rows of all ranges carry; null before the first. */
@@ -40,8 +41,8 @@ export interface StoredDividedCopy {
   readonly owed: readonly RowKey[];
 }
 
-export function begunCopy(mark: string): DividedCopy {
-  return { phase: "open", mark, origin: null, ranges: [], rows: 0, points: null, owed: new OwedKeys() };
+export function begunCopy(mark: string, phase: "open" | "again" = "open"): DividedCopy {
+  return { phase, mark, origin: null, ranges: [], rows: 0, points: null, owed: new OwedKeys() };
 }
 
 /** With a range, as of `point`, whose rows are all delivered. */

@@ -74,15 +74,16 @@ export type ToDelivery =
       readonly table: TableShape;
     }
   /**
-   * Begins a copy beside the stream; the answer tells whether it can be made so, and of a first copy which ranges there are. `first`: the
-   * table that it is the first copy of; null: of none.
+   * Begins a copy beside the stream; the answer tells whether it can be made so, and which ranges there are. `isFirst`: the table has
+   * no copy.
    */
   | {
       readonly type: "beside.begin";
       readonly id: number;
       readonly beside: number;
       readonly handle: number;
-      readonly first: TableShape | null;
+      readonly table: TableShape;
+      readonly isFirst: boolean;
     }
   /** All its ranges are delivered; the answer tells what is left to be copied. Nothing is: a first copy is made, durably. */
   | { readonly type: "beside.settle"; readonly id: number; readonly beside: number }

@@ -14,11 +14,12 @@ export class WebhookCopyBeside implements CopyBeside {
     private readonly line: SinkLine,
     protected readonly number: number,
     private readonly stop: AbortSignal,
+    private readonly held: HeldRanges | null = null,
   ) {}
 
-  /** What is delivered of a copy that dies is not known. */
+  /** Where nothing is recorded, what is delivered of a copy that dies is not known. */
   async divide(): Promise<HeldRanges | null> {
-    return { ranges: [], rows: 0 };
+    return this.held ?? { ranges: [], rows: 0 };
   }
 
   /** Returns when the rows are delivered. */
@@ -73,7 +74,7 @@ export interface FirstCopyEvents {
 
 /** Of a table that has none: what is delivered of it outlives it. */
 export class WebhookFirstCopyBeside extends WebhookCopyBeside {
-  #held: HeldRanges | null = null;
+  #begun: HeldRanges | null = null;
   #spoiledBy: string | null = null;
 
   constructor(
@@ -98,14 +99,14 @@ export class WebhookFirstCopyBeside extends WebhookCopyBeside {
   }
 
   async watch(): Promise<void> {
-    const { number: beside, handle, table: first } = this;
-    const state = await this.ask({ type: "beside.begin", beside, handle, first });
+    const { number: beside, handle, table } = this;
+    const state = await this.ask({ type: "beside.begin", beside, handle, table, isFirst: true });
     this.requireUnspoiled(state?.isBeside ? null : "The table cannot be copied beside the stream.");
-    this.#held = state?.begun ?? null;
+    this.#begun = state?.begun ?? null;
   }
 
   override async divide(): Promise<HeldRanges | null> {
-    return this.#held;
+    return this.#begun;
   }
 
   override async settle(): Promise<SettledPiece> {

@@ -132,6 +132,7 @@ export class WebhookDelivery {
         await this.#begin(message.checkpoint);
         return this.#done(message.id);
       case "log":
+        this.#begun().divided.forgetBegun();
         this.#begun().keeper.change({ log: message.log });
         await this.#begun().keeper.save();
         return this.#done(message.id);
@@ -211,7 +212,7 @@ export class WebhookDelivery {
 
   #start(record: SinkRecord): void {
     const keeper = new RecordKeeper(this.tools.store, record, this.tools.monotonic);
-    const divided = new DividedCopies(keeper, this.#encoding);
+    const divided = new DividedCopies(keeper, this.#encoding, this.tools.monotonic);
     const stream = new StreamWindows({
       batch: this.#limits(),
       window: {

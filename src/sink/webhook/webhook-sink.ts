@@ -126,8 +126,8 @@ class WebhookSink implements Sink {
     const handle = this.line.handle(table.relation);
     if (mode === "initial") return await this.#beginFirst(table, handle, beside, stop);
     if (table.coverage?.isUnpublished) return null;
-    const state = await this.client.ask({ type: "beside.begin", beside, handle, first: null });
-    return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop) : null;
+    const state = await this.client.ask({ type: "beside.begin", beside, handle, table, isFirst: false });
+    return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop, state.begun) : null;
   }
 
   async #beginFirst(

@@ -21,6 +21,7 @@ import {
   type FixtureChange,
   type FixtureTransaction,
   relation,
+  tableShape,
   transaction,
 } from "../../support/batch-fixture.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
@@ -227,7 +228,13 @@ class Copier {
       if (this.random() < 0.5) return;
       const handle = Math.floor(this.random() * tables.length);
       this.#begun = { handle, after: at };
-      const { state } = await this.ask({ type: "beside.begin", beside: this.#copy + 1, handle, first: null });
+      const { state } = await this.ask({
+        type: "beside.begin",
+        beside: this.#copy + 1,
+        handle,
+        table: tableShape(tables[handle]!),
+        isFirst: false,
+      });
       expect(state?.isBeside).toBe(true);
       return;
     }

@@ -80,6 +80,39 @@ describe.each([
   });
 });
 
+test("what was delivered of a large table when the service died is not read again, and what arrives is the source in the end", async () => {
+  await using stage = await streaming(movingRows("m", rows));
+  const { receiver, database } = stage;
+  await stage.expectHeld(() => heldInOrder(receiver, "m"));
+  // The receiver has lost all that it had.
+  receiver.requests.length = 0;
+  const copyOf = () => stage.record?.divided.get("public.m");
+  {
+    await using moving = await moveRows(stage, "m", rows, 3, true);
+    receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
+    void stage.life.snapshot(database, "m");
+    await waitFor("some ranges", () => copyOf()?.phase === "again" && (copyOf()?.rows ?? 0) > 100);
+    await stage.life.kill();
+    const delivered = copyOf();
+    expect(delivered?.ranges.length).toBeGreaterThan(0);
+    const { transactions } = moving;
+    await waitFor("changes meanwhile", () => moving.transactions > transactions + 20);
+    receiver.script = () => undefined;
+    await stage.start();
+    await stage.untilRealtime();
+    expect(await stage.life.snapshot(database, "m")).toBeNull();
+    const read = stage.life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
+    expect(read.length).toBeGreaterThan(0);
+    const again = read.filter(({ from }) =>
+      delivered?.ranges.some((range) => from >= range.from && (range.to === null || from < range.to)),
+    );
+    expect(again).toEqual([]);
+  }
+  await stage.expectHeld(() => heldInOrder(receiver, "m"));
+  await stage.expectHeld(() => heldByVersion(receiver, "m"));
+  expect(stage.record?.divided.size).toBe(0);
+});
+
 test("a copy that the receiver is slow to take keeps no change waiting, and dies with the service: what comes again is as it was", async () => {
   const delayMs = 150;
   await using stage = await streaming(

@@ -10,7 +10,7 @@ import { keyHash } from "../../../src/sink/webhook/row-identity.ts";
 import type { Delivering, TableCopiesOptions } from "../../../src/sink/webhook/table-copies.ts";
 import { TouchedKeys } from "../../../src/sink/webhook/touched-keys.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
-import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
+import { relation, type TextTuple, tableShape, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
 
 const shape = relation("t", [
   ["id", 23, "integer"],
@@ -111,17 +111,23 @@ test("a copy beside which too much is touched begins again, between two batches,
   const remember = () => new TouchedKeys({ keys: 2, partial: 2, partialBytes: 100 });
   const besides = new BesideCopies(options, { sends: () => true }, remember);
   const copied = new Map([["public.t", { identity: "", lsn: lsn(1n) }]]);
-  const delivering = { keeper: { record: { copied } } } as unknown as Delivering;
+  const delivering = {
+    keeper: { record: { copied } },
+    divided: { beginAgain: () => null, letGo: () => {} },
+  } as unknown as Delivering;
   const begin = (beside: number) =>
-    besides.begin({ type: "beside.begin", id: 0, beside, handle: 0, first: null }, table, delivering)
-      .isBeside;
+    besides.begin(
+      { type: "beside.begin", id: 0, beside, handle: 0, table: tableShape(shape), isFirst: false },
+      table,
+      delivering,
+    ).isBeside;
   expect(begin(1)).toBe(true);
   expect(besides.watches(table)).toBe(true);
   for (const id of ["1", "2"]) see(besides, lsn(5n), [id, "x"]);
   expect(besides.spoiledBy(1)).toBeNull();
   see(besides, lsn(6n), ["3", "x"]);
   expect(besides.spoiledBy(1)).toContain("public.t had more changes than can be kept in mind");
-  besides.end(1);
+  besides.end(1, delivering);
   expect(begin(2)).toBe(false);
   expect(begin(3)).toBe(true);
 });
