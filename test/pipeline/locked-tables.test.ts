@@ -45,3 +45,26 @@ test("before the beginning, and while others stream", async () => {
   expect(rig.phases.at(-1)?.health.kind).toBe("heartbeat");
   await rig.stop();
 });
+
+test("a partition, while its root is copied", async () => {
+  await using rig = await PipelineRig.create(server, "lockedleaf", { source: { partitions_as_root: true } });
+  await rig.source(`create table root (id int primary key) partition by range (id);
+    create table leaf1 partition of root for values from (0) to (10);
+    create table leaf2 partition of root for values from (10) to (20); insert into root values (1), (11)`);
+  await using holder = await rig.sourceSession();
+  rig.beforeCopies = async () => {
+    await holder.query("begin; lock table leaf2 in access exclusive mode");
+  };
+  rig.start();
+  const waits =
+    "select from pg_locks where relation = 'leaf2'::regclass and not granted and mode = 'AccessShareLock'";
+  const copyWaits = `select from pg_stat_activity where query like 'lock table%' and wait_event_type = 'Lock' and exists (${waits})`;
+  await waitFor("the copy to wait", async () => (await rig.source(copyWaits)).length > 0);
+  await rig.source(
+    "set lock_timeout = '10s'; begin; lock table only root, leaf1 in access exclusive mode; commit",
+  );
+  await holder.query("commit");
+  await rig.untilRealtime();
+  await rig.expectEqual();
+  await rig.stop();
+});

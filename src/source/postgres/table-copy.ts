@@ -16,6 +16,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { hashedColumnSql, saltSetting } from "./column-hash.ts";
 import { copyOut, type RowCount } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
+import { lockForReading } from "./read-lock.ts";
 import { renderedQuery } from "./row-rendering.ts";
 import type { ExportedSnapshot } from "./snapshot-point.ts";
 import type { TableSelection } from "./table-selection.ts";
@@ -84,7 +85,7 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await client.query("begin isolation level repeatable read read only");
     await client.query(`set transaction snapshot ${escapeLiteral(point.snapshotName)}`);
     await client.query(lockTimeoutSql);
-    await client.query(`lock table ${sqlName(table.relation)} in access share mode`);
+    await lockForReading(client, table);
     await requireSameStorage(client, table);
     const whole = `${table.isPartitioned ? "" : "only "}${sqlName(table.relation)}`;
     await requireSameColumns(client, table);
