@@ -1,7 +1,7 @@
 // Fills a ChangeBatch: growing arrays over one arena. The source's decoder writes tuples straight into `arena`;
 // the builder knows where transactions begin and end, and where the batch may be cut.
 
-import type { ChangeBatch, ChangeKind, TupleForm } from "./change-batch.ts";
+import { type ChangeBatch, ChangeKind, type TupleForm } from "./change-batch.ts";
 import { type Lsn, lsn } from "./lsn.ts";
 import type { Relation } from "./relation.ts";
 
@@ -40,6 +40,7 @@ export class BatchBuilder {
 
   /** The open transaction, kept outside the arrays until its first change. */
   #open: { commitLsn: bigint; commitTimeUs: bigint; xid: number; listed: boolean } | null = null;
+  #isInsertsOnly = true;
   /** Changes and arena bytes up to the last transaction that ended. */
   #wholeCount = 0;
   #wholeArenaEnd = 0;
@@ -58,6 +59,11 @@ export class BatchBuilder {
   /** Changes of transactions that have ended. */
   get wholeCount(): number {
     return this.#wholeCount;
+  }
+
+  /** None of its changes can take the place of another. */
+  get isInsertsOnly(): boolean {
+    return this.#isInsertsOnly;
   }
 
   /** Bytes that the batch holds on to, roughly. */
@@ -123,6 +129,7 @@ export class BatchBuilder {
   ): void {
     const i = this.count;
     if (i === this.#capacity) this.#growChanges();
+    if (kind !== ChangeKind.insert) this.#isInsertsOnly = false;
     this.#kind[i] = kind;
     this.#flags[i] = flags;
     this.#relation[i] = relation;

@@ -40,13 +40,22 @@ export class StreamBuffer {
 
   get isFull(): boolean {
     const { bytes, count } = this.#builder;
-    const { maxBufferedBytes, maxBufferedRows } = this.bounds;
+    const { maxBufferedRows } = this.bounds;
     // Amid the pieces of another it is not handed out, and does not grow: to wait for it there would be for ever.
     const isWaiting = this.#owesEnd && this.#builder.inTransaction;
     const part = isWaiting ? undefined : this.#inProgress?.builder;
     const rows = part ? Math.max(count, part.count) : count;
     const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
-    return held >= maxBufferedBytes || rows >= maxBufferedRows;
+    return held >= this.#mostBytes || rows >= maxBufferedRows;
+  }
+
+  /**
+   * Inserts do not become fewer by being many. Smaller batches of them stay in the processor's cache, and the sink begins
+   * sooner and has less left when the stream is done.
+   */
+  get #mostBytes(): number {
+    const { maxBufferedBytes } = this.bounds;
+    return this.#builder.isInsertsOnly ? Math.min(ampleBytes, maxBufferedBytes) : maxBufferedBytes;
   }
 
   /** It is worth a transaction at the sink. */

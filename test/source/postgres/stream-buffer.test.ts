@@ -4,9 +4,10 @@ import { expect, test } from "bun:test";
 import { BatchBuilder } from "../../../src/change/batch-builder.ts";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
 import { lsn } from "../../../src/change/lsn.ts";
+import { ampleBytes } from "../../../src/source/postgres/feedback.ts";
 import { PgoutputDecoder } from "../../../src/source/postgres/pgoutput-decoder.ts";
 import { RelationRegistry } from "../../../src/source/postgres/relation-registry.ts";
-import { StreamBuffer } from "../../../src/source/postgres/stream-buffer.ts";
+import { type StreamBounds, StreamBuffer } from "../../../src/source/postgres/stream-buffer.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 
@@ -51,7 +52,9 @@ const commit = (at: number) => message("C", Buffer.from([0]), int64(at), int64(a
 const commitEarly = (xid: number, at: number) =>
   message("c", int32(xid), Buffer.from([0]), int64(at), int64(at + 10), int64(0));
 
-function stream() {
+const smallBounds = { maxBufferedBytes: 1024 * 1024, maxBufferedRows: 10, pieceBytes: 1024 * 1024 };
+
+function stream(bounds: StreamBounds = smallBounds) {
   const selection = selectionOf(
     postgresSource({ host: "h", port: 1, user: "u", password: "", database: "d" }),
   );
@@ -65,9 +68,7 @@ function stream() {
   const checkpoint = { resumeLsn: lsn(100n), partial: null, lastVersion: 0n };
   const builder = new BatchBuilder("text", checkpoint.resumeLsn);
   const decoder = new PgoutputDecoder(builder, "text", checkpoint, registry, () => []);
-  const buffer = new StreamBuffer(decoder, "text", {
-    ...{ maxBufferedBytes: 1024 * 1024, maxBufferedRows: 10, pieceBytes: 1024 * 1024 },
-  });
+  const buffer = new StreamBuffer(decoder, "text", bounds);
   const send = (...messages: readonly Buffer[]) => {
     for (const bytes of messages) decoder.decode(bytes, 0, bytes.length);
   };
@@ -116,4 +117,30 @@ test("what a transaction in progress announces is not others' before it is commi
   const later = registry.find(table)?.relation;
   send(...block(9, announcement(9), insert(9, 5)), message("A", int32(9), int32(9)));
   expect(registry.find(table)?.relation).toBe(later!);
+});
+
+test("inserts alone make smaller batches than changes that may take each other's place", () => {
+  const most = 6 * 1024 * 1024;
+  const bounds = { maxBufferedBytes: most, maxBufferedRows: 1e6, pieceBytes: most };
+  /** How many inserts there is room for, behind the messages `first`. */
+  const room = (...first: readonly Buffer[]) => {
+    const { buffer, send } = stream(bounds);
+    send(begin(7, 200), announcement(null), ...first);
+    for (let rows = 0; ; rows++) {
+      if (buffer.isFull) return rows;
+      send(insert(null, 1));
+    }
+  };
+  const removal = message(
+    "D",
+    int32(table),
+    Buffer.from("K"),
+    int16(1),
+    Buffer.from("t"),
+    int32(1),
+    Buffer.from("1"),
+  );
+  const alone = room();
+  expect(alone).toBeGreaterThan(80_000);
+  expect(room(removal) / alone).toBeCloseTo(most / ampleBytes, 2);
 });
