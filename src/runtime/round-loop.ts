@@ -38,16 +38,16 @@ export class RoundLoop {
   /** Returns when the run was stopped, or has failed for good. */
   async toTheEnd(): Promise<void> {
     const { rounds, stop } = this.context;
-    let isFailed = false;
+    const failed = { round: false, tasks: false };
     while (!stop.aborted) {
-      // What cannot be copied cannot be copied for a task either.
-      const work = await this.#untilDue(isFailed);
+      const work = await this.#untilDue(failed);
       if (work === null) return;
       const isDone = work === "copies" ? await this.#makeRound() : await this.#attempts(work);
       if (stop.aborted) return;
-      isFailed = !isDone;
-      if (isFailed && !rounds.isScheduled) return;
-      if (isFailed) rounds.fail();
+      if (!isDone && !rounds.isScheduled) return;
+      failed.tasks = work === "tasks" && !isDone;
+      if (work === "copies") failed.round = !isDone;
+      if (work === "copies" && !isDone) rounds.fail();
     }
   }
 
@@ -65,17 +65,20 @@ export class RoundLoop {
     return await this.context.attempts(work);
   }
 
-  /** Null: it was stopped meanwhile. */
-  async #untilDue(isFailed: boolean): Promise<RunWork | null> {
+  /**
+   * Null: it was stopped meanwhile. One table may have failed the round, and another be what a task is for. What fails tasks is none of
+   * theirs: those that come wait for the round.
+   */
+  async #untilDue(failed: { readonly round: boolean; readonly tasks: boolean }): Promise<RunWork | null> {
     const { rounds, stop, nowMs, sleep } = this.context;
     let told: number | null | undefined;
     while (!stop.aborted) {
       const dueAt = rounds.whenDue();
       const waitMs = dueAt === null ? longestSleepMs : dueAt.getTime() - nowMs();
       if (waitMs <= 0) return "copies";
-      if (this.#isTaskWaiting && !isFailed) return "tasks";
+      if (this.#isTaskWaiting && !failed.tasks) return "tasks";
       const at = dueAt?.getTime() ?? null;
-      if (at !== told) this.context.resting(dueAt, isFailed);
+      if (at !== told) this.context.resting(dueAt, failed.round || failed.tasks);
       told = at;
       this.#wake = new AbortController();
       await sleep(Math.min(waitMs, longestSleepMs), AbortSignal.any([stop, this.#wake.signal]));

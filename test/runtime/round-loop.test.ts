@@ -131,11 +131,23 @@ test("a schedule by the calendar", async () => {
 });
 
 test("a round that fails for good is made anew when the next is due; without a schedule the run is over", async () => {
-  expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20, tasks: [5] })).toEqual([
+  expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20 })).toEqual([
     ...["begin 0", "copies 0", "rest until 16, failed"],
     ...["begin 16", "copies 16", "end 18", "rest until 31"],
   ]);
   expect(await live({ schedule: null, attempts: [-1], until: 20 })).toEqual(["begin 0", "copies 0"]);
+});
+
+test("tasks that come behind a round that failed are carried out; what fails them as well leaves the next to the round", async () => {
+  expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20, tasks: [5, 9] })).toEqual([
+    ...["begin 0", "copies 0", "rest until 16, failed"],
+    ...["tasks 5", "rest until 16, failed", "tasks 9", "rest until 16, failed"],
+    ...["begin 16", "copies 16", "end 18", "rest until 31"],
+  ]);
+  expect(await live({ schedule: every(15), attempts: [-1, -2, 2], until: 20, tasks: [5, 9] })).toEqual([
+    ...["begin 0", "copies 0", "rest until 16, failed"],
+    ...["tasks 5", "rest until 16, failed", "begin 16", "copies 16", "end 18", "rest until 31"],
+  ]);
 });
 
 test("a task that fails puts no round off", async () => {
