@@ -196,7 +196,10 @@ export class DividedCopies implements ChangeWatch {
   /** What is owed is more than can be noted: the copy counts as none. */
   #refuse(name: string, copy: DividedCopy): void {
     // Whoever makes it notes it in memory, or begins anew.
-    if (copy.phase === "again") return this.forget(name);
+    if (copy.phase === "again") {
+      this.forget(name);
+      return;
+    }
     const { copied } = this.keeper.record;
     const made = copied.get(name);
     if (made) this.keeper.change({ copied: new Map(copied).set(name, { ...made, lsn: zeroLsn }) });
