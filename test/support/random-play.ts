@@ -23,6 +23,9 @@ export type Step =
   | "start"
   | "settle";
 
+/** A case is small; what is not there by then does not come. Several are played at once, beside other tests, on a machine that may be slow. */
+const settledWithinMs = 60_000;
+
 const never = Number.POSITIVE_INFINITY;
 
 export class RandomPlay {
@@ -42,7 +45,7 @@ export class RandomPlay {
     } catch (error) {
       const script = this.#script.join(";\n");
       const { warnings, setAside, silentChanges } = this.pair;
-      const phases = this.pair.phases.slice(-4);
+      const phases = this.pair.phases.slice(-8);
       // A transaction that a statement has ended in keeps its locks, and nothing could be compared.
       await this.session.query("rollback").catch(() => {});
       const found = [await this.#sinkTables(), warnings, phases, setAside, await this.pair.difference()];
@@ -174,7 +177,7 @@ export class RandomPlay {
     if (failure === null) return;
     expect(failure).toMatchObject({ code: "sink_schema_mismatch" });
     const isAside = () => this.pair.setAside.some(({ name }) => name === table);
-    await waitFor(`${table} to be set aside`, isAside, { timeoutMs: 20_000 });
+    await waitFor(`${table} to be set aside`, isAside, { timeoutMs: settledWithinMs });
     await this.#mendSetAside();
     await this.#settle();
     expect(await this.#copy(table)).toBeNull();
@@ -202,7 +205,7 @@ export class RandomPlay {
         await this.pair.sink(sql);
       }
       const isNews = () => this.pair.setAside.length === 0 || left().length > 0;
-      await waitFor("tables that were mended to be taken back", isNews, { timeoutMs: 20_000 });
+      await waitFor("tables that were mended to be taken back", isNews, { timeoutMs: settledWithinMs });
     }
   }
 
@@ -228,7 +231,7 @@ export class RandomPlay {
         const aside = new Set(this.pair.setAside.map(({ name }) => name));
         return unequal.every((table) => aside.has(table) || this.#isWarned(table));
       },
-      { timeoutMs: 20_000, intervalMs: 30 },
+      { timeoutMs: settledWithinMs, intervalMs: 30 },
     );
   }
 
