@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { PostgresConnection } from "../connector/connection.ts";
+import { hasOneSession } from "./has-one-session.ts";
 import { closeClient, connectPostgres, destroyClient, processIdOf, socketOf } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
 import type { Turns } from "./turns.ts";
@@ -45,7 +46,7 @@ export async function whileWatched<T>(session: WatchedSession, action: () => Pro
  */
 export function watchSession(session: WatchedSession): Disposable {
   // A sink that is to have one session has none to look by: TCP tells, in its time.
-  if (session.side === "sink" && session.connection.max_pool_size === 1) return { [Symbol.dispose]() {} };
+  if (session.side === "sink" && hasOneSession(session.connection)) return { [Symbol.dispose]() {} };
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
   let suspicion: Suspicion | null = null;

@@ -3,6 +3,7 @@
 import { type Lsn, zeroLsn } from "../change/lsn.ts";
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
+import { chunksUntilAborted, untilAborted } from "../change/until-aborted.ts";
 import type { CopyBeside, SettledPiece, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
@@ -10,7 +11,6 @@ import type { CopyRoom } from "./copy-room.ts";
 import type { CopyPace } from "./initial-copy.ts";
 import { type CopyWish, copyAtOnce } from "./snapshot-task.ts";
 import type { StreamPlace } from "./stream-place.ts";
-import { chunksUntilAborted, untilAborted } from "./until-aborted.ts";
 import { WorkPool } from "./work-pool.ts";
 
 /** A sink's table that is held is looked at again. */

@@ -2,6 +2,7 @@
 // fails so is made between two batches after all, where what stands in its way is told and dealt with.
 
 import { qualifiedName, type TableShape } from "../change/relation.ts";
+import { untilAborted } from "../change/until-aborted.ts";
 import type { CopyBeside, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint } from "../source/source.ts";
 import {
@@ -17,7 +18,6 @@ import { rethrowUnlessLocked } from "./locked-tables.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
 import type { UnreadableTables } from "./unreadable-tables.ts";
-import { untilAborted } from "./until-aborted.ts";
 import { WorkPool } from "./work-pool.ts";
 
 export interface BegunFirst {

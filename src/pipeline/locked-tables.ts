@@ -1,8 +1,8 @@
 // Tables that somebody has locked, so that the source cannot publish them yet: what is published already does not wait for them.
 
+import { untilAborted } from "../change/until-aborted.ts";
 import { toMillraceError } from "../errors/millrace-error.ts";
 import type { Source } from "../source/source.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** Then it is tried again. */
 export const lockedPauseMs = 1_000;

@@ -5,6 +5,7 @@ import { expect } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
 import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
+import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
@@ -16,7 +17,6 @@ import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-report
 import type { RunWork } from "../../src/pipeline/run-work.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
-import { untilAborted } from "../../src/pipeline/until-aborted.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";

@@ -72,8 +72,3 @@ export class CopiesInApplySession implements CopySessions {
 
   async [Symbol.asyncDispose](): Promise<void> {}
 }
-
-/** Whether the sink is to have no session but the one that applies. */
-export function hasOneSession({ connection }: PostgresSinkConfig): boolean {
-  return connection.max_pool_size === 1;
-}

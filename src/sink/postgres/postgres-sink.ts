@@ -5,6 +5,7 @@ import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/ch
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { TableShape } from "../../change/relation.ts";
+import { hasOneSession } from "../../connection/has-one-session.ts";
 import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
@@ -28,7 +29,6 @@ import {
   updateLog,
 } from "./bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
-import { hasOneSession } from "./copy-sessions.ts";
 import { applyAllHeld, applyHeld } from "./held-changes-applied.ts";
 import { LockWait } from "./lock-wait.ts";
 import { watchMends } from "./mend-watch.ts";
@@ -166,7 +166,7 @@ export class PostgresSink implements Sink {
     if (this.#tables.kept.areAnyOverdue) return true;
     if (!this.#tables.setAside.isAnyWaiting) return false;
     // The session that applies looks itself, between two batches.
-    if (hasOneSession(this.config)) return true;
+    if (hasOneSession(this.config.connection)) return true;
     const either = AbortSignal.any([signal, this.context.signal]);
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
       this.#tables.isAnyChanged(client),

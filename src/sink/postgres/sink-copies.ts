@@ -6,17 +6,13 @@ import { dividedMark } from "../../change/divided-mark.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
+import { hasOneSession } from "../../connection/has-one-session.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
 import { beginCopyBeside, isSettled, isWhollyReplaced } from "./copies-beside.ts";
 import { CopyRefusals } from "./copy-refusals.ts";
-import {
-  CopiesInApplySession,
-  type CopySessions,
-  hasOneSession,
-  PooledCopySessions,
-} from "./copy-sessions.ts";
+import { CopiesInApplySession, type CopySessions, PooledCopySessions } from "./copy-sessions.ts";
 import { watchedCopy } from "./copy-watch.ts";
 import { FirstCopyBeside } from "./first-copy-beside.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
@@ -52,7 +48,7 @@ export class SinkCopies implements AsyncDisposable {
     private readonly apply: ApplySession,
   ) {
     this.#refusals = new CopyRefusals(config, naming, context, tables, apply);
-    this.#sessions = hasOneSession(config)
+    this.#sessions = hasOneSession(config.connection)
       ? new CopiesInApplySession(apply.client, context)
       : new PooledCopySessions(config, context);
   }
@@ -89,7 +85,7 @@ export class SinkCopies implements AsyncDisposable {
     const { relation } = table;
     if (mode === "initial" || isWhollyReplaced(relation)) return await this.#beginKept(table, mode, stop);
     // A row that is refused is told where the table is copied whole.
-    if (this.isTraced(relation) || hasOneSession(this.config)) return null;
+    if (this.isTraced(relation) || hasOneSession(this.config.connection)) return null;
     const { context: connector, naming, tables, apply } = this;
     const inTurn = <T>(action: (client: Client) => Promise<T>) =>
       apply.guard((client) =>
@@ -127,7 +123,7 @@ export class SinkCopies implements AsyncDisposable {
     const { apply, naming, tables } = this;
     const { relation } = table;
     const isFirst = mode === "initial";
-    if (naming.isShared(relation) || hasOneSession(this.config)) return null;
+    if (naming.isShared(relation) || hasOneSession(this.config.connection)) return null;
     // What is kept already is of no copy that is known of, and to be applied first.
     const isPossible = isFirst
       ? this.context.makesCopies

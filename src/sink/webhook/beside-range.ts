@@ -6,8 +6,8 @@ import type { Lsn } from "../../change/lsn.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import { type CopyOrigin, CopyRows } from "./copy-rows.ts";
-import type { OutgoingRequest } from "./outgoing-request.ts";
 import { RequestPlan } from "./request-plan.ts";
+import { RequestsOnTheirWay } from "./requests-on-their-way.ts";
 import { keyHash } from "./row-identity.ts";
 import type { TableCopyOptions } from "./table-copy.ts";
 import type { TouchedKeys } from "./touched-keys.ts";
@@ -22,12 +22,9 @@ export class BesideRange {
   readonly #rows: CopyRows;
   /** Batches are cut one after the other. */
   #cutting: Promise<void> = Promise.resolve();
-  #pending = 0;
-  #delivered = 0;
-  #deliveredBytes = 0;
+  readonly #requests: RequestsOnTheirWay;
   #isCancelled = false;
   #isWhole = true;
-  #doneWaiters: (() => void)[] = [];
 
   constructor(
     private readonly table: CompiledTable,
@@ -38,7 +35,8 @@ export class BesideRange {
     private readonly options: TableCopyOptions,
   ) {
     this.#rows = new CopyRows(table, origin);
-    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
+    this.#requests = new RequestsOnTheirWay(room, options, true);
+    this.#plan = new RequestPlan(options.batch, (request) => this.#requests.submit(request));
   }
 
   /** Takes rows; returns when they are in requests. What comes meanwhile waits. */
@@ -53,15 +51,13 @@ export class BesideRange {
   }
 
   get delivered(): number {
-    return this.#delivered;
+    return this.#requests.rows;
   }
 
   /** Resolves when all rows are delivered. */
   async finish(): Promise<void> {
     await this.#cutting;
-    while (this.#pending > 0) {
-      await new Promise<void>((resolve) => this.#doneWaiters.push(resolve));
-    }
+    await this.#requests.delivered();
   }
 
   /** No more rows go out. */
@@ -91,7 +87,7 @@ export class BesideRange {
     for (let i = from; i < to; i++) {
       if (this.#rows.add(batch, i, this.#plan, this.#isWanted)) this.room.took();
     }
-    for (const request of this.#plan.sealAll()) this.#submit(request);
+    for (const request of this.#plan.sealAll()) this.#requests.submit(request);
     return to;
   }
 
@@ -101,18 +97,4 @@ export class BesideRange {
     if (hash === null) this.touched.isLost = true;
     return hash !== null && !this.touched.leavesOut(hash, this.point);
   };
-
-  #submit(request: OutgoingRequest): void {
-    this.#pending++;
-    this.room.sent();
-    const delivered = () => {
-      this.#pending--;
-      this.#delivered += request.rows;
-      this.#deliveredBytes += request.body.length;
-      this.options.progress(this.#delivered, this.#deliveredBytes);
-      this.room.delivered(request.rows);
-      if (this.#pending === 0) for (const wake of this.#doneWaiters.splice(0)) wake();
-    };
-    this.options.scheduler.submit(request, delivered, false, true);
-  }
 }

@@ -8,6 +8,7 @@ import type { CompiledTable } from "./compiled-table.ts";
 import { type CopyOrigin, CopyRows } from "./copy-rows.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
+import { RequestsOnTheirWay } from "./requests-on-their-way.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { UndeliveredRows } from "./undelivered-rows.ts";
 
@@ -38,14 +39,11 @@ const rowsPerTurn = 1024;
 export class TableCopy {
   readonly #plan: RequestPlan;
   readonly #rows: CopyRows;
-  #pending = 0;
+  readonly #requests: RequestsOnTheirWay;
   /** Rows that are in no request yet. */
   #open = 0;
   #taken = 0;
-  #delivered = 0;
-  #deliveredBytes = 0;
   #isCancelled = false;
-  #doneWaiters: (() => void)[] = [];
 
   constructor(
     readonly subject: CopySubject,
@@ -54,6 +52,7 @@ export class TableCopy {
     private readonly options: TableCopyOptions,
   ) {
     this.#rows = new CopyRows(subject.table, origin);
+    this.#requests = new RequestsOnTheirWay(room, options, false);
     const { batch, maxUndelivered } = options;
     const maxRows = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxUndelivered);
     this.#plan = new RequestPlan({ ...batch, maxRows: Number.isFinite(maxRows) ? maxRows : 0 }, (request) =>
@@ -86,9 +85,7 @@ export class TableCopy {
   /** Ends the last request and resolves when all are delivered. */
   async finish(): Promise<void> {
     for (const request of this.#plan.sealAll()) this.#submit(request);
-    while (this.#pending > 0) {
-      await new Promise<void>((resolve) => this.#doneWaiters.push(resolve));
-    }
+    await this.#requests.delivered();
   }
 
   /** No more rows come, and those that are in no request yet go nowhere. */
@@ -99,16 +96,7 @@ export class TableCopy {
   }
 
   #submit(request: OutgoingRequest): void {
-    this.#pending++;
     this.#open -= request.rows;
-    this.room.sent();
-    this.options.scheduler.submit(request, () => {
-      this.#pending--;
-      this.#delivered += request.rows;
-      this.#deliveredBytes += request.body.length;
-      this.options.progress(this.#delivered, this.#deliveredBytes);
-      this.room.delivered(request.rows);
-      if (this.#pending === 0) for (const wake of this.#doneWaiters.splice(0)) wake();
-    });
+    this.#requests.submit(request);
   }
 }

@@ -2,6 +2,7 @@
 // version, is decided at the other end: beside-copies.ts.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import { untilAborted } from "../../change/until-aborted.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { CopyBeside, CopyRequest, HeldRanges, SettledPiece } from "../sink.ts";
 import type { SinkLine } from "./sink-line.ts";
@@ -24,7 +25,7 @@ export class WebhookCopyBeside implements CopyBeside {
 
   /** Returns when the rows are delivered. */
   async take(request: CopyRequest): Promise<void> {
-    this.requireUnspoiled(await this.#unlessStopped(this.line.copy(request, "", this.number)));
+    this.requireUnspoiled(await untilAborted(this.line.copy(request, "", this.number), this.stop));
   }
 
   /** A receiver cannot be asked for what it has. */
@@ -41,27 +42,13 @@ export class WebhookCopyBeside implements CopyBeside {
     this.line.client.post({ type: "beside.end", beside: this.number });
   }
 
+  /** A receiver may take as long as it likes. */
   protected ask(question: Parameters<SinkLine["client"]["ask"]>[0]) {
-    return this.#unlessStopped(this.line.client.ask(question));
+    return untilAborted(this.line.client.ask(question), this.stop);
   }
 
   protected requireUnspoiled(reason: string | null): void {
     if (reason !== null) throw new MillraceError("table_changed", reason);
-  }
-
-  /** A receiver may take as long as it likes. */
-  async #unlessStopped<T>(promise: Promise<T>): Promise<T> {
-    const { stop } = this;
-    promise.catch(() => {});
-    stop.throwIfAborted();
-    const stopped = Promise.withResolvers<never>();
-    const end = () => stopped.reject(stop.reason);
-    stop.addEventListener("abort", end, { once: true });
-    try {
-      return await Promise.race([promise, stopped.promise]);
-    } finally {
-      stop.removeEventListener("abort", end);
-    }
   }
 }
 
