@@ -28,16 +28,13 @@ import { dropSlot, logEndSql } from "./slot.ts";
 import { walsenderName } from "./slot-holder.ts";
 import { SourcePublications } from "./source-publications.ts";
 import { SourceSlot } from "./source-slot.ts";
-import type { StreamBounds } from "./stream-buffer.ts";
+import { streamBounds } from "./stream-buffer.ts";
 import { StreamShapes } from "./stream-shapes.ts";
 import { readTableNames, type TableNames } from "./table-names.ts";
 import { TableReader } from "./table-reader.ts";
 import { selectionOf, type TableSelection } from "./table-selection.ts";
 import { readTableShapes, readTablesFingerprint, type SourceTable } from "./table-shapes.ts";
 
-const defaultBufferedRows = 100_000;
-const maxBufferedBytes = 16 * 1024 * 1024;
-const pieceBytes = 1024 * 1024;
 /** Where tables are altered all the time. */
 const maxLooks = 5;
 
@@ -250,11 +247,7 @@ export class PostgresSource implements Source {
         logEnd: parseLsn(rows[0]?.end ?? "0/0"),
       };
     });
-    const bounds: StreamBounds = {
-      maxBufferedBytes,
-      maxBufferedRows: this.maxBufferedRows || defaultBufferedRows,
-      pieceBytes,
-    };
+    const bounds = streamBounds(this.maxBufferedRows);
     const registry = new RelationRegistry(
       this.#selection,
       this.#tables,

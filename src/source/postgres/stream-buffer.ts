@@ -17,6 +17,18 @@ export interface StreamBounds {
   readonly pieceBytes: number;
 }
 
+/** Some tens of thousands make a batch cheap. With more the sink begins later, and has more left when the stream is done. */
+const defaultBufferedRows = 50_000;
+
+/** `maxBufferedRows` 0: the default. */
+export function streamBounds(maxBufferedRows: number): StreamBounds {
+  return {
+    maxBufferedBytes: 16 * 1024 * 1024,
+    maxBufferedRows: maxBufferedRows || defaultBufferedRows,
+    pieceBytes: 1024 * 1024,
+  };
+}
+
 export class StreamBuffer {
   readonly #closed: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
   #closedBytes = 0;
