@@ -4,6 +4,7 @@ import { type Lsn, zeroLsn } from "../change/lsn.ts";
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../change/until-aborted.ts";
+import type { MillraceError } from "../errors/millrace-error.ts";
 import type { CopyBeside, SettledPiece, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import { CopyPoints } from "./copy-points.ts";
@@ -26,8 +27,10 @@ export interface BesideStream {
   readonly parallel: number;
   readonly pace: CopyPace;
   readonly turn: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
-  /** In a turn. Throws `table_locked` when what is copied now would miss changes. */
+  /** In a turn. */
   readonly listTables: () => Promise<readonly TableShape[]>;
+  /** Why a copy of one of the tables that were listed last would miss changes; null: it would not. */
+  readonly hindrance: (table: TableShape) => MillraceError | null;
 }
 
 /** One table on its way. */

@@ -14,7 +14,6 @@ import {
   type TableBeside,
 } from "./copy-beside-stream.ts";
 import type { CopyPoints } from "./copy-points.ts";
-import { rethrowUnlessLocked } from "./locked-tables.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
 import type { RunHealth } from "./run-health.ts";
 import type { UnreadableTables } from "./unreadable-tables.ts";
@@ -205,6 +204,6 @@ async function makeBetween(
 ): Promise<void> {
   await turn(async () => {
     for (const each of failed) await first.giveUp(each);
-    await listTables().catch(rethrowUnlessLocked);
+    await listTables();
   }, cut);
 }

@@ -80,6 +80,8 @@ class PipelineRun {
   #isLookDue = false;
   /** Runs when a table that was locked is to be published again. */
   #lockedPause: Timer | undefined;
+  /** Why the table cannot be copied now; null: it can. */
+  #hindrance: (table: TableShape) => MillraceError | null = () => null;
   /** Between two batches, for longer. */
   #isStanding = false;
 
@@ -174,7 +176,8 @@ class PipelineRun {
     if (this.#isLookDue) events.lookAgain();
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
     const listTables = () => this.#adoptTables(source, copies, form);
-    const beside = { source, sink, place, listTables };
+    const hindrance = (table: TableShape) => this.#hindrance(table);
+    const beside = { source, sink, place, listTables, hindrance };
     const ended = () => (copies.areSomeLate ? events.lookAgain() : this.#health.goOn());
     await using running = tasksBeside(this.request, beside, events, copies.first, ended);
     copies.shareWith(running);
@@ -197,7 +200,7 @@ class PipelineRun {
           await event.run();
           break;
         case "tables":
-          await listTables().catch(rethrowUnlessLocked);
+          await listTables();
           this.#health.goOn();
           break;
         case "stop":
@@ -225,7 +228,7 @@ class PipelineRun {
     }
   }
 
-  /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all; throws `table_locked`. */
+  /** Takes in tables that have come since the run began, or have changed, between two batches. Returns all. */
   async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
     const tables = await source.tables();
     const prepared = await copies.prepare(tables);
@@ -237,7 +240,8 @@ class PipelineRun {
     await this.#health.within(() => copies.makeBeside(tables, this.#unlessLocked(prepared, locked)));
     const behind = this.#stillBehind(prepared);
     if (behind.length > 0) await source.announceShapes(behind);
-    if (locked) throw locked;
+    const lacking = new Set(prepared.missing.map(({ relation }) => relation.id));
+    this.#hindrance = ({ relation }) => (lacking.has(relation.id) ? locked : null);
     return tables;
   }
 

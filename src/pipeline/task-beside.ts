@@ -46,7 +46,7 @@ export function taskShares({
 /** `ended`: a task has. */
 export function tasksBeside(
   request: TasksRequest,
-  stream: Pick<BesideStream, "source" | "sink" | "place" | "listTables">,
+  stream: Pick<BesideStream, "source" | "sink" | "place" | "listTables" | "hindrance">,
   events: StreamEvents,
   first: FirstCopies,
   ended: () => void,
@@ -93,6 +93,8 @@ async function copyBeside(
 ): Promise<boolean> {
   const { source, sink, turn } = beside;
   const table = await turn(async () => findTable(await beside.listTables(), source.database, task), cut);
+  const hindrance = beside.hindrance(table);
+  if (hindrance) throw hindrance;
   const wish = wishOf(task);
   // The first copy may have rows from before this one's, and would put them over it.
   if (first.isOnItsWay(table)) {
