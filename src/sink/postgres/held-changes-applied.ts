@@ -7,8 +7,8 @@ import type { ApplyTransaction } from "./apply-transaction.ts";
 import type { HeldChanges } from "./held-changes.ts";
 import type { SinkTables } from "./sink-tables.ts";
 
-/** The stream waits for about so long. */
-const pieceMs = 100;
+/** Between two pieces the stream brings one batch, or all of one transaction: there is an end, under any load. */
+const leastCommits = 2;
 
 /**
  * A piece of what is kept, between two batches; `at`: where the checkpoint is, and stays. Returns whether more is kept: when nothing
@@ -24,7 +24,7 @@ export async function applyHeld(
   const begunAt = performance.now();
   const { form } = transaction;
   try {
-    while (true) {
+    for (let commits = 0; ; ) {
       const next = await held.next(client, tableId);
       if (next === null) break;
       const { batch, place } = next;
@@ -34,7 +34,8 @@ export async function applyHeld(
       await held.applied(client, tableId, place);
       if (batch.endsInTransaction) continue;
       await transaction.commit(client, at, at);
-      if (performance.now() - begunAt >= pieceMs) return true;
+      commits++;
+      if (commits >= leastCommits && performance.now() - begunAt >= held.pieceMs) return true;
     }
     // The table has none of the changes that the last transaction ended with.
     if (transaction.isOpen) await transaction.commit(client, at, at);

@@ -38,7 +38,11 @@ export class HeldChanges {
   /** What was kept of it is being applied. */
   #applied: number | null = null;
 
-  constructor(private readonly connectorId: string) {}
+  constructor(
+    private readonly connectorId: string,
+    /** For about how long the stream waits for a piece of what is kept. */
+    readonly pieceMs: number,
+  ) {}
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<{ id: number; mark: string }>(

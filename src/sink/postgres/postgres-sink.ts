@@ -63,7 +63,7 @@ export class PostgresSink implements Sink {
     naming = new TargetNaming(config.target_schema),
     private readonly pace: SinkPace = sinkPace,
   ) {
-    this.#tables = new SinkTables(config, naming, context, pace.keptCopyMs);
+    this.#tables = new SinkTables(config, naming, context, pace);
     const { connectorId, makesCopies, events } = context;
     this.#transaction = new ApplyTransaction(
       connectorId,

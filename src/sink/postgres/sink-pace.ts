@@ -7,6 +7,13 @@ export interface SinkPace {
   readonly inProgressIdleMs: number;
   /** For how long what was copied of a table is kept for a task that takes it up: longer than any waits for its next attempt. */
   readonly keptCopyMs: number;
+  /** For about how long the stream waits for a piece of what was kept of a table's changes. */
+  readonly keptPieceMs: number;
 }
 
-export const sinkPace: SinkPace = { lookAtSetAsideMs: 5_000, inProgressIdleMs: 60_000, keptCopyMs: 900_000 };
+export const sinkPace: SinkPace = {
+  lookAtSetAsideMs: 5_000,
+  inProgressIdleMs: 60_000,
+  keptCopyMs: 900_000,
+  keptPieceMs: 100,
+};

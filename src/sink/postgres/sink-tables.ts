@@ -18,6 +18,7 @@ import { misfitRefused } from "./misfit-type.ts";
 import { OwedRowNotes } from "./owed-rows.ts";
 import { type MigrationCheck, SetAsideTables } from "./set-aside-tables.ts";
 import { isRecorded, ShapeLedger, type ShapeRecord } from "./shape-ledger.ts";
+import type { SinkPace } from "./sink-pace.ts";
 import { takeTables } from "./table-claims.ts";
 import { TableRegistry } from "./table-registry.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -45,16 +46,16 @@ export class SinkTables implements AppliedTables {
     config: PostgresSinkConfig,
     private readonly naming: TargetNaming,
     private readonly context: SinkContext,
-    keptCopyMs: number,
+    pace: SinkPace,
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, naming, this.undo);
-    this.held = new HeldChanges(connectorId);
+    this.held = new HeldChanges(connectorId, pace.keptPieceMs);
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
     this.touched = new TouchedKeys(connectorId, this.shapes);
-    this.kept = new KeptCopies(connectorId, this.touched, keptCopyMs);
+    this.kept = new KeptCopies(connectorId, this.touched, pace.keptCopyMs);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
       { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },

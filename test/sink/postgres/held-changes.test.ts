@@ -6,6 +6,7 @@ import { lsn } from "../../../src/change/lsn.ts";
 import type { Relation, TableShape } from "../../../src/change/relation.ts";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { PostgresSink } from "../../../src/sink/postgres/postgres-sink.ts";
+import { sinkPace } from "../../../src/sink/postgres/sink-pace.ts";
 import type { CopyBeside, CopyRequest } from "../../../src/sink/sink.ts";
 import { batches, type FixtureChange, relation, transaction } from "../../support/batch-fixture.ts";
 import { postgresSink } from "../../support/connector-config.ts";
@@ -32,6 +33,7 @@ class Rig implements AsyncDisposable {
   #committed = 0;
   readonly kept: TableShape;
   readonly other: TableShape;
+  keptPieceMs = sinkPace.keptPieceMs;
 
   constructor(
     readonly name: string,
@@ -42,8 +44,9 @@ class Rig implements AsyncDisposable {
   }
 
   /** A sink that the tables are known to; `kept` waits for its first copy. */
-  static async begin(name: string, hasKey = true): Promise<Rig> {
+  static async begin(name: string, hasKey = true, keptPieceMs = sinkPace.keptPieceMs): Promise<Rig> {
     const rig = new Rig(name, hasKey);
+    rig.keptPieceMs = keptPieceMs;
     await server.createDatabase(name);
     await rig.open();
     await rig.sink.begin({ resumeLsn: lsn(1n), partial: null, lastVersion: 0n });
@@ -55,16 +58,21 @@ class Rig implements AsyncDisposable {
   async open(): Promise<void> {
     const connection = { ...server.connection(this.name), port: proxy.port };
     this.#ended = new AbortController();
-    this.#sink = new PostgresSink(postgresSink(connection), {
-      ...{ connectorId: this.name, owner: "test", signal: this.#ended.signal, makesCopies: true },
-      checkpoints: { load: async () => null, save: async () => {} },
-      events: {
-        ...{ durable() {}, warning() {}, setAside() {}, mended() {}, retrying() {} },
-        failed(error) {
-          throw error;
+    this.#sink = new PostgresSink(
+      postgresSink(connection),
+      {
+        ...{ connectorId: this.name, owner: "test", signal: this.#ended.signal, makesCopies: true },
+        checkpoints: { load: async () => null, save: async () => {} },
+        events: {
+          ...{ durable() {}, warning() {}, setAside() {}, mended() {}, retrying() {} },
+          failed(error) {
+            throw error;
+          },
         },
       },
-    });
+      undefined,
+      { ...sinkPace, keptPieceMs: this.keptPieceMs },
+    );
     await this.sink.open();
   }
 
@@ -206,4 +214,19 @@ test("a range whose COMMIT had no reply is there once", async () => {
   ]);
   await rig.sink.endCopy(rig.kept);
   expect(await rig.query("select id from kept order by id")).toEqual([{ id: 1 }, { id: 2 }]);
+});
+
+test("what is kept comes to an end under a load that has none", async () => {
+  await using rig = await Rig.begin("heldload", true, 0);
+  const copy = await rig.copying();
+  let id = 1;
+  const load = () => rig.write([[rig.insert(rig.kept, ++id)]]);
+  for (let i = 0; i < 4; i++) await load();
+  await copy.take(rig.request(rig.kept, [1]));
+  await copy.compare();
+  let turns = 1;
+  for (; turns < 20 && (await copy.settle()).isMore; turns++) await load();
+  expect(turns).toBeLessThan(10);
+  await load();
+  expect(await rig.query("select count(*)::int as rows from kept")).toEqual([{ rows: id }]);
 });
