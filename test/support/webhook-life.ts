@@ -24,11 +24,11 @@ export class WebhookLife {
   phase = "";
   /** What ended the run, if it failed. */
   failure: unknown = null;
-  /** Each copy that was read, of a table or of a part of it. */
   /** What is read of tables waits for it. */
   copiesHeld: Promise<void> = Promise.resolve();
   readonly #tasks = new TaskQueue();
   #taskCount = 0;
+  /** Each copy that was read, of a table or of a part of it. */
   readonly copies: { readonly table: string; readonly part: CopyPart | null; readonly lsn: Lsn }[] = [];
   /** As the run told last; null: it has not. */
   setAside: readonly SetAsideTable[] | null = null;
