@@ -98,14 +98,12 @@ export async function forgetBesideTables(client: Client, connectorId: string, na
   await client.query(sql, [connectorId, name]);
 }
 
-/** In the open transaction, before the rows of a range: who takes the copy up waits for the transaction's end. Who applies changes does not. */
-export async function shareBesideTables(
-  client: Client,
-  connectorId: string,
-  { name }: BesideTables,
-): Promise<void> {
-  const sql = "select from millrace.copy_beside where connector_id = $1 and name = $2 for key share";
-  await client.query(sql, [connectorId, name]);
+/**
+ * In the open transaction, before the rows of a range: who takes the copy up waits for the transaction's end. Who applies changes does not;
+ * nor does a slot that is made on the same server, which would wait for whoever locks a row.
+ */
+export async function shareBesideTables(client: Client, { rows }: BesideTables): Promise<void> {
+  await client.query(`lock table ${sqlName(rows)} in row exclusive mode`);
 }
 
 /** In the open transaction, with the range's rows. */
@@ -125,13 +123,13 @@ export async function recordBesideRange(
 export async function readBesideRanges(
   client: Client,
   connectorId: string,
-  { name }: BesideTables,
+  tables: BesideTables,
 ): Promise<readonly BesideRange[]> {
-  const mine = "where connector_id = $1 and name = $2";
-  await client.query(`select from millrace.copy_beside ${mine} for update`, [connectorId, name]);
+  await client.query(`lock table ${sqlName(tables.rows)} in share mode`);
   const { rows } = await client.query<{ from: number; to: number | null; rows: number }>(
-    `select first_page::float8 as from, next_page::float8 as to, row_count::float8 as rows from millrace.beside_range ${mine}`,
-    [connectorId, name],
+    "select first_page::float8 as from, next_page::float8 as to, row_count::float8 as rows from millrace.beside_range " +
+      "where connector_id = $1 and name = $2",
+    [connectorId, tables.name],
   );
   return rows;
 }

@@ -118,7 +118,7 @@ export class PostgresCopyBeside implements CopyBeside {
       async (client) => {
         await client.query("begin");
         await lockForCopy(client, connector);
-        if (range) await shareBesideTables(client, connectorId, kept.tables);
+        if (range) await shareBesideTables(client, kept.tables);
         // It went in ranges when it was larger.
         else if (kept.isKept) await emptyBesideTables(client, connectorId, kept.tables);
         const sql = `copy ${sqlName(kept.tables.rows)} (${columns}) from stdin (format ${request.form})`;

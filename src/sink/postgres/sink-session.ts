@@ -17,9 +17,8 @@ import { type ConnectorAtSink, sinkSessionName } from "./connector-lock.ts";
 const waitForTheLog =
   "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 
-/** What a batch changes is sorted by key: of the default, 4 MB, it would be written to files. */
-const sortInMemory =
-  "select set_config(name, '32MB', false) from pg_settings where name = 'work_mem' and setting::int < 32 * 1024";
+/** What a batch changes is sorted by key: with the default, in files. What somebody has chosen stays. */
+const sortInMemory = "select set_config('work_mem', '32MB', false) where current_setting('work_mem') = '4MB'";
 
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
