@@ -26,6 +26,9 @@ export class Pgcopydb implements Copier {
     const { source, sink } = this.servers;
     const child = Bun.spawn(
       [
+        // One that fails ends its whole process group, and ours with it.
+        "setsid",
+        "--wait",
         "pgcopydb",
         "clone",
         "--source",
