@@ -16,6 +16,7 @@ import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from
 import { unbuiltPaths } from "./unbuilt-features.ts";
 import { maxViolations, schemaViolations } from "./violations.ts";
 import { unbuiltSerdeKinds } from "./webhook-format.ts";
+import { headerClashes } from "./webhook-headers.ts";
 
 export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
 export const SinkBodySchema = strictObject({ sink: SinkRequestSchema });
@@ -60,7 +61,10 @@ const rules: readonly Rule[] = [
   { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
   { within: ["/sink/postgres/target_schema"], check: checkTargetSchema },
   { within: ["/sink/webhook/url"], check: checkUrl },
-  { within: ["/sink/webhook/headers"], check: checkStaticHeaders },
+  {
+    within: ["/sink/webhook/headers", "/sink/webhook/auth", "/sink/webhook/signing"],
+    check: ({ sink }) => (sink?.webhook ? headerClashes(sink.webhook) : []),
+  },
 ];
 
 /**
@@ -225,10 +229,4 @@ function checkUrl(part: Part): Violation[] {
   const url = part.sink?.webhook?.url;
   if (url === undefined || URL.canParse(url)) return [];
   return [{ path: "/sink/webhook/url", message: "expected an http or https address" }];
-}
-
-function checkStaticHeaders(part: Part): Violation[] {
-  const headers = part.sink?.webhook?.headers;
-  if (!headers?.static || !headers.static_) return [];
-  return [{ path: "/sink/webhook/headers/static", message: "given beside static_, which is the same" }];
 }

@@ -13,6 +13,7 @@ import type {
 } from "./source-config.ts";
 import type { WebhookSinkConfig, WebhookSinkRequest } from "./webhook-config.ts";
 import { completeWebhookFormat } from "./webhook-format.ts";
+import { defaultHeaderNames } from "./webhook-headers.ts";
 
 /** The full form of a connector whose secrets were filled. */
 export function completeConnector(request: ConnectorRequest, id: string): ConnectorConfig {
@@ -201,11 +202,11 @@ function completeAuth(auth: NonNullable<WebhookSinkRequest["auth"]> | null): Web
 function completeHeaders(headers: NonNullable<WebhookSinkRequest["headers"]>): WebhookSinkConfig["headers"] {
   return {
     idempotency_key: headers.idempotency_key ?? true,
-    idempotency_key_header: headers.idempotency_key_header ?? "Idempotency-Key",
+    idempotency_key_header: headers.idempotency_key_header ?? defaultHeaderNames.idempotency_key,
     source_schema: headers.source_schema ?? true,
-    source_schema_header: headers.source_schema_header ?? "X-Source-Schema",
+    source_schema_header: headers.source_schema_header ?? defaultHeaderNames.source_schema,
     source_table: headers.source_table ?? true,
-    source_table_header: headers.source_table_header ?? "X-Source-Table",
+    source_table_header: headers.source_table_header ?? defaultHeaderNames.source_table,
     static_: (headers.static_ ?? headers.static ?? []).map(({ name, value }) => ({
       name,
       value: value ?? "",

@@ -72,6 +72,14 @@ describe("what is accepted", () => {
     expect(refusedWebhook(everything)).toBeNull();
   });
 
+  test("a header's name again, where the other one of it is not sent or gives way", () => {
+    const name = "X-Source-Table";
+    const headers = { source_table: false, idempotency_key_header: name, static_: [{ name, value: "a" }] };
+    expect(refusedWebhook({ headers })).toBeNull();
+    const signing = { secret: `whsec_${"A".repeat(32)}` };
+    expect(refusedWebhook({ headers: { idempotency_key_header: "webhook-id" }, signing })).toBeNull();
+  });
+
   test("a catalog as it was read", () => {
     const column = {
       name: "id",
@@ -171,6 +179,15 @@ describe("what is refused", () => {
     ],
     [{ headers: { static_: [], static: [] } }, "/sink/webhook/headers/static"],
     [{ headers: { idempotency_key_header: "" } }, "/sink/webhook/headers/idempotency_key_header"],
+    [{ headers: { source_table_header: "Content-Type" } }, "/sink/webhook/headers/source_table_header"],
+    [{ headers: { source_schema_header: "idempotency-key" } }, "/sink/webhook/headers/source_schema_header"],
+    [
+      { headers: { idempotency_key_header: "authorization" }, auth: { bearer: { token: "a" } } },
+      "/sink/webhook/headers/idempotency_key_header",
+    ],
+    [{ auth: { header: { name: "X-Source-Table", value: "a" } } }, "/sink/webhook/auth/header/name"],
+    [{ auth: { header: { name: "Host", value: "a" } } }, "/sink/webhook/auth/header/name"],
+    [{ max_in_flight: 0 }, "/sink/webhook/max_in_flight"],
     [{ auth: { bearer: { token: "a\nb" } } }, "/sink/webhook/auth/bearer/token"],
     [{ auth: { basic: { username: "a:b", password: "c" } } }, "/sink/webhook/auth/basic/username"],
     [{ auth: { bearer: { token: "a" }, basic: { username: "a" } } }, "/sink/webhook/auth"],

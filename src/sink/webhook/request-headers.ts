@@ -2,27 +2,24 @@
 // Pure.
 
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import { isReservedHeader } from "../../connector/webhook-headers.ts";
 import { contentEncoding } from "./compression.ts";
 import type { RequestBody } from "./request-body.ts";
 import { sign, signatureHeaders, signingKey } from "./signing.ts";
 
-/** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
-const reserved =
-  /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
-
 /**
- * Static headers first, so that auth, source headers and Content-* win over one of the same name. Names of
- * schemas and tables are percent-encoded where a header cannot hold them.
+ * Static headers first, so that auth, source headers and Content-* win over one of the same name; several of one name are all sent.
+ * Names of schemas and tables are percent-encoded where a header cannot hold them. All names are in lower case.
  */
 export function requestHeaders(
   config: WebhookSinkConfig,
   source: { readonly schema: string; readonly table: string },
 ): Record<string, string> {
   const { headers: options, auth } = config;
-  const headers = new Headers({ "User-Agent": "millrace", Accept: "*/*" });
-  for (const { name, value } of options.static_) {
-    if (!reserved.test(name)) headers.set(name, value);
-  }
+  const headers = new Headers();
+  for (const { name, value } of options.static_) if (!isReservedHeader(name)) headers.append(name, value);
+  if (!headers.has("User-Agent")) headers.set("User-Agent", "millrace");
+  if (!headers.has("Accept")) headers.set("Accept", "*/*");
   if (options.source_schema) headers.set(options.source_schema_header, headerText(source.schema));
   if (options.source_table) headers.set(options.source_table_header, headerText(source.table));
   if (auth) setAuth(headers, auth);
@@ -43,7 +40,7 @@ export function attemptHeaders(
 ): Record<string, string> {
   const headers = { ...shared };
   const { idempotency_key: sent, idempotency_key_header: name } = config.headers;
-  if (sent) headers[name] = attempt.idempotencyKey;
+  if (sent) headers[name.toLowerCase()] = attempt.idempotencyKey;
   if (!config.signing) return headers;
   const key = signingKey(config.signing.secret);
   return Object.assign(headers, sign(key, attempt.idempotencyKey, attempt.body, attempt.nowMs));
@@ -54,7 +51,7 @@ function setAuth(headers: Headers, auth: NonNullable<WebhookSinkConfig["auth"]>)
   else if (auth.basic) {
     const credentials = Buffer.from(`${auth.basic.username}:${auth.basic.password}`, "utf8");
     headers.set("Authorization", `Basic ${credentials.toString("base64")}`);
-  } else if (auth.header && !reserved.test(auth.header.name))
+  } else if (auth.header && !isReservedHeader(auth.header.name))
     headers.set(auth.header.name, auth.header.value);
 }
 

@@ -164,6 +164,26 @@ test("auth, source and content headers win over static ones; each source header 
   });
 });
 
+test("static headers of one name are all sent, and a key in the place of a signature's id stands there once", () => {
+  const secret = `whsec_${Buffer.alloc(24, 7).toString("base64")}`;
+  const config = webhookConnector("http://x.example", {
+    headers: {
+      idempotency_key_header: "Webhook-Id",
+      static_: [
+        { name: "X-Tag", value: "a" },
+        { name: "x-tag", value: "b" },
+        { name: "User-Agent", value: "mine" },
+      ],
+    },
+    signing: { secret },
+  }).sink.webhook!;
+  const headers = attemptHeaders(config, requestHeaders(config, source), attempt);
+  expect(headers).toMatchObject({ "x-tag": "a, b", "user-agent": "mine", "webhook-id": "the-key" });
+  expect(Object.keys(headers).filter((name) => name.toLowerCase() === "webhook-id").length).toBe(1);
+  const sent = Object.fromEntries(new Headers(headers));
+  new Webhook(secret).verify(Buffer.from(attempt.body).toString(), sent);
+});
+
 test("a header of one's own for auth", () => {
   const config = webhookConnector("http://x.example", {
     auth: { header: { name: "X-Api-Key", value: "k" } },
