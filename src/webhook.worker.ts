@@ -6,9 +6,9 @@ import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
-import { unheededOptions } from "./sink/webhook/message-encoding.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { type Attempt, createSender } from "./sink/webhook/sender.ts";
+import { sleep } from "./sink/webhook/sleep.ts";
 import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
@@ -21,21 +21,6 @@ const post = (message: FromWebhookWorker) => self.postMessage(message);
 const main = new MainThread<FromWebhookWorker>(post);
 
 const store = recordStore(main, "sink");
-
-function sleep(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason);
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    signal.addEventListener("abort", stop, { once: true });
-  });
-}
 
 function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
   const config = configuredSink(connector);
@@ -53,9 +38,6 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   const attempt = countDelivered(send);
   const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
     post({ type: "log", level, message, fields });
-  for (const option of unheededOptions(connector)) {
-    log("warn", "this option has no effect with the sink's message format", { option });
-  }
   const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
   server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
 }

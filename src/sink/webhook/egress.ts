@@ -98,6 +98,13 @@ export class AddressResolver {
     this.#answers.set(host, { ...answer, addresses });
   }
 
+  /** A request came to nothing at `address` of `host`: the next one goes to another address first, if there is one. */
+  didNotWork(host: string, address: string): void {
+    const answer = this.#answers.get(host);
+    if (answer?.addresses[0] !== address) return;
+    this.#answers.set(host, { ...answer, addresses: [...answer.addresses.slice(1), address] });
+  }
+
   #ask(host: string): Promise<readonly string[]> {
     const asking = this.#check(host).finally(() => this.#asking.delete(host));
     this.#asking.set(host, asking);

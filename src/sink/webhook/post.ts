@@ -130,6 +130,8 @@ async function postTo(
     if (response.body !== null) await drain(response, controller);
     return { kind: "answered", status, retryAfter };
   } catch (error) {
+    // Whatever swallows what is sent there would else be tried first each time.
+    resolver.didNotWork(target.url.hostname, address);
     return failed(error, controller.signal, request.timeoutMs);
   }
 }

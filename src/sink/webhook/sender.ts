@@ -87,7 +87,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
       return { kind: "retry", reason, retryAfterMs: 0 };
     }
-    if (result.kind === "refused") return { kind: "rejected", error: result.error };
+    if (result.kind === "refused") return { kind: "rejected", error: refusal(request, result.error) };
     switch (responseVerdict(result.status)) {
       case "delivered":
         return { kind: "delivered" };
@@ -112,6 +112,11 @@ export function rejection(request: OutgoingRequest, status: number): MillraceErr
     `the receiver answered ${status} to ${describeRequest(request)}${redirect}. Mend the receiver or the ` +
       "connector's configuration, then start the connector again: it goes on with this request",
   );
+}
+
+/** Nothing was sent: what was to be is named all the same, so that it is known where the connector stands. */
+function refusal(request: OutgoingRequest, { code, message }: MillraceError): MillraceError {
+  return new MillraceError(code, `${message}. Not sent: ${describeRequest(request)}`);
 }
 
 /** A request for people: rows, table, place in the stream and key; no values. */

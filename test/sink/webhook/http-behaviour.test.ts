@@ -189,7 +189,9 @@ test.each(["None", "Gzip", "Zstd", "Br"] as const)("compression %s", async (comp
 test("an address that is refused stops the run before anything is sent", async () => {
   const { sink } = await begun("http://169.254.169.254/latest");
   for (const batch of batches([transaction(1, [insert(1)])])) await sink.write(batch);
-  expect(await sink.flush().catch((error) => error)).toMatchObject({ code: "webhook_address_refused" });
+  const error = (await sink.flush().catch((e: unknown) => e)) as Error;
+  expect(error).toMatchObject({ code: "webhook_address_refused" });
+  expect(error.message).toMatch(/link-local.*1 row of public\.users at .*Idempotency-Key/);
 });
 
 test("a receiver that is down is found again", async () => {

@@ -8,6 +8,7 @@ import { AddressResolver, refusal } from "../../../src/sink/webhook/egress.ts";
 import { Pacer } from "../../../src/sink/webhook/pacer.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";
+import { sleep } from "../../../src/sink/webhook/sleep.ts";
 import { targetUrl } from "../../../src/sink/webhook/target-url.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
 
@@ -33,6 +34,19 @@ test("retries end at whichever limit comes first; 0 is unlimited", () => {
   const unlimited = { ...policy, maxRetries: 0, maxRetryDurationMs: 0 };
   expect(decideRetry(unlimited, { ...late, attempts: 1e6, elapsedMs: 1e12 }).kind).toBe("wait");
   expect(decideRetry(policy, { ...failed, retryAfterMs: 7000 })).toEqual({ kind: "wait", delayMs: 7000 });
+});
+
+test("a wait may be longer than a timer's longest, and ends with its signal", async () => {
+  const stop = new AbortController();
+  let isOver = false;
+  const waiting = sleep(2 ** 31 + 5, stop.signal).finally(() => {
+    isOver = true;
+  });
+  await Bun.sleep(20);
+  expect(isOver).toBe(false);
+  stop.abort(new Error("stopped"));
+  expect(await waiting.catch((error: unknown) => error)).toMatchObject({ message: "stopped" });
+  await sleep(1, new AbortController().signal);
 });
 
 test("every status has one meaning", () => {

@@ -1,0 +1,26 @@
+// Waits of any length: a timer of more than 2^31 ms fires at once, and a receiver may ask for more in its Retry-After.
+
+const longestTimerMs = 2 ** 31 - 1;
+
+/** Resolves after `ms`. Rejects with the signal's reason once it is aborted. */
+export async function sleep(ms: number, signal: AbortSignal): Promise<void> {
+  for (let left = ms; ; left -= longestTimerMs) {
+    await oneTimer(Math.min(left, longestTimerMs), signal);
+    if (left <= longestTimerMs) return;
+  }
+}
+
+function oneTimer(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) return reject(signal.reason);
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    signal.addEventListener("abort", stop, { once: true });
+  });
+}
