@@ -185,6 +185,7 @@ function completeWebhook(sink: WebhookSinkRequest): WebhookSinkConfig {
       max_backoff_ms: sink.retry?.max_backoff_ms ?? 180_000,
     },
     request_timeout_ms: sink.request_timeout_ms ?? 30_000,
+    ...(sink.max_in_flight !== undefined && { max_in_flight: sink.max_in_flight }),
     signing: sink.signing ? { secret: sink.signing.secret ?? "" } : null,
   };
 }

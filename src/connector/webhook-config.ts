@@ -76,6 +76,13 @@ const retryFields = {
   initial_backoff_ms: duration("First delay.", 1),
   max_backoff_ms: duration("Largest delay.", 1),
 };
+const maxInFlight = Type.Optional(
+  wholeNumber({
+    minimum: 1,
+    maximum: 1000,
+    description: "Requests under way at once; those that share a row go one after the other. Left out: 32.",
+  }),
+);
 const requestTimeout = wholeNumber({ minimum: 1, description: "Bound of one request, in milliseconds." });
 
 // Standard Webhooks: "whsec_" and the base64 of 24 to 64 bytes.
@@ -132,6 +139,7 @@ export const WebhookSinkRequestSchema = strictObject({
   rate_limit: Type.Optional(optionalFields(rateFields)),
   retry: Type.Optional(optionalFields(retryFields)),
   request_timeout_ms: Type.Optional(requestTimeout),
+  max_in_flight: maxInFlight,
   signing: Type.Optional(nullable(strictObject({ secret: Type.Optional(signingSecret) }))),
 });
 export type WebhookSinkRequest = Static<typeof WebhookSinkRequestSchema>;
@@ -162,6 +170,7 @@ export const WebhookSinkConfigSchema = strictObject({
   rate_limit: strictObject(rateFields),
   retry: strictObject(retryFields),
   request_timeout_ms: requestTimeout,
+  max_in_flight: maxInFlight,
   signing: nullable(strictObject({ secret: signingSecret })),
 });
 /** Every default filled, secrets present. `auth` and `signing` are null where they are off. */

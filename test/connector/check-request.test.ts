@@ -67,6 +67,7 @@ describe("what is accepted", () => {
       rate_limit: { max_requests_per_second: 5, max_bytes_per_second: 1e12 },
       retry: { max_retries: 0, max_retry_duration_ms: 0, initial_backoff_ms: 1, max_backoff_ms: 1 },
       request_timeout_ms: 1,
+      max_in_flight: 1,
       signing: { secret: `whsec_${"A".repeat(32)}` },
     };
     expect(refusedWebhook(everything)).toBeNull();

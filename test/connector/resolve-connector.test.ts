@@ -106,6 +106,12 @@ describe("defaults", () => {
     });
   });
 
+  test("of a webhook sink, with what has no default in the full form", () => {
+    expect(configSample({ sink: webhookSinkSample({ max_in_flight: 4 }) }).sink.webhook).toMatchObject({
+      max_in_flight: 4,
+    });
+  });
+
   test("inside of objects that are given in part", () => {
     const private_key = bringKey("ed25519").privateKey;
     const config = configSample({

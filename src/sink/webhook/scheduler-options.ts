@@ -4,7 +4,7 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import { configuredSink } from "./configured-sink.ts";
 import type { SchedulerOptions } from "./scheduler.ts";
 
-const maxInFlight = 32;
+const defaultInFlight = 32;
 const maxUndeliveredBytes = 32 * 1024 * 1024;
 const maxUndeliveredRequests = 2048;
 const maxRetryingPerTable = 64;
@@ -13,7 +13,7 @@ export function schedulerOptions(
   connector: ConnectorConfig,
   { monotonic, sleep, random }: Pick<SchedulerOptions, "monotonic" | "sleep" | "random">,
 ): SchedulerOptions {
-  const { retry } = configuredSink(connector);
+  const { retry, max_in_flight: maxInFlight = defaultInFlight } = configuredSink(connector);
   return {
     retry: {
       maxRetries: retry.max_retries,

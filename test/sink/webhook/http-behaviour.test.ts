@@ -127,6 +127,15 @@ test("one row is never in flight twice and comes in order, others go side by sid
   expect(rowsOf(to).length).toBe(300);
 });
 
+test("no more requests are under way than max_in_flight", async () => {
+  const to = await receiver({ script: () => ({ kind: "answer", status: 200, delayMs: 5 }) });
+  const { sink } = await begun(to.url, { batch: { max_batch_size: 1 }, max_in_flight: 3 });
+  const changes = Array.from({ length: 60 }, (_, n) => insert(n));
+  for (const batch of batches([transaction(1, changes)])) await sink.write(batch);
+  await sink.flush();
+  expect(to.maxInFlight).toBe(3);
+});
+
 test("a table whose endpoint fails does not hold up another", async () => {
   const to = await receiver({ script: ({ path }) => (path.endsWith("/users") ? 503 : undefined) });
   const { sink } = await begun(to.url, { batch: { max_batch_size: 1 } });
