@@ -5,6 +5,7 @@
 import type { Column } from "../../change/relation.ts";
 import type { DebeziumFormat } from "../../connector/webhook-format.ts";
 import { arrayWriter } from "./array-text.ts";
+import { type ConnectSchema, plain } from "./connect-schema.ts";
 import {
   decimalWriter,
   moneyWriter,
@@ -36,17 +37,6 @@ import { arrayDelimiter, arrayElementOid, TypeOid } from "./type-oid.ts";
 
 export type DataTypeOptions = DebeziumFormat["data_types"];
 
-/** A Kafka Connect schema, as its JSON converter writes it. */
-export interface ConnectSchema {
-  readonly type: string;
-  readonly optional: boolean;
-  readonly name?: string;
-  readonly version?: number;
-  readonly parameters?: Readonly<Record<string, string>>;
-  readonly items?: ConnectSchema;
-  readonly fields?: readonly (ConnectSchema & { readonly field: string })[];
-}
-
 export interface ColumnMapping {
   readonly write: ValueWriter;
   readonly schema: ConnectSchema;
@@ -60,8 +50,6 @@ const named = (type: string, name: string, parameters?: Readonly<Record<string, 
   version: 1,
   ...(parameters ? { parameters } : {}),
 });
-const plain = (type: string): ConnectSchema => ({ type, optional: true });
-
 const string: ColumnMapping = { write: writeString, schema: plain("string") };
 
 export function mapColumn(column: Column, options: DataTypeOptions): ColumnMapping {

@@ -6,6 +6,7 @@ import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import { type Relation, withoutDomain } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
+import { schemaOpening } from "./connect-schema.ts";
 import { type ColumnMapping, type DataTypeOptions, mapColumn } from "./debezium-column.ts";
 import { envelopeSchema } from "./debezium-schema.ts";
 import type { ValueWriter } from "./json-value.ts";
@@ -81,7 +82,7 @@ export class DebeziumRowEncoder implements RowEncoder {
     this.#writers = mappings.map(({ write }) => write);
     this.#placeholders = mappings.map((mapping) => (options.placeholder ? placeholderOf(mapping) : null));
     const schema = options.embedSchema ? envelopeSchema(options.name, relation, mappings) : null;
-    this.#opening = bytesOf(schema ? `{"schema":${JSON.stringify(schema)},"payload":` : "");
+    this.#opening = bytesOf(schema ? schemaOpening(schema) : "");
     const head = `"version":${JSON.stringify(options.version)},"connector":"postgresql"`;
     this.#source = bytesOf(`,"source":{${head},"name":${JSON.stringify(options.name)},"ts_ms":`);
     this.#database = bytesOf(`,"db":${JSON.stringify(options.database)}`);

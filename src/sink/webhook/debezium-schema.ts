@@ -1,13 +1,10 @@
 // The `schema` of `{"schema","payload"}` in the Debezium form: what Kafka Connect's JSON converter embeds.
 
 import type { Relation } from "../../change/relation.ts";
-import type { ColumnMapping, ConnectSchema } from "./debezium-column.ts";
+import { type ConnectField, type ConnectSchema, connectField as field } from "./connect-schema.ts";
+import type { ColumnMapping } from "./debezium-column.ts";
 
-type Field = ConnectSchema & { readonly field: string };
-
-const field = (name: string, type: string, optional: boolean): Field => ({ type, optional, field: name });
-
-const sourceFields: readonly Field[] = [
+const sourceFields: readonly ConnectField[] = [
   field("version", "string", false),
   field("connector", "string", false),
   field("name", "string", false),
@@ -38,7 +35,7 @@ export function envelopeSchema(
   columns: readonly ColumnMapping[],
 ): ConnectSchema {
   const name = `${prefix}.${relation.schema}.${relation.name}`;
-  const fields: Field[] = columns.map(({ schema }, index) => ({
+  const fields: ConnectField[] = columns.map(({ schema }, index) => ({
     ...schema,
     optional: !relation.key.includes(index),
     field: relation.columns[index]!.name,

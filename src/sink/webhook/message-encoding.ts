@@ -23,7 +23,11 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
       return {
         // The native form has no word for a truncate.
         sends: (operation) => operation !== "truncate",
-        compile: (relation) => new NativeRowEncoder(relation, { placeholder }),
+        compile: (relation) =>
+          new NativeRowEncoder(relation, {
+            placeholder,
+            schemaPrefix: format.embedSchema ? connector.id : null,
+          }),
       };
     case "debezium": {
       const { options, embedSchema } = format;
@@ -46,13 +50,6 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
     default:
       return format satisfies never;
   }
-}
-
-/** Options that are set and that this format does not follow, for the log: nothing is ignored silently. */
-export function unheededOptions(connector: ConnectorConfig): readonly string[] {
-  const format = messageFormat(configuredSink(connector).format);
-  if (format.kind === "native") return format.embedSchema ? ["embed_schema_in_message"] : [];
-  return format.options.emit_tx_metadata ? ["emit_tx_metadata"] : [];
 }
 
 const operationLetters: ReadonlyMap<string, RowOperation> = new Map([

@@ -3,7 +3,9 @@
 import { UNCHANGED_LENGTH } from "../../change/change-batch.ts";
 import { type Relation, withoutDomain } from "../../change/relation.ts";
 import type { ByteWriter } from "./byte-writer.ts";
+import { schemaOpening } from "./connect-schema.ts";
 import { type ValueWriter, valueWriter } from "./json-value.ts";
+import { nativeSchema } from "./native-schema.ts";
 import { writePacked } from "./packed-value.ts";
 import type { RowContext, RowEncoder } from "./row-encoder.ts";
 import type { TupleView } from "./tuple-view.ts";
@@ -21,6 +23,8 @@ export interface NativeRowOptions {
    * columns.
    */
   readonly placeholder: boolean;
+  /** The connector's name, where each row has its schema beside it; null: it has none. */
+  readonly schemaPrefix?: string | null;
 }
 
 export class NativeRowEncoder implements RowEncoder {
@@ -28,21 +32,29 @@ export class NativeRowEncoder implements RowEncoder {
   readonly #names: readonly Uint8Array[];
   readonly #writers: readonly ValueWriter[];
   readonly #placeholders: readonly boolean[];
+  /** `{"schema":…,"payload":`, or nothing. */
+  readonly #opening: Uint8Array;
+  readonly #closing: Uint8Array;
 
   constructor(relation: Relation, options: NativeRowOptions) {
     const columns = relation.columns.map(withoutDomain);
     this.#names = relation.columns.map((column) => encoder.encode(`${JSON.stringify(column.name)}:`));
     this.#writers = columns.map(valueWriter);
     this.#placeholders = columns.map((column) => options.placeholder && isStringType(column));
+    const prefix = options.schemaPrefix ?? null;
+    this.#opening = encoder.encode(prefix === null ? "" : schemaOpening(nativeSchema(prefix, relation)));
+    this.#closing = encoder.encode(prefix === null ? "" : "}");
   }
 
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
     const deleted = row.operation === "delete";
+    out.all(this.#opening);
     out.byte(123);
     this.#columns(out, arena, deleted ? before : after);
     out.all(versionBytes);
     out.digits(row.version);
     out.all(deleted ? deletedBytes : liveBytes);
+    out.all(this.#closing);
   }
 
   /** Each column and a comma behind it. */

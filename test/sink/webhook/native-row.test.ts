@@ -27,7 +27,12 @@ const context = (change: Partial<RowContext> = {}): RowContext => ({
 function encode(
   table: Relation,
   after: TextTuple | null,
-  options: { before?: TextTuple; placeholder?: boolean; context?: Partial<RowContext> } = {},
+  options: {
+    before?: TextTuple;
+    placeholder?: boolean;
+    schemaPrefix?: string;
+    context?: Partial<RowContext>;
+  } = {},
 ): string {
   const parts = [after, options.before ?? null].map((tuple) =>
     tuple ? tupleBytes(tuple) : new Uint8Array(),
@@ -38,7 +43,8 @@ function encode(
   views[1].read(arena, parts[0]!.length, arena.length);
   views[0].completeFrom(views[1]);
   const out = new ByteWriter(8);
-  const encoder = new NativeRowEncoder(table, { placeholder: options.placeholder ?? false });
+  const { placeholder = false, schemaPrefix = null } = options;
+  const encoder = new NativeRowEncoder(table, { placeholder, schemaPrefix });
   encoder.writeRow(out, arena, views[1], views[0], context(options.context));
   return Buffer.from(out.slice()).toString("utf8");
 }
@@ -136,6 +142,40 @@ test("an unchanged TOASTed value comes from a full old tuple, else is left out o
   const marked = JSON.parse(encode(table, after, { placeholder: true })) as object;
   expect(marked).toMatchObject({ big: "__debezium_unavailable_value" });
   expect(marked).not.toHaveProperty("doc");
+});
+
+test("the embedded schema describes the payload", () => {
+  const table = relation("t", [
+    ["id", 20, "bigint"],
+    ["name", 25, "text"],
+    ["doc", 3802, "jsonb"],
+    ["tags", 1007, "integer[]"],
+    ["bytes", 17, "bytea"],
+  ]);
+  const { schema, payload } = JSON.parse(
+    encode(table, ["1", "a", '{"b":1}', "{1,NULL}", "\\x00"], { schemaPrefix: "hooks" }),
+  ) as { schema: { name: string; fields: { field: string }[] }; payload: object };
+  expect(payload).toEqual({
+    ...{ id: 1, name: "a", doc: { b: 1 }, tags: [1, null], bytes: "AA==" },
+    ...{ _sm_version: 1_700_000_000_000_001, _sm_deleted: false },
+  });
+  expect(schema.name).toBe("hooks.public.t.Value");
+  expect(schema.fields.map(({ field }) => field)).toEqual(Object.keys(payload));
+  expect(schema.fields).toEqual([
+    { type: "int64", optional: false, field: "id" },
+    { type: "string", optional: true, field: "name" },
+    { type: "json", optional: true, field: "doc" },
+    { type: "array", optional: true, items: { type: "int32", optional: true }, field: "tags" },
+    { type: "bytes", optional: true, field: "bytes" },
+    { type: "int64", optional: false, field: "_sm_version" },
+    { type: "boolean", optional: false, field: "_sm_deleted" },
+  ] as object[] as { field: string }[]);
+  const removed = encode(table, null, {
+    before: ["1", null, null, null, null],
+    schemaPrefix: "hooks",
+    context: { operation: "delete", oldIsKey: true },
+  });
+  expect(JSON.parse(removed)).toMatchObject({ schema, payload: { id: 1, name: null, _sm_deleted: true } });
 });
 
 // --- a real server's text of every type ---------------------------------------------------------
