@@ -76,6 +76,20 @@ export function parseIntervalUs(text: string): bigint | null {
   return months * 2_629_800_000_000n + days * 86_400_000_000n + us;
 }
 
+/**
+ * A date or timestamp with its year in ISO 8601: `-0043-03-15` for `0044-03-15 BC`, `+12024-05-06` for a year of more than four
+ * digits.
+ */
+export function withIsoYear(text: string): string {
+  const digits = /^\d+/.exec(text)?.[0] ?? "";
+  const isBc = text.endsWith(" BC");
+  if (digits.length <= 4 && !isBc) return text;
+  const year = isBc ? 1 - Number(digits) : Number(digits);
+  const sign = year < 0 ? "-" : year > 9999 ? "+" : "";
+  const rest = text.slice(digits.length, isBc ? -3 : undefined);
+  return `${sign}${String(Math.abs(year)).padStart(4, "0")}${rest}`;
+}
+
 /** `HH:MM:SS` and as many digits of the fraction as are needed, of microseconds since midnight. */
 export function formatTime(us: number): string {
   const seconds = Math.floor(us / 1_000_000);

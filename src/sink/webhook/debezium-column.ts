@@ -23,6 +23,7 @@ import {
   writePoint,
   writeVariableScaleDecimal,
   writeZonedTime,
+  writeZonedTimestamp,
 } from "./debezium-value.ts";
 import {
   type ValueWriter,
@@ -31,7 +32,6 @@ import {
   writeFloat,
   writeInteger,
   writeString,
-  writeTimestamp,
 } from "./json-value.ts";
 import { arrayDelimiter, arrayElementOid, TypeOid } from "./type-oid.ts";
 
@@ -54,13 +54,26 @@ const string: ColumnMapping = { write: writeString, schema: plain("string") };
 
 export function mapColumn(column: Column, options: DataTypeOptions): ColumnMapping {
   const { typeOid, typmod, typeName } = column;
-  if (!typeName.endsWith("[]")) return mapType(typeOid, typmod, typeName, options);
+  const ofEnum = mapEnum(column);
+  if (!typeName.endsWith("[]")) return ofEnum ?? mapType(typeOid, typmod, typeName, options);
   const elementOid = arrayElementOid(typeOid);
-  const element = mapType(elementOid, typmod, "", options);
+  const element = ofEnum ?? mapType(elementOid, typmod, typeName.slice(0, -2), options);
   return {
     write: arrayWriter(element.write, arrayDelimiter(column)),
     schema: { type: "array", optional: true, items: element.schema },
   };
+}
+
+/** Of an enum, or an element that is one, with the labels that it has by now; null: it is none. */
+function mapEnum({ typeDefinitions = [] }: Column): ColumnMapping | null {
+  let type = typeDefinitions.at(-1);
+  while (type?.kind === "domain") {
+    const under = type.base.of;
+    type = typeDefinitions.find(({ schema, name }) => schema === under?.schema && name === under.name);
+  }
+  if (type?.kind !== "enum") return null;
+  const allowed = type.labels.map(({ name }) => name).join(",");
+  return { write: writeString, schema: named("string", "io.debezium.data.Enum", { allowed }) };
 }
 
 function mapType(oid: number, typmod: number, typeName: string, options: DataTypeOptions): ColumnMapping {
@@ -178,7 +191,7 @@ function mapBytes(options: DataTypeOptions): ColumnMapping {
 function mapTemporal(oid: number, typmod: number, options: DataTypeOptions): ColumnMapping | null {
   switch (oid) {
     case TypeOid.timestamptz:
-      return { write: writeTimestamp, schema: named("string", "io.debezium.time.ZonedTimestamp") };
+      return { write: writeZonedTimestamp, schema: named("string", "io.debezium.time.ZonedTimestamp") };
     case TypeOid.timetz:
       return { write: writeZonedTime, schema: named("string", "io.debezium.time.ZonedTime") };
     case TypeOid.date:

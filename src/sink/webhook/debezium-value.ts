@@ -11,8 +11,9 @@ import {
   parseTimestampUs,
   parseZone,
   textOf,
+  withIsoYear,
 } from "./calendar.ts";
-import { type ValueWriter, writeString } from "./json-value.ts";
+import { type ValueWriter, writeString, writeTimestamp } from "./json-value.ts";
 
 const encoder = new TextEncoder();
 
@@ -71,8 +72,15 @@ export function timestampWriter(unitUs: bigint, suffix = ""): ValueWriter {
  */
 export const writeIsoUtc: ValueWriter = (out, source, start, end) => {
   const text = textOf(source, start, end);
-  const plain = text.endsWith("infinity") || text.endsWith(" BC");
-  writeText(out, plain ? text : `${text.replace(" ", "T")}Z`);
+  writeText(out, text.endsWith("infinity") ? text : `${withIsoYear(text).replace(" ", "T")}Z`);
+};
+
+/** A timestamp with time zone, which is UTC: `2018-06-20T13:13:16.945104Z`. */
+export const writeZonedTimestamp: ValueWriter = (out, source, start, end) => {
+  // A year of four digits, and no "BC" behind: as in the native form.
+  if (source[start + 4] === 45 && source[end - 1] !== 67) return writeTimestamp(out, source, start, end);
+  const text = textOf(source, start, end);
+  writeText(out, withIsoYear(text).replace(" ", "T").replace(/\+00$/, "Z"));
 };
 
 /** A time with time zone, moved to UTC: `11:51:02Z`. */
