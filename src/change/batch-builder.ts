@@ -19,6 +19,8 @@ export class BatchBuilder {
   relations: Relation[] = [];
   /** Behind the last transaction that ended, in this builder or before it. */
   resumeLsn: Lsn;
+  /** Of the change that is added next; see `ChangeBatch`. */
+  place = 0;
 
   #capacity = initialChanges;
   #kind = new Uint8Array(initialChanges);
@@ -30,6 +32,8 @@ export class BatchBuilder {
   #oldEnd = new Uint32Array(initialChanges);
   #newStart = new Uint32Array(initialChanges);
   #newEnd = new Uint32Array(initialChanges);
+  /** Binary batches go to sinks that have no use for it. */
+  #place: Float64Array<ArrayBuffer> | null;
 
   #transactions = 0;
   #transactionCapacity = initialTransactions;
@@ -50,6 +54,7 @@ export class BatchBuilder {
     resumeLsn: Lsn,
   ) {
     this.resumeLsn = resumeLsn;
+    this.#place = form === "text" ? new Float64Array(initialChanges) : null;
   }
 
   get inTransaction(): boolean {
@@ -139,6 +144,7 @@ export class BatchBuilder {
     this.#oldEnd[i] = oldEnd;
     this.#newStart[i] = newStart;
     this.#newEnd[i] = newEnd;
+    if (this.#place !== null) this.#place[i] = this.place;
     this.count = i + 1;
   }
 
@@ -175,6 +181,7 @@ export class BatchBuilder {
       oldEnd: this.#oldEnd,
       newStart: this.#newStart,
       newEnd: this.#newEnd,
+      ...(this.#place === null ? {} : { place: this.#place }),
       transactions: {
         count: transactions,
         commitLsn: this.#commitLsn,
@@ -197,6 +204,7 @@ export class BatchBuilder {
     if (from.count > from.#wholeCount) this.relations = [...from.relations];
     for (let i = from.#wholeCount; i < from.count; i++) {
       const hasOld = from.#oldEnd[i]! > from.#oldStart[i]!;
+      this.place = from.#place?.[i] ?? 0;
       const hasNew = from.#newEnd[i]! > from.#newStart[i]!;
       this.add(
         from.#kind[i] as ChangeKind,
@@ -247,6 +255,7 @@ export class BatchBuilder {
     this.#oldEnd = grownWords(this.#oldEnd, capacity);
     this.#newStart = grownWords(this.#newStart, capacity);
     this.#newEnd = grownWords(this.#newEnd, capacity);
+    this.#place = this.#place && grownPlaces(this.#place, capacity);
     this.#capacity = capacity;
   }
 
@@ -273,6 +282,12 @@ function grownBytes(from: Uint8Array, capacity: number): Uint8Array<ArrayBuffer>
 
 function grownWords(from: Uint32Array, capacity: number): Uint32Array<ArrayBuffer> {
   const grown = new Uint32Array(capacity);
+  grown.set(from);
+  return grown;
+}
+
+function grownPlaces(from: Float64Array, capacity: number): Float64Array<ArrayBuffer> {
+  const grown = new Float64Array(capacity);
   grown.set(from);
   return grown;
 }

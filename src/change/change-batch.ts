@@ -73,6 +73,11 @@ export interface ChangeBatch {
   /** New tuple `arena[newStart, newEnd)`; empty when there is none. Of a `truncate`: the statement's number in the batch. */
   readonly newStart: Uint32Array;
   readonly newEnd: Uint32Array;
+  /**
+   * Where each change stands in the source's log, in bytes from the log's beginning; 0: not known. Of batches in text form, where the
+   * source has such places. It tells changes apart for people; the order is that of commits.
+   */
+  readonly place?: Float64Array;
 
   readonly transactions: TransactionTable;
   /** The last transaction goes on in the next batch. */

@@ -16,7 +16,9 @@ export interface Parcel {
 export function parcel(batch: ChangeBatch, relations: readonly number[]): Parcel {
   const transfer: ArrayBuffer[] = [];
   let bytes = 0;
-  const move = <A extends Uint8Array | Uint32Array | BigUint64Array | BigInt64Array>(array: A): A => {
+  const move = <A extends Uint8Array | Uint32Array | Float64Array | BigUint64Array | BigInt64Array>(
+    array: A,
+  ): A => {
     const whole = array.byteLength === array.buffer.byteLength && array.buffer instanceof ArrayBuffer;
     const own = (whole ? array : array.slice()) as A;
     const { buffer } = own;
@@ -39,6 +41,7 @@ export function parcel(batch: ChangeBatch, relations: readonly number[]): Parcel
     oldEnd: move(batch.oldEnd),
     newStart: move(batch.newStart),
     newEnd: move(batch.newEnd),
+    ...(batch.place ? { place: move(batch.place) } : {}),
     transactions: {
       count: transactions.count,
       commitLsn: move(transactions.commitLsn),

@@ -33,6 +33,16 @@ const headerBytes = 5;
 /** Of XLogData before its payload: kind, start and end of the log, time. */
 const xLogHeaderBytes = 25;
 
+/**
+ * Where in the source's log the change of the message at `at` stands, in bytes from the log's beginning: exact for eight petabytes of
+ * it. 0: it stands nowhere, or has no header before it.
+ */
+export function logPlace(bytes: Buffer, at: number): number {
+  if (at < xLogHeaderBytes) return 0;
+  const start = at - xLogHeaderBytes + 1;
+  return bytes.readUInt32BE(start) * 2 ** 32 + bytes.readUInt32BE(start + 4);
+}
+
 export class CopyBothReader {
   /** The beginning of a message whose end has not come. */
   #rest = Buffer.alloc(0);

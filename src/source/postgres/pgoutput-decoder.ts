@@ -8,6 +8,7 @@ import { type Checkpoint, doneThrough } from "../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { logPlace } from "./copy-both-reader.ts";
 import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
 import type { RelationRegistry, RelationSlot } from "./relation-registry.ts";
 import type { TupleRenderer } from "./row-rendering.ts";
@@ -81,6 +82,7 @@ export class PgoutputDecoder {
   decode(bytes: Buffer, messageAt: number, end: number): void {
     // Within a block each message names its transaction, or the savepoint's, behind its tag.
     const at = this.registry.isInBlock ? messageAt + 4 : messageAt;
+    if (this.form === "text") this.#into.place = logPlace(bytes, messageAt);
     switch (bytes[messageAt]) {
       case I:
         this.#insert(bytes, at, end);
@@ -265,16 +267,8 @@ export class PgoutputDecoder {
     const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     this.#tuples.copy(bytes, at + 6, end, slot.keep, builder);
     if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "delete");
-    builder.add(
-      ChangeKind.delete,
-      flags,
-      slot.indexInBatch,
-      this.#ordinal - 1,
-      start,
-      builder.arenaEnd,
-      0,
-      0,
-    );
+    const ordinal = this.#ordinal - 1;
+    builder.add(ChangeKind.delete, flags, slot.indexInBatch, ordinal, start, builder.arenaEnd, 0, 0);
   }
 
   #truncate(message: Buffer): void {
