@@ -9,7 +9,6 @@ import { isJsonObject } from "./merge-patch.ts";
  */
 export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
-  "/sink/webhook/format/debezium/emit_tx_metadata",
 ];
 
 /** A webhook's receiver gets the source's names. */

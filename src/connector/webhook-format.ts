@@ -64,8 +64,14 @@ const debeziumFields = {
     description:
       "Operations that are not sent: letters of c, u, d, r, t with commas between them, or `none`.",
   }),
-  emit_tx_metadata: Type.Boolean(),
-  tx_metadata_topic: Type.String({ minLength: 1, maxLength: 255 }),
+  emit_tx_metadata: Type.Boolean({
+    description: "Say of each change which of its transaction's it is, and send each BEGIN and END.",
+  }),
+  tx_metadata_topic: Type.String({
+    minLength: 1,
+    maxLength: 255,
+    description: "BEGIN and END bear this name as their table's, and the connector's id as their schema's.",
+  }),
 };
 const debeziumHeaders = freeFormObject("Accepted; no effect on a webhook.");
 

@@ -289,14 +289,13 @@ describe("kinds that are known and not built", () => {
         replication_type: { snapshot: {} },
         catalog: { column_hashing: { salt: "s" }, schemas: [{ name: "public", tables }] },
       }),
-      sink: webhookSinkSample({ format: { debezium: { emit_tx_metadata: true } } }),
+      sink: webhookSinkSample(),
       schedule: { rate: { value: 1, unit: "Day" } },
       identifier_naming: { FivetranNaming: {} },
     });
     expect(answer?.code).toBe("unsupported_kind");
     expect(Object.keys(answer?.errors ?? {})).toEqual([
       "/source/postgres/catalog/schemas/0/tables/0/history_enabled",
-      "/sink/webhook/format/debezium/emit_tx_metadata",
       "/identifier_naming/FivetranNaming",
     ]);
   });

@@ -10,6 +10,7 @@ import { RowPart } from "./idempotency-key.ts";
 import type { PlannedRow, RequestPlan } from "./request-plan.ts";
 import type { RowContext, RowOperation } from "./row-encoder.ts";
 import { identityHash, keyChanged } from "./row-identity.ts";
+import type { OpenTransaction, TransactionCounts } from "./transaction-counts.ts";
 import { TupleView } from "./tuple-view.ts";
 import { nextVersion } from "./version-counter.ts";
 
@@ -50,6 +51,9 @@ export class ChangeRows {
     oldIsKey: false,
     commitTimeUs: 0,
     commitLsn: zeroLsn,
+    place: 0,
+    totalOrder: 0,
+    tableOrder: 0,
     xid: 0,
     snapshot: false,
   };
@@ -68,6 +72,8 @@ export class ChangeRows {
     public lastVersion: number,
     private readonly filter: OperationFilter,
     private readonly watches: readonly ChangeWatch[],
+    /** Null: nobody wants to know. */
+    private readonly transactions: TransactionCounts | null = null,
   ) {
     this.#row = {
       arena: new Uint8Array(),
@@ -83,7 +89,13 @@ export class ChangeRows {
 
   /** Adds the rows of change `i` to `plan`; returns the bytes of their JSON. */
   add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): number {
-    this.#enter(batch, i);
+    this.#enter(batch, i, plan);
+    const bytes = this.#add(batch, i, table, plan);
+    this.#leave(batch, i, plan);
+    return bytes;
+  }
+
+  #add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): number {
     const { arena } = batch;
     this.#before.read(arena, batch.oldStart[i]!, batch.oldEnd[i]!);
     const kind = batch.kind[i] as ChangeKind;
@@ -109,10 +121,21 @@ export class ChangeRows {
     }
   }
 
+  /** The transaction that the stream is in, where somebody wants to know; null: none, or it has made no row. */
+  get transaction(): OpenTransaction | null {
+    return this.transactions?.open ?? null;
+  }
+
+  /** The stream has come so far: whatever was committed before has ended. */
+  reached(resumeLsn: Lsn, plan: RequestPlan): void {
+    this.transactions?.reached(resumeLsn, plan.emit);
+  }
+
   /** Passes over change `i`, which is not sent: versions go on as if it were. */
-  pass(batch: ChangeBatch, i: number): void {
-    this.#enter(batch, i);
+  pass(batch: ChangeBatch, i: number, plan: RequestPlan): void {
+    this.#enter(batch, i, plan);
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
+    this.#leave(batch, i, plan);
   }
 
   #show(watch: ChangeWatch, table: CompiledTable, arena: Uint8Array): void {
@@ -120,7 +143,7 @@ export class ChangeRows {
     watch.see({ table, arena, before: this.#before, after: this.#after, commitLsn });
   }
 
-  #enter(batch: ChangeBatch, i: number): void {
+  #enter(batch: ChangeBatch, i: number, plan: RequestPlan): void {
     const transaction = batch.transaction[i]!;
     if (batch !== this.#batch || transaction !== this.#transaction) {
       this.#batch = batch;
@@ -133,7 +156,13 @@ export class ChangeRows {
       this.#row.arena = batch.arena;
     }
     this.#context.oldIsKey = (batch.flags[i]! & ChangeFlag.oldIsKey) !== 0;
+    this.#context.place = batch.place?.[i] ?? 0;
     this.#moment.ordinal = batch.ordinal[i]!;
+    this.transactions?.enter(this.#context, plan.emit);
+  }
+
+  #leave(batch: ChangeBatch, i: number, plan: RequestPlan): void {
+    if (this.transactions && isLastOfTransaction(batch, i)) this.transactions.end(plan.emit);
   }
 
   #updated(plan: RequestPlan, table: CompiledTable): number {
@@ -179,6 +208,11 @@ export class ChangeRows {
     if (!this.filter.sends(operation)) return 0;
     this.#context.version = this.lastVersion;
     this.#context.operation = operation;
+    if (this.transactions) {
+      const { schema, name } = table.relation;
+      const [totalOrder, tableOrder] = this.transactions.count(`${schema}.${name}`);
+      Object.assign(this.#context, { totalOrder, tableOrder });
+    }
     this.#row.before = before;
     this.#row.after = after;
     this.#row.identity = identity;
@@ -195,4 +229,9 @@ export class ChangeRows {
   #position(): Position {
     return { commitLsn: this.#context.commitLsn as Lsn, ordinal: this.#moment.ordinal };
   }
+}
+
+/** Behind change `i` of `batch` nothing more comes of its transaction. */
+function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
+  return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
 }

@@ -40,6 +40,9 @@ export class CopyRows {
       oldIsKey: false,
       commitTimeUs: origin.timeUs,
       commitLsn: origin.lsn,
+      place: 0,
+      totalOrder: 0,
+      tableOrder: 0,
       xid: 0,
       snapshot: true,
     };

@@ -48,7 +48,13 @@ const sequenceMiddle = bytesOf('\\",\\"');
 const sequenceClose = bytesOf('\\"]"');
 const transactionId = bytesOf(',"txId":');
 const lsnBytes = bytesOf(',"lsn":');
-const sourceEnd = bytesOf(',"xmin":null},"transaction":null,"op":"');
+const sourceEnd = bytesOf(',"xmin":null},"transaction":');
+const noTransaction = bytesOf('null,"op":"');
+const idBytes = bytesOf('{"id":"');
+const totalOrder = bytesOf('","total_order":');
+const tableOrder = bytesOf(',"data_collection_order":');
+const transactionEnd = bytesOf('},"op":"');
+const colon = ":".charCodeAt(0);
 const timeMs = bytesOf('","ts_ms":');
 const zeros = bytesOf("000");
 
@@ -134,19 +140,42 @@ export class DebeziumRowEncoder implements RowEncoder {
     out.all(zeros);
     out.all(row.snapshot ? snapshotTrue : snapshotFalse);
     out.all(this.#database);
-    const lsn = this.#lsnDigits(row.commitLsn);
+    // Debezium's first is the commit before, which a stream that goes on in its middle does not know: this one orders rows as well.
+    const commit = this.#lsnDigits(row.commitLsn);
     out.all(sequenceOpen);
-    out.all(lsn);
+    out.all(commit);
     out.all(sequenceMiddle);
-    out.all(lsn);
+    this.#writePlace(out, row, commit);
     out.all(sequenceClose);
     out.all(this.#table);
     out.all(transactionId);
     if (row.snapshot) out.all(nullBytes);
     else out.digits(row.xid);
     out.all(lsnBytes);
-    out.all(lsn);
+    this.#writePlace(out, row, commit);
     out.all(sourceEnd);
+    this.#writeTransaction(out, row, commit);
+  }
+
+  #writeTransaction(out: ByteWriter, row: RowContext, commit: Uint8Array): void {
+    if (row.totalOrder === 0) {
+      out.all(noTransaction);
+      return;
+    }
+    out.all(idBytes);
+    out.digits(row.xid);
+    out.byte(colon);
+    out.all(commit);
+    out.all(totalOrder);
+    out.digits(row.totalOrder);
+    out.all(tableOrder);
+    out.digits(row.tableOrder);
+    out.all(transactionEnd);
+  }
+
+  #writePlace(out: ByteWriter, { place }: RowContext, commit: Uint8Array): void {
+    if (place > 0) out.digits(place);
+    else out.all(commit);
   }
 
   /** The rows of a transaction share it. */

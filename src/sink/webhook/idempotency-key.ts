@@ -12,7 +12,15 @@ const pieceBytes = 32 * 1024;
 const largeColumnBytes = 8 * 1024;
 
 /** Which of the two rows that a change of the primary key makes; `whole` for all other changes. */
-export const RowPart = { whole: 0, keyRemoved: 1, keyAdded: 2, snapshot: 3, truncate: 4 } as const;
+export const RowPart = {
+  whole: 0,
+  keyRemoved: 1,
+  keyAdded: 2,
+  snapshot: 3,
+  truncate: 4,
+  transactionBegin: 5,
+  transactionEnd: 6,
+} as const;
 export type RowPart = (typeof RowPart)[keyof typeof RowPart];
 
 /** When and where a row was changed. */

@@ -9,9 +9,12 @@ import { configuredSink } from "./configured-sink.ts";
 import { DebeziumRowEncoder } from "./debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
 import type { RowEncoder, RowOperation } from "./row-encoder.ts";
+import type { TransactionCountsOptions } from "./transaction-counts.ts";
 
 export interface MessageEncoding extends OperationFilter {
   compile(relation: Relation): RowEncoder;
+  /** Where the beginning and the end of each transaction are sent to; null: they are not, and rows are not counted. */
+  readonly transactions: Pick<TransactionCountsOptions, "schema" | "table" | "embedSchema"> | null;
 }
 
 export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
@@ -23,6 +26,7 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
       return {
         // The native form has no word for a truncate.
         sends: (operation) => operation !== "truncate",
+        transactions: null,
         compile: (relation) =>
           new NativeRowEncoder(relation, {
             placeholder,
@@ -44,6 +48,9 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
       };
       return {
         sends: (operation) => !skipped.has(operation),
+        transactions: options.emit_tx_metadata
+          ? { schema: connector.id, table: options.tx_metadata_topic, embedSchema }
+          : null,
         compile: (relation) => new DebeziumRowEncoder(relation, row),
       };
     }

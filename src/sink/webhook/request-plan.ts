@@ -44,7 +44,7 @@ export class RequestPlan {
   constructor(
     private readonly limits: BatchLimits,
     /** Takes a request that a limit ended. */
-    private readonly emit: (request: OutgoingRequest) => void,
+    readonly emit: (request: OutgoingRequest) => void,
   ) {}
 
   /** Adds a row; returns the bytes of its JSON. */

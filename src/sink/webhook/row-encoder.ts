@@ -17,7 +17,12 @@ export interface RowContext {
   /** Microseconds since 1970-01-01 UTC. */
   commitTimeUs: number;
   commitLsn: Lsn;
+  /** Of the change itself in the source's log, in bytes from the log's beginning; 0: not known. */
+  place: number;
   xid: number;
+  /** Which row of its transaction it is, and which of its table's; 0: they are not counted. */
+  totalOrder: number;
+  tableOrder: number;
   /** Of a snapshot: whether the row is of a copy. */
   snapshot: boolean;
 }

@@ -7,9 +7,15 @@ import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type DividedTables, readDivided, type StoredDividedCopy, storeDivided } from "./divided-copy.ts";
+import type { OpenTransaction } from "./transaction-counts.ts";
+
+/** A checkpoint, and, amid a transaction whose rows are counted, what has been counted. */
+export interface StreamPoint extends Checkpoint {
+  readonly transaction?: OpenTransaction;
+}
 
 export interface SinkRecord {
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: StreamPoint;
   /** The log that all LSNs here are addresses in, as the source names it; null where that is not known. */
   readonly log: string | null;
   /** Where the stream began: rows of first copies carry its version. */
@@ -50,6 +56,14 @@ interface StoredPosition {
   readonly ordinal: number;
 }
 
+interface StoredTransaction {
+  readonly commit_lsn: string;
+  readonly commit_time_us: number;
+  readonly xid: number;
+  readonly rows: number;
+  readonly tables: readonly (readonly [name: string, rows: number])[];
+}
+
 interface ForgottenRecord {
   readonly format: 1;
   readonly forgotten: { readonly last_version: string };
@@ -61,6 +75,7 @@ interface StoredRecord {
     readonly resume_lsn: string;
     readonly partial: StoredPosition | null;
     readonly last_version: string;
+    readonly transaction?: StoredTransaction;
   };
   readonly log?: string;
   readonly origin: { readonly lsn: string; readonly version: string };
@@ -82,6 +97,22 @@ const readPosition = (stored: StoredPosition): Position => ({
   ordinal: stored.ordinal,
 });
 
+const storeTransaction = (transaction: OpenTransaction): StoredTransaction => ({
+  commit_lsn: formatLsn(transaction.commitLsn),
+  commit_time_us: transaction.commitTimeUs,
+  xid: transaction.xid,
+  rows: transaction.rows,
+  tables: [...transaction.tables],
+});
+
+const readTransaction = (stored: StoredTransaction): OpenTransaction => ({
+  commitLsn: parseLsn(stored.commit_lsn),
+  commitTimeUs: stored.commit_time_us,
+  xid: stored.xid,
+  rows: stored.rows,
+  tables: new Map(stored.tables),
+});
+
 const storeStep = ({ behind, version }: VersionStep) => ({
   ...storePosition(behind),
   version: String(version),
@@ -98,6 +129,7 @@ export function formatRecord(record: SinkRecord): string {
       resume_lsn: formatLsn(checkpoint.resumeLsn),
       partial: checkpoint.partial ? storePosition(checkpoint.partial) : null,
       last_version: String(checkpoint.lastVersion),
+      ...(checkpoint.transaction ? { transaction: storeTransaction(checkpoint.transaction) } : {}),
     },
     ...(record.log === null ? {} : { log: record.log }),
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
@@ -143,6 +175,9 @@ function readRecord(stored: StoredRecord): SinkRecord {
       resumeLsn: parseLsn(stored.checkpoint.resume_lsn),
       partial: stored.checkpoint.partial ? readPosition(stored.checkpoint.partial) : null,
       lastVersion: BigInt(stored.checkpoint.last_version),
+      ...(stored.checkpoint.transaction
+        ? { transaction: readTransaction(stored.checkpoint.transaction) }
+        : {}),
     },
     log: stored.log ?? null,
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
@@ -195,4 +230,11 @@ export function holdsCopy(copied: CopiedTables, name: string): boolean {
 /** Whether `a` comes before `b` in the stream. */
 export function isBefore(a: Position, b: Position): boolean {
   return a.commitLsn === b.commitLsn ? a.ordinal < b.ordinal : a.commitLsn < b.commitLsn;
+}
+
+/** `ends` with `end` in its place: a flush during a replay ends a window before ends that are still ahead. */
+export function withEnd(ends: readonly Position[], end: Position): Position[] {
+  const before = ends.filter((each) => isBefore(each, end));
+  const behind = ends.filter((each) => isBefore(end, each));
+  return [...before, end, ...behind];
 }

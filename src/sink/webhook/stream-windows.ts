@@ -5,7 +5,7 @@
 // same requests come again.
 
 import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
-import { type Checkpoint, isDone, type Position } from "../../change/checkpoint.ts";
+import { isDone, type Position } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { ChangeRows } from "./change-rows.ts";
@@ -15,8 +15,8 @@ import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts
 import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
-import { isBefore, type VersionStep } from "./sink-record.ts";
-import { placeAfterBatch, placeAfterChange, positionOf } from "./stream-place.ts";
+import { isBefore, type StreamPoint, type VersionStep, withEnd } from "./sink-record.ts";
+import { placeAfterBatch, placeAfterChange, positionOf, type StreamPlace } from "./stream-place.ts";
 import { WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
@@ -55,7 +55,7 @@ export class StreamWindows {
   #batch: ChangeBatch | null = null;
   #index = 0;
   /** All that was taken is done up to here, once its requests are delivered. */
-  #cursor: Checkpoint;
+  #cursor: StreamPoint;
   #last: Position | null = null;
   #openedMs = 0;
   readonly #report: ProgressReport;
@@ -97,7 +97,7 @@ export class StreamWindows {
       this.#batch = batch;
       this.#index = i;
       const table = tables[batch.relation[i]!]!;
-      if (this.#isInCopy(batch, i, table)) rows.pass(batch, i);
+      if (this.#isInCopy(batch, i, table)) rows.pass(batch, i, this.#plan);
       else window.bytes += rows.add(batch, i, table, this.#plan);
       window.changes++;
       this.#endIfFull(batch, i);
@@ -107,7 +107,8 @@ export class StreamWindows {
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
     this.#batch = null;
     letGo(batch.arena);
-    this.#cursor = { ...placeAfterBatch(this.#cursor, batch), lastVersion: this.#lastVersion() };
+    rows.reached(batch.resumeLsn, this.#plan);
+    this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
   }
 
@@ -211,7 +212,7 @@ export class StreamWindows {
     const atRecorded = recorded !== undefined && !isBefore(positionOf(batch, i), recorded);
     if (atRecorded) this.#recorded.shift();
     if (!full && !atRecorded) return;
-    this.#cursor = { ...placeAfterChange(this.#cursor, batch, i), lastVersion: this.#lastVersion() };
+    this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i));
     this.#close(this.#cursor);
   }
 
@@ -223,13 +224,12 @@ export class StreamWindows {
     while (this.#recorded.length > 0 && isBefore(this.#recorded[0]!, position)) {
       this.#recorded.shift();
       if (this.#ledger.open.changes === 0) continue;
-      if (i > 0)
-        this.#cursor = { ...placeAfterChange(this.#cursor, batch, i - 1), lastVersion: this.#lastVersion() };
+      if (i > 0) this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i - 1));
       this.#close({ ...this.#cursor, lastVersion: this.#lastVersion() });
     }
   }
 
-  #close(end: Checkpoint): void {
+  #close(end: StreamPoint): void {
     for (const request of this.#plan.sealAll()) this.#submit(request);
     this.#ledger.close(end);
     for (const wake of this.#closeWaiters.splice(0)) wake();
@@ -294,14 +294,12 @@ export class StreamWindows {
     return this.#batch ? positionOf(this.#batch, this.#index) : this.#last;
   }
 
+  #standing(place: StreamPlace): StreamPoint {
+    const transaction = place.partial && this.options.rows.transaction;
+    return { ...place, lastVersion: this.#lastVersion(), ...(transaction ? { transaction } : {}) };
+  }
+
   #lastVersion(): bigint {
     return BigInt(this.options.rows.lastVersion);
   }
-}
-
-/** `ends` with `end` in its place: a flush during a replay ends a window before ends that are still ahead. */
-function withEnd(ends: readonly Position[], end: Position): Position[] {
-  const before = ends.filter((each) => isBefore(each, end));
-  const behind = ends.filter((each) => isBefore(end, each));
-  return [...before, end, ...behind];
 }

@@ -21,6 +21,7 @@ import type { Attempt } from "./sender.ts";
 import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
 import { type Delivering, TableCopies, type TableCopiesOptions } from "./table-copies.ts";
+import { TransactionCounts } from "./transaction-counts.ts";
 import { TruncateNotice } from "./truncate-notice.ts";
 import { WindowClock } from "./window-clock.ts";
 
@@ -219,7 +220,7 @@ export class WebhookDelivery {
         maxBytes: windowBytes,
         maxChanges: Math.min(windowChanges, this.connector.limits.cdc.max_buffer_rows || windowChanges),
       },
-      rows: new ChangeRows(Number(record.checkpoint.lastVersion), this.#encoding, [divided, this.#besides]),
+      rows: this.#rows(record, divided),
       scheduler: this.#scheduler,
       keeper,
       durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
@@ -228,6 +229,15 @@ export class WebhookDelivery {
       breathe,
     });
     this.#delivering = { keeper, stream, divided };
+  }
+
+  #rows({ checkpoint }: SinkRecord, divided: DividedCopies): ChangeRows {
+    const { transactions } = this.#encoding;
+    const { isBare } = this.#limits();
+    const counts =
+      transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
+    const watches = [divided, this.#besides];
+    return new ChangeRows(Number(checkpoint.lastVersion), this.#encoding, watches, counts);
   }
 
   async #prepare({

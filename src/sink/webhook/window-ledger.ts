@@ -1,7 +1,7 @@
 // The windows that the stream is cut into, oldest first, and how far the checkpoint may move: behind each
 // window all of whose requests, and all before it, are delivered. Pure bookkeeping.
 
-import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { StreamPoint } from "./sink-record.ts";
 
 /** A stretch of the stream: requests are cut from its start, and the checkpoint passes it as a whole. */
 export class Window {
@@ -12,11 +12,11 @@ export class Window {
   bytes = 0;
   rows = 0;
   /** Where the stream stands behind it; null while it is open. */
-  end: Checkpoint | null = null;
+  end: StreamPoint | null = null;
 }
 
 export interface LedgerProgress {
-  readonly checkpoint: Checkpoint;
+  readonly checkpoint: StreamPoint;
   readonly rows: number;
   readonly bytes: number;
 }
@@ -31,11 +31,11 @@ export class WindowLedger {
 
   /** Nothing is on its way, and nothing waits to be cut. */
   get isIdle(): boolean {
-    return this.#closed.length === 0 && this.#open.changes === 0;
+    return this.#closed.length === 0 && this.#open.changes === 0 && this.#open.pending === 0;
   }
 
   /** Ends the open window at `end` and opens the next. */
-  close(end: Checkpoint): void {
+  close(end: StreamPoint): void {
     this.#open.end = end;
     this.#closed.push(this.#open);
     this.#open = new Window();
@@ -45,7 +45,7 @@ export class WindowLedger {
   advance(): LedgerProgress | null {
     let rows = 0;
     let bytes = 0;
-    let checkpoint: Checkpoint | null = null;
+    let checkpoint: StreamPoint | null = null;
     for (;;) {
       const first = this.#closed[0];
       if (!first || first.pending > 0 || first.end === null) break;

@@ -34,6 +34,9 @@ const context: RowContext = {
   oldIsKey: false,
   commitTimeUs: 1_700_000_000_123_456,
   commitLsn: lsn(24_023_128n),
+  place: 24_023_000,
+  totalOrder: 0,
+  tableOrder: 0,
   xid: 571,
   snapshot: false,
 };
@@ -74,11 +77,11 @@ test("the envelope, field for field and in order", () => {
       ts_ns: 1_700_000_000_123_456_000,
       snapshot: "false",
       db: "shop",
-      sequence: '["24023128","24023128"]',
+      sequence: '["24023128","24023000"]',
       schema: "public",
       table: "users",
       txId: 571,
-      lsn: 24023128,
+      lsn: 24023000,
       xmin: null,
     },
     transaction: null,
@@ -130,9 +133,9 @@ test("before and after of every operation", () => {
     null,
   ]);
   expect(short(encode(users, {}, { row: { operation: "truncate" } }))).toEqual(["t", null, null]);
-  const read = encode(users, { after: ["1", "a"] }, { row: { operation: "read", snapshot: true } });
+  const read = encode(users, { after: ["1", "a"] }, { row: { operation: "read", snapshot: true, place: 0 } });
   expect(short(read)).toEqual(["r", null, { id: 1, name: "a" }]);
-  expect(read.source).toMatchObject({ snapshot: "true", txId: null });
+  expect(read.source).toMatchObject({ snapshot: "true", txId: null, lsn: 24_023_128 });
 });
 
 test("an unchanged TOASTed value is left out, or a placeholder", () => {

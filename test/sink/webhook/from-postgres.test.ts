@@ -275,3 +275,52 @@ test.each([
   },
   30_000,
 );
+
+test("debezium's source says where each change stands in the log, and its transaction which of its rows it is", async () => {
+  const database = "hook_places";
+  await server.createDatabase(database);
+  await server.query(
+    "create table t (id int primary key, v text); insert into t values (0, 'copied')",
+    database,
+  );
+  await using receiver = await WebhookReceiver.start();
+  const format = { debezium: { emit_tx_metadata: true } };
+  const connector = webhookConnector(receiver.url, { format, batch: { max_batch_size: 10 } });
+  const begun = { yes: false };
+  const life = await WebhookLife.start(server.connection(database), connector, new RecordStore(), begun);
+  await waitFor("the stream", () => life.phase === "realtime");
+  const at = "select (pg_current_wal_insert_lsn() - '0/0')::text as lsn";
+  const place = async () => Number((await server.query<{ lsn: string }>(at, database))[0]!.lsn);
+  const before = await place();
+  await server.query(
+    "begin; insert into t values (1, 'a'); update t set v = 'b' where id = 1; delete from t where id = 0; commit",
+    database,
+  );
+  const behind = await place();
+  type Envelope = {
+    op: string;
+    source: { lsn: number; sequence: string; txId: number };
+    transaction: object;
+  };
+  const path = (name: string) => receiver.deduplicated.filter((request) => request.path === name);
+  const rows = () => WebhookReceiver.rows(path("/public/t")) as unknown as Envelope[];
+  const boundaries = () => WebhookReceiver.rows(path("/hooks/transaction"));
+  await waitFor("the changes", () => rows().length === 4 && boundaries().length === 2);
+  const [copied, ...changes] = rows();
+  expect(copied).toMatchObject({ op: "r", transaction: null });
+  const places = changes.map(({ source }) => source.lsn);
+  expect([before, ...places, behind]).toEqual([before, ...places, behind].toSorted((a, b) => a - b));
+  expect(new Set(places).size).toBe(3);
+  const [{ source }] = changes as [Envelope];
+  const [commit] = JSON.parse(source.sequence) as string[];
+  expect(Number(commit)).toBeGreaterThan(places[2]!);
+  const id = `${source.txId}:${commit}`;
+  expect(changes.map(({ transaction }) => transaction)).toEqual(
+    [1, 2, 3].map((order) => ({ id, total_order: order, data_collection_order: order })),
+  );
+  const [begin, end] = boundaries();
+  expect(begin).toMatchObject({ status: "BEGIN", id, event_count: null });
+  const collections = [{ data_collection: "public.t", event_count: 3 }];
+  expect(end).toMatchObject({ status: "END", id, event_count: 3, data_collections: collections });
+  await life.stop();
+}, 30_000);

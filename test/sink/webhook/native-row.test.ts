@@ -19,6 +19,9 @@ const context = (change: Partial<RowContext> = {}): RowContext => ({
   oldIsKey: false,
   commitTimeUs: 0,
   commitLsn: zeroLsn,
+  place: 0,
+  totalOrder: 0,
+  tableOrder: 0,
   xid: 1,
   snapshot: false,
   ...change,
@@ -122,7 +125,8 @@ test("bytes that are no UTF-8 become replacement characters, not broken JSON", (
   const view = new TupleView();
   view.read(arena, 0, arena.length);
   const out = new ByteWriter();
-  new NativeRowEncoder(table, { placeholder: false }).writeRow(out, arena, new TupleView(), view, context());
+  const encoder = new NativeRowEncoder(table, { placeholder: false });
+  encoder.writeRow(out, arena, new TupleView(), view, context());
   expect((JSON.parse(Buffer.from(out.slice()).toString()) as { v: string }).v).toBe('a\ufffd"');
 });
 
