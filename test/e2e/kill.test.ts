@@ -24,17 +24,20 @@ async function setUp(scale: number): Promise<DemoStage> {
   return stage;
 }
 
+/** `test:long` kills more often. */
+const kills = Number(process.env.MILLRACE_KILLS ?? 8);
+
 /** Some milliseconds between the two, at random: the moment is the point of the test. */
 const sometime = (fromMs: number, toMs: number) => Bun.sleep(fromMs + Math.random() * (toMs - fromMs));
 
 describe("kill -9", () => {
-  test("20 times at random moments under write load", async () => {
+  test(`${kills} times at random moments under write load`, async () => {
     const on = await setUp(0.1);
     await on.createConnectors();
     await untilStreaming(on);
     {
       await using _load = await loadInBackground(on, 5);
-      for (let kill = 1; kill <= 20; kill += 1) {
+      for (let kill = 1; kill <= kills; kill += 1) {
         await sometime(0, 1_500);
         await on.service.kill();
         // Every fourth start is itself interrupted at some moment; the others reach their work.
