@@ -73,7 +73,8 @@ process.exit();
 
 async function run({ rows, rounds, only, by, json, server }: BenchOptions): Promise<void> {
   await using servers = await BenchServers.start(server);
-  const machine = `${describeMachine()}, PostgreSQL ${await servers.version()}`;
+  const version = await servers.version();
+  const machine = `${describeMachine()}, PostgreSQL ${version}`;
   console.log(`${machine}\n\n${heading}`);
   const isWanted = (name: string) => only === undefined || name.includes(only);
   const streaming = by.filter((name): name is Exclude<ContenderName, CopierName> => !isCopierName(name));
@@ -107,7 +108,9 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
     await servers.renew();
     await servers.source.query(`${source.sql}; analyze`, database);
     for (const load of wanted) {
-      const copiers = load.by.flatMap((name) => (isAsked(by, name) && copierOf(servers, source, name)) || []);
+      const copiers = load.by.flatMap(
+        (name) => (isAsked(by, name) && copierOf(servers, version, source, name)) || [],
+      );
       await inTurns(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
     }
   }
@@ -140,7 +143,12 @@ function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderNam
 }
 
 /** Null: it copies nothing, or is not on this machine. */
-function copierOf(servers: BenchServers, source: CopySource, name: ContenderName): StartCopier | null {
+function copierOf(
+  servers: BenchServers,
+  version: string,
+  source: CopySource,
+  name: ContenderName,
+): StartCopier | null {
   const more = source.tables.filter((table) => table !== "bench");
   switch (name) {
     case "discard":
@@ -150,7 +158,7 @@ function copierOf(servers: BenchServers, source: CopySource, name: ContenderName
     case "psql":
       return PipedCopy.find() === null ? null : async () => new PipedCopy(servers, source.tables);
     case "pgcopydb":
-      return Pgcopydb.find() === null ? null : async () => new Pgcopydb(servers);
+      return Pgcopydb.isFor(version) ? async () => new Pgcopydb(servers) : null;
     default:
       return contenders(servers)[name];
   }

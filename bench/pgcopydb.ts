@@ -16,9 +16,11 @@ export class Pgcopydb implements Copier {
 
   constructor(private readonly servers: BenchServers) {}
 
-  /** Null: it is not there. */
-  static find(): string | null {
-    return Bun.which("pgcopydb");
+  /** Whether it is there, with a pg_dump that is not older than servers of `version`, such as 17.10. */
+  static isFor(version: string): boolean {
+    if (Bun.which("pgcopydb") === null || Bun.which("pg_dump") === null) return false;
+    const told = Bun.spawnSync(["pg_dump", "--version"]).stdout.toString();
+    return Number.parseInt(/[\d.]+/.exec(told)?.[0] ?? "0", 10) >= Number.parseInt(version, 10);
   }
 
   async begin(): Promise<void> {
