@@ -1,15 +1,22 @@
 // Tables that somebody has locked, so that the source cannot publish them yet: what is published already does not wait for them.
 
 import { untilAborted } from "../change/until-aborted.ts";
-import { toMillraceError } from "../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Source } from "../source/source.ts";
 
 /** Then it is tried again. */
 export const lockedPauseMs = 1_000;
 
-/** Returns where the error says that a table is locked, and throws it otherwise. */
-export function rethrowUnlessLocked(error: unknown): void {
-  if (toMillraceError(error).code !== "table_locked") throw error;
+/** Returns why nothing could be published: a table is locked; null: it was. */
+export async function publishUnlessLocked(source: Source): Promise<MillraceError | null> {
+  try {
+    await source.publish();
+    return null;
+  } catch (error) {
+    const failure = toMillraceError(error);
+    if (failure.code !== "table_locked") throw error;
+    return failure;
+  }
 }
 
 /** Where there is nothing to go on with before. `waits` is told why. Throws the reason of `stop`. */
@@ -19,12 +26,9 @@ export async function publishPatiently(
   waits: (reason: string) => void,
 ): Promise<void> {
   while (true) {
-    try {
-      return await source.publish();
-    } catch (error) {
-      rethrowUnlessLocked(error);
-      waits(toMillraceError(error).message);
-      await untilAborted(Bun.sleep(lockedPauseMs), stop);
-    }
+    const locked = await publishUnlessLocked(source);
+    if (locked === null) return;
+    waits(locked.message);
+    await untilAborted(Bun.sleep(lockedPauseMs), stop);
   }
 }

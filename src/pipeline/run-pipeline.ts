@@ -11,7 +11,7 @@ import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
 import { beginRun } from "./beginning.ts";
 import { both } from "./both.ts";
 import type { CopyPace } from "./initial-copy.ts";
-import { lockedPauseMs, rethrowUnlessLocked } from "./locked-tables.ts";
+import { lockedPauseMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import { MissingCopies } from "./missing-copies.ts";
 import { ProgressMeter } from "./progress-meter.ts";
@@ -247,18 +247,11 @@ class PipelineRun {
 
   /** Returns why not: a table is locked. It is tried again by itself, and what is published goes on. */
   async #publish(source: Source): Promise<MillraceError | null> {
-    try {
-      await source.publish();
-      if (this.#lockedPause !== undefined) this.#health.warn("locked table", null);
-      this.#lockedPause = undefined;
-      return null;
-    } catch (error) {
-      rethrowUnlessLocked(error);
-      const failure = toMillraceError(error);
-      this.#health.warn("locked table", failure.message);
-      this.#lockedPause = setTimeout(() => this.#lookAgain(), lockedPauseMs);
-      return failure;
-    }
+    const locked = await publishUnlessLocked(source);
+    const wasLocked = this.#lockedPause !== undefined;
+    if (locked !== null || wasLocked) this.#health.warn("locked table", locked?.message ?? null);
+    this.#lockedPause = locked === null ? undefined : setTimeout(() => this.#lookAgain(), lockedPauseMs);
+    return locked;
   }
 
   /** Before it is published nothing is copied: changes from behind the copy would be missed. */
