@@ -2,6 +2,7 @@
 
 import { type Lsn, zeroLsn } from "../change/lsn.ts";
 import { type PageRange, rangesLeft } from "../change/page-range.ts";
+import { readAhead } from "../change/read-ahead.ts";
 import type { TableShape } from "../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../change/until-aborted.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
@@ -16,6 +17,8 @@ import { WorkPool } from "./work-pool.ts";
 
 /** A sink's table that is held is looked at again. */
 const heldMs = 500;
+/** Of a range that the stream is to wait for. */
+const readAheadBytes = 8 * 1024 * 1024;
 
 export interface BesideStream {
   readonly source: Source;
@@ -67,7 +70,28 @@ export async function copyRowsBeside(
 ): Promise<void> {
   const point = await new PartCopies(beside, each).make(points);
   await beside.place.passed(point, each.cut);
-  await each.copy.compare();
+  await step(beside, each, () => each.copy.compare());
+}
+
+/** Where the run has ended, a copy that is made in turns stays as it is: the sink may be amid a batch. */
+export async function endBeside(
+  beside: Pick<BesideStream, "turn">,
+  each: Pick<TableBeside, "copy" | "cut">,
+): Promise<void> {
+  if (each.copy.takesInTurn && each.cut.aborted) return;
+  const ending = step(beside, each, async () => await each.copy[Symbol.asyncDispose]());
+  await ending.catch((error: unknown) => {
+    if (!each.cut.aborted) throw error;
+  });
+}
+
+/** Beside the stream, or in a turn where the copy takes no other. */
+function step<T>(
+  { turn }: Pick<BesideStream, "turn">,
+  { copy, cut }: Pick<TableBeside, "copy" | "cut">,
+  action: () => Promise<T>,
+): Promise<T> {
+  return copy.takesInTurn ? turn(action, cut) : action();
 }
 
 /** Returns when the sink has the table as the stream has brought it. */
@@ -112,9 +136,13 @@ class PartCopies {
     const { source, parallel, pace, room } = this.beside;
     const { table, copy, cut } = this.each;
     const size = await untilAborted(source.measure(table), cut);
-    const held = size && size.bytes >= pace.dividedFromBytes ? await copy.divide() : null;
+    const [from, rangeBytes] = copy.takesInTurn
+      ? [pace.inTurnBytes, pace.inTurnBytes]
+      : [pace.dividedFromBytes, pace.rangeBytes];
+    const isLarge = size !== null && size.bytes >= from;
+    const held = isLarge ? await step(this.beside, this.each, () => copy.divide()) : null;
     const parts: readonly (PageRange | null)[] =
-      size && held ? rangesLeft(size, held.ranges, pace.rangeBytes) : [null];
+      size && held ? rangesLeft(size, held.ranges, rangeBytes) : [null];
     this.#rowsHeld = held?.rows ?? 0;
     const pool = new WorkPool(parallel, cut);
     pool.add(
@@ -133,11 +161,15 @@ class PartCopies {
     if (copy.takesAfterPoint) await place.passed(lsn, cut);
     const part = range && ({ kind: "range", range } as const);
     const { chunks, rowsRead } = source.copyTable(table, point, copy.form, part ?? undefined);
-    await copy.take({
-      ...{ table, form: copy.form, lsn, timeUs, mode: wish.mode, ...(part ? { part } : {}) },
-      ...{ chunks: chunksUntilAborted(chunks, cut), rowsRead },
-      progress: (rows, bytes) => this.#tell(range, rows, bytes),
-    });
+    const read = chunksUntilAborted(chunks, cut);
+    const request = {
+      ...{ table, form: copy.form, lsn, timeUs, mode: wish.mode, ...(part ? { part } : {}), rowsRead },
+      progress: (rows: number, bytes: number) => this.#tell(range, rows, bytes),
+    };
+    if (!copy.takesInTurn) return await copy.take({ ...request, chunks: read });
+    // The stream need not wait for the source as well.
+    await using ahead = await readAhead(read, readAheadBytes);
+    await step(this.beside, this.each, () => copy.take({ ...request, chunks: ahead }));
   }
 
   #tell(range: PageRange | null, rows: number, bytes: number): void {

@@ -9,6 +9,7 @@ import {
   type BesideStream,
   besidePoints,
   copyRowsBeside,
+  endBeside,
   passedPoint,
   settleBeside,
   type TableBeside,
@@ -31,8 +32,9 @@ interface FirstCopiesRequest {
 }
 
 export class FirstCopies {
+  /** Ends all of them, with the run. */
   readonly cut = new AbortController();
-  #waiting: BegunFirst[] = [];
+  readonly #waiting: BegunFirst[] = [];
   #listener: ((begun: readonly BegunFirst[]) => void) | null = null;
   /** By OID: those that are begun, and what tells that they are not any more. */
   readonly #begun = new Map<number, PromiseWithResolvers<void>>();
@@ -44,28 +46,38 @@ export class FirstCopies {
     private readonly unreadable: UnreadableTables,
   ) {}
 
-  /** Between two batches. Returns the tables that cannot be copied so. */
-  async begin(tables: readonly TableShape[]): Promise<readonly TableShape[]> {
-    const { sink, meter, reporter } = this.request;
-    const others: TableShape[] = [];
+  /** Between two batches. `isOrdered`: rows of later ones may refer to rows of earlier ones. Returns those that cannot be copied so. */
+  async begin(tables: readonly TableShape[], isOrdered = false): Promise<readonly TableShape[]> {
+    const { sink } = this.request;
+    const begun = new Map<TableShape, CopyBeside>();
     for (const table of tables) {
       const isFailed = this.#failed.delete(table.relation.id);
       const copy = isFailed ? null : await sink.beginBeside(table, "initial", this.cut.signal);
-      if (copy === null) others.push(table);
-      else {
-        const name = qualifiedName(table.relation);
-        meter.began(name);
-        this.#count(table, 1);
-        reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
-        this.#waiting.push({ table, copy });
-        this.#begun.set(table.relation.id, Promise.withResolvers());
-      }
+      if (copy !== null) begun.set(table, copy);
     }
+    // What is copied now may refer to rows of those that would come later.
+    for (const [table, copy] of isOrdered && begun.size < tables.length ? begun : []) {
+      if (!copy.waitsForOthers) continue;
+      begun.delete(table);
+      await copy[Symbol.asyncDispose]();
+    }
+    for (const [table, copy] of begun) this.#begin({ table, copy });
     this.#tell();
-    return others;
+    return tables.filter((table) => !begun.has(table));
   }
 
-  /** `listener` is given what is begun, and what was before. */
+  #begin(begun: BegunFirst): void {
+    const { meter, reporter } = this.request;
+    const { relation } = begun.table;
+    const name = qualifiedName(relation);
+    meter.began(name);
+    this.#count(begun.table, 1);
+    reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
+    this.#waiting.push(begun);
+    this.#begun.set(relation.id, Promise.withResolvers());
+  }
+
+  /** `listener` is given what is begun, and what was before: those that are made side by side together, one after the other. */
   onBegun(listener: (begun: readonly BegunFirst[]) => void): void {
     this.#listener = listener;
     this.#tell();
@@ -115,9 +127,11 @@ export class FirstCopies {
   }
 
   #tell(): void {
-    if (this.#listener === null || this.#waiting.length === 0) return;
-    this.#listener(this.#waiting);
-    this.#waiting = [];
+    if (this.#listener === null) return;
+    const waiting = this.#waiting.splice(0);
+    const together = waiting.filter(({ copy }) => !copy.waitsForOthers);
+    if (together.length > 0) this.#listener(together);
+    for (const each of waiting) if (each.copy.waitsForOthers) this.#listener([each]);
   }
 }
 
@@ -131,11 +145,12 @@ export async function copyFirst(
   const end = () => first.cut.abort(cut.reason);
   cut.addEventListener("abort", end, { once: true });
   if (cut.aborted) end();
+  const { signal: over } = first.cut;
   try {
-    const started = await startAll(beside, begun, cut).catch(() => null);
-    const failed = started === null ? begun : await copyAll(beside, first, begun, started, cut);
-    cut.throwIfAborted();
-    if (failed.length > 0) await makeBetween(beside, first, failed, cut);
+    const started = await startAll(beside, begun, over).catch(() => null);
+    const failed = started === null ? begun : await copyAll(beside, first, begun, started, over);
+    over.throwIfAborted();
+    if (failed.length > 0) await makeBetween(beside, first, failed, over);
   } finally {
     cut.removeEventListener("abort", end);
   }
@@ -178,21 +193,27 @@ async function copyAll(
     const on: TableBeside = { table, copy, cut, wish: { mode: "initial", progress } };
     try {
       await copyRowsBeside(beside, on, points);
-      // What a sink lays aside has to be applied. Where it does not, nothing stands in the way of another copy.
-      if (copy.watch) await settleBeside(beside, on);
+      // Nothing stands in the way of another copy.
+      if (!copy.laysAside) await settleBeside(beside, on);
     } catch {
       cut.throwIfAborted();
       failed.push(each);
       return;
     }
-    if (!copy.watch) await settleBeside(beside, on);
-    await copy[Symbol.asyncDispose]();
+    if (copy.laysAside) await settleBeside(beside, on).catch((error: unknown) => endAll(first, error));
+    await endBeside(beside, on);
     beside.source.copied(table, before);
     first.made(table);
   };
   pool.add(begun.map((each) => () => copyOne(each)));
   await pool.ended();
   return failed;
+}
+
+/** The others need not be made by a run that ends. */
+function endAll({ cut }: FirstCopies, error: unknown): never {
+  cut.abort(error);
+  throw error;
 }
 
 /** What was the matter is met again, and told, where it still is. */

@@ -18,6 +18,8 @@ export interface CopyPace {
   readonly dividedFromBytes: number;
   /** Of one range, at about: it should take well under a minute. */
   readonly rangeBytes: number;
+  /** Of one that the stream waits for. */
+  readonly inTurnBytes: number;
   /** For how long copies may begin as of one point. */
   readonly pointHeldMs: number;
 }
@@ -25,6 +27,7 @@ export interface CopyPace {
 export const defaultCopyPace: CopyPace = {
   dividedFromBytes: 128 * 1024 * 1024,
   rangeBytes: 64 * 1024 * 1024,
+  inTurnBytes: 4 * 1024 * 1024,
   pointHeldMs: 40_000,
 };
 

@@ -137,11 +137,11 @@ export class MissingCopies implements Disposable {
 
   /** Begins beside a stream what can be made there. Returns what is to be copied now. */
   async beginBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<PreparedTables> {
-    const { missing, isOrdered = false } = prepared;
+    const { missing, isOrdered } = prepared;
     // Without a copy of any table the stream has nothing to go on for.
     const isBeginning = missing.length === tables.length;
-    if (this.request.skipSnapshots || isOrdered || isBeginning) return prepared;
-    return { ...prepared, missing: await this.first.begin(missing) };
+    if (this.request.skipSnapshots || isBeginning) return prepared;
+    return { ...prepared, missing: await this.first.begin(missing, isOrdered) };
   }
 
   /** Between two batches of a stream: it does not stand still for long where no point is to be had now. */

@@ -5,6 +5,7 @@ import {
   type BesideStream,
   besidePoints,
   copyRowsBeside,
+  endBeside,
   passedPoint,
   settleBeside,
 } from "./copy-beside-stream.ts";
@@ -110,8 +111,8 @@ async function copyBeside(
   }, cut);
   if (begun === "not yet") return false;
   if (begun === null) return true;
-  await using copy = begun;
-  const each = { table, copy, wish, cut };
+  const each = { table, copy: begun, wish, cut };
+  await using _end = { [Symbol.asyncDispose]: () => endBeside(beside, each) };
   {
     await using points = await besidePoints(beside, cut);
     await copyRowsBeside(beside, each, points);

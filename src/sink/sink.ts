@@ -123,8 +123,17 @@ export interface CopyBeside extends AsyncDisposable {
   /** It takes rows only once the stream has passed their point. */
   readonly takesAfterPoint: boolean;
   /**
-   * Of an `initial` copy that takes rows after their point: the stream has passed a point of when it was begun. What the stream touches
-   * from here on was changed behind that. Between two batches, before anything else is asked.
+   * It is made between two batches, though not in one go: each call, its disposal too, is to be made there, and ranges are to be small.
+   * Where the run has ended it is left as it is.
+   */
+  readonly takesInTurn: boolean;
+  /** What the stream brings of the table meanwhile is laid aside, until `settle` applies it: a failure there ends the run. */
+  readonly laysAside: boolean;
+  /** Of an `initial` copy: it is made when those are that were begun before it, as its rows may refer to theirs. */
+  readonly waitsForOthers: boolean;
+  /**
+   * Of an `initial` copy that does not lay aside what the stream brings: the stream has passed a point of when it was begun. What the
+   * stream touches from here on was changed behind that. Between two batches, before anything else is asked.
    */
   watch?(): Promise<void>;
   /** It is to come in ranges: those that it holds already. Null: it takes the table whole. To be asked before `form`. */

@@ -4,7 +4,7 @@ import { expect } from "bun:test";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
-import type { CopyPace } from "../../src/pipeline/initial-copy.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
 import { parseRecord, type SinkRecord } from "../../src/sink/webhook/sink-record.ts";
 import { waitFor } from "./wait-for.ts";
 import { WebhookLife } from "./webhook-life.ts";
@@ -17,7 +17,7 @@ export interface StageOptions {
 }
 
 /** Tables of a few hundred pages are copied in ranges. */
-const pace: CopyPace = { dividedFromBytes: 1, rangeBytes: 300_000, pointHeldMs: 60_000 };
+const pace: CopyPace = { ...defaultCopyPace, dividedFromBytes: 1, rangeBytes: 300_000, pointHeldMs: 60_000 };
 
 export class WebhookStage implements AsyncDisposable {
   life!: WebhookLife;

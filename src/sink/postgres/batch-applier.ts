@@ -166,7 +166,7 @@ export class BatchApplier {
     let pending = this.#pending.get(at);
     if (!pending) {
       const { isKeyedByHash = false } = table.relation;
-      const isNoted = this.session.touched.of(table.relation) !== null;
+      const isNoted = this.session.touched.allOf(table.relation).length > 0;
       const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !isNoted);
       // A row that is known to be there keeps what it has; where it is not, all of it is put there, with care.
       const isThere = table.copy.kind === "exact" && !this.session.careful && !isKeyedByHash;

@@ -32,6 +32,8 @@ export interface BesideFacts {
   readonly target: string;
   readonly shape: string;
   readonly keyNames: readonly string[];
+  /** See `TouchedTable`. */
+  readonly sharedAs: string | null;
 }
 
 /** A range of the rows, and how many there are in it. */
@@ -51,6 +53,9 @@ select a.attname as name, format_type(a.atttypid, a.atttypmod) ||
 from pg_attribute a left join pg_collation c on c.oid = a.attcollation left join pg_namespace n on n.oid = c.collnamespace
 where a.attrelid = $1 and a.attnum > 0 and not a.attisdropped`;
 
+/** Of a connector's copies, those that a condition behind it picks. */
+const forgetSql = "update millrace.copy_beside set kept = null where connector_id = $1";
+
 /** In the open transaction. It takes no lock of the target. What is kept of the table otherwise counts no more. */
 export async function createBesideTables(
   client: Client,
@@ -64,10 +69,7 @@ export async function createBesideTables(
   const columns = relation.columns.map(({ name }) => `${escapeIdentifier(name)} ${typeOf.get(name)}`);
   const keys = relation.key.map((at, i) => `k${i} ${typeOf.get(relation.columns[at]!.name)}`);
   const primary = relation.key.map((_, i) => `k${i}`).join(", ");
-  await client.query(
-    "update millrace.copy_beside set kept = null where connector_id = $1 and (kept->>'tableId')::int8 = $2",
-    [connectorId, relation.id],
-  );
+  await client.query(`${forgetSql} and (kept->>'tableId')::int8 = $2`, [connectorId, relation.id]);
   await client.query("insert into millrace.copy_beside (connector_id, name) values ($1, $2)", [
     connectorId,
     tables.name,
@@ -94,8 +96,7 @@ export async function keepBesideTables(
 
 /** What was taken counts no more, from the end of the open transaction on. */
 export async function forgetBesideTables(client: Client, connectorId: string, name: string): Promise<void> {
-  const sql = "update millrace.copy_beside set kept = null where connector_id = $1 and name = $2";
-  await client.query(sql, [connectorId, name]);
+  await client.query(`${forgetSql} and name = $2`, [connectorId, name]);
 }
 
 /**

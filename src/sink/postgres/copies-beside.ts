@@ -6,8 +6,9 @@ import { isIdentified, type Relation, type TableShape } from "../../change/relat
 import type { CopyBeside } from "../sink.ts";
 import { type BesideFacts, createBesideTables } from "./beside-tables.ts";
 import type { ConnectorAtSink } from "./connector-lock.ts";
-import { type CopyBesideOptions, PostgresCopyBeside, targetFacts } from "./copy-beside.ts";
+import { type CopyBesideOptions, type FirstRecord, PostgresCopyBeside, targetFacts } from "./copy-beside.ts";
 import type { TakenUp } from "./kept-copies.ts";
+import { indexRows } from "./mend-list.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable, takesBinary } from "./target-table.ts";
@@ -20,35 +21,57 @@ export interface CopiesBesideOptions {
   readonly inTurn: CopyBesideOptions["inTurn"];
 }
 
-/** Between two batches. Null: the table cannot be copied so. `inSession`: of its copy, which `stop` ends. */
+export interface BesideRequest {
+  readonly table: TableShape;
+  readonly mode: "merge" | "replace";
+  /** Of its copy, which `stop` ends. */
+  readonly inSession: CopyBesideOptions["inSession"];
+  /** There is no session beside the one that applies. */
+  readonly takesInTurn: boolean;
+  readonly stop: AbortSignal;
+}
+
+/** Between two batches. Null: the table cannot be copied so. */
 export async function beginCopyBeside(
-  { connector, naming, tables, inTurn }: CopiesBesideOptions,
-  table: TableShape,
-  mode: "merge" | "replace",
-  inSession: CopyBesideOptions["inSession"],
-  stop: AbortSignal,
+  options: CopiesBesideOptions,
+  request: BesideRequest,
 ): Promise<CopyBeside | null> {
+  const { tables } = options;
+  const { table } = request;
+  if (!isSettled(tables, table) || !isIdentified(table.relation)) return null;
+  return await beginNoted(options, request, null);
+}
+
+/** As `beginCopyBeside`, of a table that is ready for its rows. */
+export async function beginNoted(
+  { connector, naming, tables, inTurn }: CopiesBesideOptions,
+  { table, mode, inSession, takesInTurn, stop }: BesideRequest,
+  first: FirstRecord | null,
+): Promise<PostgresCopyBeside | null> {
   const { relation } = table;
-  if (!isSettled(tables, table) || naming.isShared(relation) || !isIdentified(relation)) return null;
+  const sharedAs = naming.sharedAs(relation);
   const begun = await inTurn(async (client) => {
     const target = await readTargetTable(client, naming.target(relation));
     const form = target && takesAsItIs(target, relation) ? formOf(target, relation) : null;
     if (target === null || form === null) return null;
-    const facts = await factsOf(client, connector, tables, table, target);
+    const facts = { ...(await factsOf(client, connector, tables, table, target)), sharedAs };
     const kept = await tables.kept.takeUp(client, facts);
     return {
       target,
       form,
-      kept: kept ?? (await makeTables(client, connector, tables, facts, target, table)),
+      kept: kept ?? (await makeTables(client, connector, tables, facts, target, table, takesInTurn)),
     };
   });
   if (begun === null) return null;
+  const isGoingOn = () => (first ? isFirstGoingOn(tables, relation) : isFollowed(tables, relation));
   const requireFollowed = () => {
-    if (!isFollowed(tables, relation))
+    if (!isGoingOn() || naming.sharedAs(relation) !== sharedAs)
       throw besideSpoiled(relation, "was left out, or is to be copied anew,");
   };
   return new PostgresCopyBeside({
-    ...{ connector, table, mode, inSession, inTurn, requireFollowed, stop },
+    // Which of the rows that it did not bring are this table's own is not known.
+    ...{ connector, table, mode: sharedAs === null ? mode : "merge" },
+    ...{ inSession, inTurn, requireFollowed, takesInTurn, first, stop },
     ...{ keptCopies: tables.kept, touchedKeys: tables.touched, ...begun },
   });
 }
@@ -61,11 +84,17 @@ async function makeTables(
   facts: BesideFacts,
   target: TargetTable,
   { relation }: TableShape,
+  takesInTurn: boolean,
 ): Promise<TakenUp> {
-  const tables = await inTransaction(client, () => createBesideTables(client, connectorId, target, relation));
-  const { tableId, keyNames, shape } = facts;
+  const tables = await inTransaction(client, async () => {
+    const made = await createBesideTables(client, connectorId, target, relation);
+    // Behind the rows it would be made in one go.
+    if (takesInTurn) await indexRows(client, { tables: made, relation });
+    return made;
+  });
+  const { tableId, keyNames, sharedAs, shape } = facts;
   const [name, notes] = [tables.name, tables.touched];
-  const touched = touchedKeys.begin({ tableId, keyNames, shape, name, notes });
+  const touched = touchedKeys.begin({ tableId, keyNames, sharedAs, shape, name, notes });
   return { tables, facts, touched, isKept: false, ranges: [] };
 }
 
@@ -75,7 +104,7 @@ async function factsOf(
   { touched }: SinkTables,
   table: TableShape,
   target: TargetTable,
-): Promise<BesideFacts> {
+): Promise<Omit<BesideFacts, "sharedAs">> {
   const { id, key, columns, schema, name } = table.relation;
   // Another copy, and one that counts no more, are told apart by when they were noted.
   const { rows } = await client.query<{ stamp: string }>(
@@ -106,6 +135,12 @@ export function isSettled(tables: SinkTables, { relation, coverage }: TableShape
 /** All its changes are applied, to rows that a copy has brought. */
 function isFollowed({ ledger, setAside }: SinkTables, relation: Relation): boolean {
   return ledger.holds(relation) && !setAside.has(relation.id) && !ledger.isReplaced(relation);
+}
+
+/** Its first copy is on its way, and all its changes are applied. */
+function isFirstGoingOn({ held, setAside }: SinkTables, relation: Relation): boolean {
+  held.requireSound(relation);
+  return held.isBeingCopied(relation) && !held.has(relation.id) && !setAside.has(relation.id);
 }
 
 /** Its rows can be found and written by the relation's key. */

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
@@ -20,23 +21,14 @@ import {
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
 import { copyIn } from "./copy-in.ts";
 import type { KeptCopies, TakenUp } from "./kept-copies.ts";
-import {
-  listRows,
-  type Mending,
-  mendAllRows,
-  mendRows,
-  type RowTies,
-  readRowTies,
-  takeOwed,
-} from "./mend-list.ts";
+import { type Mending, takeOwed } from "./mend-list.ts";
+import { MendPieces } from "./mend-pieces.ts";
 import { PassingChunks } from "./passing-chunks.ts";
+import type { CopyOutcome } from "./table-copy.ts";
 import { sqlList } from "./target-name.ts";
 import { readTargetTable, type TargetTable } from "./target-table.ts";
 import { besideSpoiled, type TouchedKeys } from "./touched-keys.ts";
 
-/** A piece that the stream waits for takes about so long. */
-const pieceMs = 100;
-const firstPieceRows = 500;
 const lockWaitMs = 1_000;
 
 export interface CopyBesideOptions {
@@ -54,10 +46,23 @@ export interface CopyBesideOptions {
   readonly inSession: <T>(action: (client: Client) => Promise<T>, how?: BesideSession) => Promise<T>;
   /** Runs an action in the session that applies: no batch is being applied. */
   readonly inTurn: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
+  /** Of a table that has no copy yet; null: it has. */
+  readonly first: FirstRecord | null;
+  /** See `CopyBeside`. */
+  readonly takesInTurn: boolean;
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
   /** The run is to end; or the copy, without a failure of its own. */
   readonly stop: AbortSignal;
+}
+
+export type FirstOutcome = Omit<CopyOutcome, "rows">;
+
+export interface FirstRecord {
+  /** In the open transaction, between two batches: all rows are there that were as of `point`, and as the stream has brought them since. */
+  record(client: Client, target: TargetTable, point: Lsn): Promise<FirstOutcome>;
+  /** It is durable. */
+  made(outcome: FirstOutcome): void;
 }
 
 export interface BesideSession {
@@ -69,12 +74,11 @@ export interface BesideSession {
 
 export class PostgresCopyBeside implements CopyBeside {
   readonly takesAfterPoint = false;
-  #listed = 0;
-  /** Rows of the list that are written, and how many are next. */
-  #mended = 0;
-  #pieceRows = firstPieceRows;
-  #ties: RowTies = { areApart: false, areReferred: false };
-
+  readonly laysAside = false;
+  readonly waitsForOthers = false;
+  readonly #pieces: MendPieces;
+  /** The latest that rows were taken as of. */
+  #point: Lsn = zeroLsn;
   /** Its record may say that it is kept. */
   #mayBeKept: boolean;
   /** What was taken is put into place, or is of no use to another attempt. */
@@ -82,17 +86,22 @@ export class PostgresCopyBeside implements CopyBeside {
 
   constructor(private readonly options: CopyBesideOptions) {
     this.#mayBeKept = options.kept.isKept;
+    this.#pieces = new MendPieces(options.takesInTurn);
+  }
+
+  get takesInTurn(): boolean {
+    return this.options.takesInTurn;
   }
 
   get form(): TupleForm {
     return this.options.form;
   }
 
-  /** From here on what is taken outlives the run. */
+  /** From here on what is taken outlives the run: but for a first copy, which begins anew. */
   async divide(): Promise<HeldRanges> {
-    const { inSession, connector, kept, keptCopies } = this.options;
+    const { inSession, connector, kept, keptCopies, first } = this.options;
     this.#requireUnspoiled();
-    if (!this.#mayBeKept) {
+    if (!this.#mayBeKept && first === null) {
       this.#mayBeKept = true;
       await inSession(async (client) => {
         await client.query("begin");
@@ -109,6 +118,7 @@ export class PostgresCopyBeside implements CopyBeside {
   async take(request: CopyRequest): Promise<void> {
     const { inSession, connector, table, kept } = this.options;
     this.#requireUnspoiled();
+    if (request.lsn > this.#point) this.#point = request.lsn;
     const { connectorId } = connector;
     const range = request.part?.kind === "range" ? request.part.range : null;
     const columns = sqlList(table.relation.columns.map(({ name }) => name));
@@ -123,7 +133,8 @@ export class PostgresCopyBeside implements CopyBeside {
         else if (kept.isKept) await emptyBesideTables(client, connectorId, kept.tables);
         const sql = `copy ${sqlName(kept.tables.rows)} (${columns}) from stdin (format ${request.form})`;
         const rows = await copyIn(client, sql, passing.chunks());
-        if (range) await recordBesideRange(client, connectorId, kept.tables, { ...range, rows });
+        if (range && this.#mayBeKept)
+          await recordBesideRange(client, connectorId, kept.tables, { ...range, rows });
         await client.query("commit");
         return rows;
       },
@@ -133,14 +144,14 @@ export class PostgresCopyBeside implements CopyBeside {
   }
 
   async compare(): Promise<void> {
-    const { inSession, connector } = this.options;
+    const { inSession, connector, takesInTurn } = this.options;
     this.#requireUnspoiled();
+    // What differs is found with what is written.
+    if (takesInTurn) return;
     const comparing = inSession(async (client) => {
       await client.query("begin");
       await lockForCopy(client, connector);
-      const mending = await this.#mending(client);
-      this.#ties = await readRowTies(client, mending);
-      this.#listed = await listRows(client, mending);
+      await this.#pieces.listAll(client, await this.#mending(client));
       await client.query("commit");
     });
     await this.#unlessInVain(comparing);
@@ -155,11 +166,13 @@ export class PostgresCopyBeside implements CopyBeside {
     try {
       await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
       const mending = await this.#mending(client);
-      const piece =
-        this.#mended < this.#listed
-          ? await this.#mend(client, mending)
-          : await this.#takeOwed(client, mending);
+      const { first } = this.options;
+      const areMore = await this.#pieces.next(client, mending);
+      const piece = areMore ? goesOn : await this.#takeOwed(client, mending);
+      const isOver = !piece.isMore && piece.owed.length === 0;
+      const outcome = isOver ? await first?.record(client, mending.target, this.#point) : undefined;
       await client.query("commit");
+      if (outcome) first?.made(outcome);
       return piece;
     } catch (error) {
       await client.query("rollback").catch(() => {});
@@ -222,23 +235,6 @@ export class PostgresCopyBeside implements CopyBeside {
     return { isHeld: false, owed, isMore };
   }
 
-  async #mend(client: Client, mending: Mending): Promise<SettledPiece> {
-    const { target } = mending;
-    // The stream does not wait for whoever holds it.
-    await client.query(`lock table ${target.ownRows} in row exclusive mode nowait`);
-    const { areApart, areReferred } = this.#ties;
-    const isDivisible = !areApart && !areReferred;
-    const to = isDivisible ? Math.min(this.#listed, this.#mended + this.#pieceRows) : this.#listed;
-    const begunAt = performance.now();
-    if (areApart && !target.isReferred) await mendAllRows(client, mending, this.#listed);
-    else await mendRows(client, mending, this.#mended, to, this.#ties);
-    const tookMs = performance.now() - begunAt;
-    if (tookMs < pieceMs / 2) this.#pieceRows *= 2;
-    else if (tookMs > pieceMs) this.#pieceRows = Math.max(1, Math.floor(this.#pieceRows / 2));
-    this.#mended = to;
-    return { isMore: true, isHeld: false, owed: [] };
-  }
-
   async #mending(client: Client): Promise<Mending> {
     const { table, kept, mode, target: before } = this.options;
     const { relation } = table;
@@ -255,6 +251,8 @@ export class PostgresCopyBeside implements CopyBeside {
     requireFollowed();
   }
 }
+
+const goesOn: SettledPiece = { isMore: true, isHeld: false, owed: [] };
 
 /** What a copy relies on of its table at the sink. */
 export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable): string {

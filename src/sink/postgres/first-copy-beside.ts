@@ -25,6 +25,9 @@ export interface FirstCopySteps {
 
 export class FirstCopyBeside implements CopyBeside {
   readonly takesAfterPoint = false;
+  readonly takesInTurn = false;
+  readonly laysAside = true;
+  readonly waitsForOthers = false;
   #divided: BegunCopy | null = null;
   #outcome: CopyOutcome | null = null;
   #isMade = false;

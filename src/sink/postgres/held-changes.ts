@@ -33,6 +33,8 @@ export class HeldChanges {
   readonly #tables = new Map<number, string>();
   /** Their copies are being made: the tables as they were when that began, by OID. */
   readonly #copied = new Map<number, TableShape>();
+  /** Of these, those that are not to count. */
+  readonly #spoiled = new Set<number>();
   /** Shapes of what was kept, by what they are: those of several batches are one. */
   readonly #relations = new Map<string, Relation>();
   /** What was kept of it is being applied. */
@@ -56,6 +58,7 @@ export class HeldChanges {
   forget(): void {
     this.#tables.clear();
     this.#copied.clear();
+    this.#spoiled.clear();
   }
 
   get tableIds(): readonly number[] {
@@ -110,6 +113,8 @@ export class HeldChanges {
     };
     const spoiled = [...this.#copied.values()].filter(isSpoiled).map(({ relation }) => relation);
     for (const { id } of spoiled) {
+      this.#spoiled.add(id);
+      if (!this.#tables.has(id)) continue;
       const sql = "update millrace.held_table set mark = $3 where connector_id = $1 and table_id = $2";
       await client.query(sql, [this.connectorId, id, spoiledMark]);
       this.#tables.set(id, spoiledMark);
@@ -124,12 +129,25 @@ export class HeldChanges {
 
   /** Throws when the copy on its way, which is made, is not to count. */
   requireSound(relation: Relation): void {
-    if (this.countedBy(relation) === spoiledMark) throw notToCount(relation);
+    if (this.#spoiled.has(relation.id)) throw notToCount(relation);
   }
 
-  /** The copy was given up: what is kept counts for the next one, if that comes before anything else. */
-  giveUp(tableId: number): void {
+  /** Its copy is not on its way any more. Where it was given up, what is kept counts for the next one, if that comes before anything else. */
+  letGo(tableId: number): void {
     this.#copied.delete(tableId);
+    this.#spoiled.delete(tableId);
+  }
+
+  /** The table's copy is on its way, and its changes are applied meanwhile. */
+  beginApplied(table: TableShape): void {
+    this.#copied.set(table.relation.id, table);
+  }
+
+  /** What is kept is of no use to the copy on its way, which is as of later: from here on changes of the table are applied. In no transaction. */
+  async release(client: Client, { id }: Pick<Relation, "id">): Promise<void> {
+    const copied = this.#copied.get(id);
+    await this.end(client, id);
+    if (copied) this.#copied.set(id, copied);
   }
 
   /** Nothing is kept of the table any more. In no transaction, or as one with what is open. */
@@ -139,7 +157,7 @@ export class HeldChanges {
       await client.query(sql, [this.connectorId, tableId]);
     }
     this.#tables.delete(tableId);
-    this.#copied.delete(tableId);
+    this.letGo(tableId);
     if (this.#tables.size === 0) this.#relations.clear();
   }
 

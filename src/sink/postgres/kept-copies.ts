@@ -54,8 +54,11 @@ export class KeptCopies {
     for (const { name, kept } of rows) {
       const tables = besideTables(name);
       if (kept && (await this.#isGood(client, tables, kept))) {
-        const { tableId, keyNames, shape } = kept;
-        const touched = this.touched.begin({ tableId, keyNames, shape, name, notes: tables.touched });
+        const { tableId, keyNames, sharedAs = null, shape } = kept;
+        const touched = this.touched.begin({
+          ...{ tableId, keyNames, sharedAs, shape },
+          ...{ name, notes: tables.touched },
+        });
         this.letGo({ tables, facts: kept, touched });
       } else await this.#dropTables(client, tables);
     }
@@ -155,7 +158,7 @@ export class KeptCopies {
 }
 
 function areSame(one: BesideFacts, other: BesideFacts): boolean {
-  const facts = ({ tableId, mark, stamp, target, shape, keyNames }: BesideFacts) =>
-    JSON.stringify([tableId, mark, stamp, target, shape, keyNames]);
+  const facts = ({ tableId, mark, stamp, target, shape, keyNames, sharedAs }: BesideFacts) =>
+    JSON.stringify([tableId, mark, stamp, target, shape, keyNames, sharedAs]);
   return one.stamp !== null && facts(one) === facts(other);
 }

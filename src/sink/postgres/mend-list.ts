@@ -44,34 +44,67 @@ export async function readRowTies(client: Client, { target, relation }: Mending)
   return rows[0]!;
 }
 
-/** In the open transaction, beside the stream. Returns how many rows are listed. */
-export async function listRows(client: Client, mending: Mending): Promise<number> {
+/** Pages of the copied rows, or of the target: what is extra in it. */
+export interface ListedPages {
+  readonly of: "copied" | "target";
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Listed {
+  readonly rows: number;
+  /** All of them: nothing differs or is extra. */
+  readonly areMissing: boolean;
+  /** There are pages behind these. */
+  readonly isMore: boolean;
+}
+
+/** In the open transaction. By it copied rows are found; an earlier attempt may have made it. */
+export async function indexRows(
+  client: Client,
+  { tables: { rows }, relation }: Pick<Mending, "tables" | "relation">,
+): Promise<void> {
+  const names = relation.key.map((i) => relation.columns[i]!.name);
+  await client.query(
+    `create index if not exists ${escapeIdentifier(`${rows.name}_key`)} on ${sqlName(rows)} (${sqlList(names)})`,
+  );
+}
+
+/** In the open transaction, beside the stream; or, of some pages, between two batches. What was listed before is forgotten. */
+export async function listRows(client: Client, mending: Mending, pages: ListedPages | null): Promise<Listed> {
   const { tables, target, relation, replaces } = mending;
   const { rows, touched, mend } = tables;
   const names = relation.key.map((i) => relation.columns[i]!.name);
-  // An earlier attempt may have come so far.
-  await client.query(
-    `create index if not exists ${escapeIdentifier(`${rows.name}_key`)} on ${sqlName(rows)} (${sqlList(names)}); ` +
-      `drop table if exists ${sqlName(mend)}`,
-  );
-  await client.query(`analyze ${sqlName(rows)}, ${sqlName(touched)}`);
+  await indexRows(client, mending);
+  await client.query(`drop table if exists ${sqlName(mend)}`);
+  if (pages === null) await client.query(`analyze ${sqlName(rows)}, ${sqlName(touched)}`);
+  else await client.query("set local enable_hashjoin = off; set local enable_mergejoin = off");
+  const among = (of: "s" | "t") =>
+    pages === null ? "" : ` and ${of}.ctid >= '(${pages.from},0)' and ${of}.ctid < '(${pages.to},0)'`;
   const keysOf = (from: string) =>
     names.map((name, i) => `${from}.${escapeIdentifier(name)} as k${i}`).join(", ");
   const sides = `${sqlName(rows)} s left join ${target.ownRows} t on ${match(mending, "t", "s")}`;
   const found =
     `select case when t.tableoid is null then ${kind.missing} else ${kind.differs} end as kind, ${keysOf("s")} from ${sides} ` +
     `where (t.tableoid is null or not ${areSame(ownNames(relation))}${lacksOrigin(relation)}) ` +
-    `and not exists (select from ${sqlName(touched)} k where ${match(mending, "s", "k")})`;
+    `and not exists (select from ${sqlName(touched)} k where ${match(mending, "s", "k")})${among("s")}`;
   const extra =
-    ` union all select ${kind.extra}, ${keysOf("t")} from ${target.ownRows} t ` +
+    `select ${kind.extra} as kind, ${keysOf("t")} from ${target.ownRows} t ` +
     `where not exists (select from ${sqlName(rows)} s where ${match(mending, "t", "s")}) ` +
-    `and not exists (select from ${sqlName(touched)} k where ${match(mending, "t", "k")})`;
-  const { rowCount } = await client.query(
-    `create unlogged table ${sqlName(mend)} as select row_number() over (order by kind desc) as n, m.* from (${found}${replaces ? extra : ""}) m`,
+    `and not exists (select from ${sqlName(touched)} k where ${match(mending, "t", "k")})${among("t")}`;
+  const all = replaces ? `${found} union all ${extra}` : found;
+  const listed = pages === null ? all : pages.of === "target" ? extra : found;
+  await client.query(
+    `create unlogged table ${sqlName(mend)} as select row_number() over (order by kind desc) as n, m.* from (${listed}) m`,
   );
   await client.query(`alter table ${sqlName(mend)} add primary key (n)`);
   await client.query(`analyze ${sqlName(mend)}`);
-  return rowCount ?? 0;
+  const { rows: counted } = await client.query<Listed>(
+    `select count(*)::float8 as rows, coalesce(min(kind), ${kind.missing}) = ${kind.missing} as "areMissing", ` +
+      `$1::int8 < pg_relation_size($2::regclass) / current_setting('block_size')::int8 as "isMore" from ${sqlName(mend)}`,
+    [pages?.to ?? 0, pages?.of === "target" ? String(target.oid) : sqlName(rows)],
+  );
+  return counted[0]!;
 }
 
 /**

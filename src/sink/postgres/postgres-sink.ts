@@ -84,6 +84,8 @@ export class PostgresSink implements Sink {
           applyHeld(client, this.#tables.held, this.#transaction, tableId, this.#resumeLsn),
         ),
       wentOn: () => this.#lockWait.show(null),
+      form: () => this.#transaction.form,
+      giveUpInProgress: () => this.#beside.giveUp(),
     });
     this.#beside = new TransactionsBeside({
       open: () => openCopySession(config, context),
@@ -145,9 +147,8 @@ export class PostgresSink implements Sink {
       const prepare = () => this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
       const before = await prepare();
       const { makesCopies } = this.context;
-      const isApplied = await applyAllHeld(
-        ...([client, this.#tables, this.#transaction, this.#resumeLsn, makesCopies] as const),
-      );
+      const applied = [client, this.#tables, this.#transaction, this.#resumeLsn, makesCopies] as const;
+      const isApplied = await applyAllHeld(...applied);
       const { best, ...prepared } = isApplied ? await prepare() : before;
       this.#transaction.form = forms.includes(best) ? best : "text";
       this.#mendWatch ??= watchMends(
@@ -156,8 +157,7 @@ export class PostgresSink implements Sink {
         () => this.context.events.mended(),
       );
       const { max_pool_size: most } = this.config.connection;
-      const takesInProgress = most === 0 || most > heldAnyway;
-      return { ...prepared, form: this.#transaction.form, takesInProgress };
+      return { ...prepared, form: this.#transaction.form, takesInProgress: most === 0 || most > heldAnyway };
     });
   }
 

@@ -2,6 +2,7 @@
 // whole tables, and ranges of large ones. What is known of the tables is told when a copy is durable.
 
 import type { Client } from "pg";
+import type { TupleForm } from "../../change/change-batch.ts";
 import { dividedMark } from "../../change/divided-mark.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
@@ -10,16 +11,14 @@ import { hasOneSession } from "../../connection/has-one-session.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
-import { beginCopyBeside, isSettled, isWhollyReplaced } from "./copies-beside.ts";
+import { CopiesBegunBeside, type CopySteps } from "./copies-begun-beside.ts";
 import { CopyRefusals } from "./copy-refusals.ts";
 import { CopiesInApplySession, type CopySessions, PooledCopySessions } from "./copy-sessions.ts";
 import { watchedCopy } from "./copy-watch.ts";
-import { FirstCopyBeside } from "./first-copy-beside.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 import type { SinkTables } from "./sink-tables.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
 import type { TargetNaming } from "./target-naming.ts";
-import { readTargetTable } from "./target-table.ts";
 
 /** What copies need of the session that applies. */
 export interface ApplySession {
@@ -34,11 +33,16 @@ export interface ApplySession {
   applyHeld(tableId: number): Promise<boolean>;
   /** No copy waits for a lock any longer. */
   readonly wentOn: () => void;
+  /** In which batches come. */
+  readonly form: () => TupleForm;
+  /** A transaction in progress that is applied beside. */
+  readonly giveUpInProgress: () => void;
 }
 
 export class SinkCopies implements AsyncDisposable {
   readonly #sessions: CopySessions;
   readonly #refusals: CopyRefusals;
+  readonly #besides: CopiesBegunBeside;
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -48,6 +52,15 @@ export class SinkCopies implements AsyncDisposable {
     private readonly apply: ApplySession,
   ) {
     this.#refusals = new CopyRefusals(config, naming, context, tables, apply);
+    this.#besides = new CopiesBegunBeside(
+      config,
+      naming,
+      context,
+      tables,
+      apply,
+      this.#refusals,
+      this.#steps,
+    );
     this.#sessions = hasOneSession(config.connection)
       ? new CopiesInApplySession(apply.client, context)
       : new PooledCopySessions(config, context);
@@ -77,114 +90,49 @@ export class SinkCopies implements AsyncDisposable {
   }
 
   /** Between two batches. Null: the table is to be copied between two batches as well. */
-  async beginBeside(
-    table: TableShape,
-    mode: CopyRequest["mode"],
-    stop: AbortSignal,
-  ): Promise<CopyBeside | null> {
-    const { relation } = table;
-    if (mode === "initial" || isWhollyReplaced(relation)) return await this.#beginKept(table, mode, stop);
-    // A row that is refused is told where the table is copied whole.
-    if (this.isTraced(relation) || hasOneSession(this.config.connection)) return null;
-    const { context: connector, naming, tables, apply } = this;
-    const inTurn = <T>(action: (client: Client) => Promise<T>) =>
-      apply.guard((client) =>
-        action(client).catch((error: unknown) => {
-          throw this.#refusals.told(relation, error);
-        }),
-      );
-    return await beginCopyBeside(
-      { connector, naming, tables, inTurn },
-      table,
-      mode,
-      async (action, { isWaiting = () => false, isLast = false } = {}) => {
-        const result = await this.#inSession(
-          relation,
-          false,
-          (client) => whileWatched({ ...apply.watched(client), isOurTurn: isWaiting }, () => action(client)),
-          isLast ? undefined : stop,
-        );
-        apply.wentOn();
-        return result;
-      },
-      stop,
-    );
+  beginBeside(table: TableShape, mode: CopyRequest["mode"], stop: AbortSignal): Promise<CopyBeside | null> {
+    return this.#besides.begin(table, mode, stop);
   }
 
-  /**
-   * A first copy, or one that takes the place of all rows. Null: the table is not the copy's alone while its changes are kept, or there is no
-   * session for it.
-   */
-  async #beginKept(
-    table: TableShape,
-    mode: CopyRequest["mode"],
-    stop: AbortSignal,
-  ): Promise<CopyBeside | null> {
-    const { apply, naming, tables } = this;
-    const { relation } = table;
-    const isFirst = mode === "initial";
-    if (naming.isShared(relation) || hasOneSession(this.config.connection)) return null;
-    // What is kept already is of no copy that is known of, and to be applied first.
-    const isPossible = isFirst
-      ? this.context.makesCopies
-      : isSettled(tables, table) && !tables.held.has(relation.id) && !this.isTraced(relation);
-    if (!isPossible) return null;
-    const isBegun = await apply.guard(async (client) => {
-      const target = await readTargetTable(client, naming.target(relation));
-      if (target && (target.isReferred || target.refersTo.length > 0)) return false;
-      await tables.held.begin(client, table);
-      return true;
-    });
-    if (!isBegun) return null;
-    return new FirstCopyBeside({
-      form: this.isTraced(relation) ? "text" : tables.registry.copyForm(table),
-      divide: () => this.begin(table, true),
-      whole: (request) =>
-        this.#besideStream(request, (counted, client) => this.#copyWhole(client, counted), stop),
-      range: async (request, range) => {
-        const copy = this.#rangeCopy(table);
-        const copying = this.#besideStream(
-          request,
-          (counted, client) => copyRange(client, copy, counted, range),
-          stop,
-        );
-        tables.divided.added(relation.id, await copying);
-      },
-      join: () =>
-        this.#inSession(
-          relation,
-          false,
-          (client) => whileWatched(apply.watched(client), () => this.#join(client, table)),
-          stop,
-        ),
-      made: (outcome) => {
-        tables.held.requireSound(relation);
-        tables.divided.ended(relation.id);
-        this.#made(relation, outcome);
-      },
-      applyKept: () => this.#applyPiece(relation.id),
-      giveUp: async () => {
-        tables.held.giveUp(relation.id);
-        if (isFirst) await apply.guard((client) => tables.divided.reload(client, relation.id));
-        else this.context.events.mended();
-      },
-    });
-  }
-
-  /** In a session of its own while batches are applied. */
-  async #besideStream<T extends { readonly rows: number }>(
-    request: CopyRequest,
-    copy: (counted: CopyRequest, client: Client) => Promise<T>,
-    stop: AbortSignal,
+  /** In a session beside the one that applies, or in that where there is no other. */
+  async #inCopySession<T>(
+    relation: Relation,
+    action: (client: Client) => Promise<T>,
+    stop: AbortSignal | undefined,
+    isWaiting: () => boolean = () => false,
   ): Promise<T> {
-    const outcome = await this.#inSession(
-      request.table.relation,
+    const result = await this.#inSession(
+      relation,
       false,
-      (client) => watchedCopy(this.apply.watched(client), request, (counted) => copy(counted, client)),
+      (client) => whileWatched({ ...this.apply.watched(client), isOurTurn: isWaiting }, () => action(client)),
       stop,
     );
     this.apply.wentOn();
-    return outcome;
+    return result;
+  }
+
+  get #steps(): CopySteps {
+    return {
+      inSession: (...args) => this.#inCopySession(...args),
+      passing: async (request, copy, stop) => {
+        const outcome = await this.#inSession(
+          request.table.relation,
+          false,
+          (client) => watchedCopy(this.apply.watched(client), request, (counted) => copy(client, counted)),
+          stop,
+        );
+        this.apply.wentOn();
+        return outcome;
+      },
+      divide: (table) => this.begin(table, true),
+      whole: (client, request) => this.#copyWhole(client, request),
+      rangeCopy: (table) => this.#rangeCopy(table),
+      join: (client, table) => this.#join(client, table),
+      known: (relation) => this.#known(relation),
+      modeOf: (table) => this.#modeOf({ table, mode: "initial" }),
+      made: (relation, outcome) => this.#made(relation, outcome),
+      applyKept: (relation) => this.#applyPiece(relation.id),
+    };
   }
 
   async take(request: CopyRequest): Promise<void> {
@@ -199,6 +147,7 @@ export class SinkCopies implements AsyncDisposable {
       watchedCopy(this.apply.watched(client), request, (counted) => this.#copyWhole(client, counted)),
     );
     this.#made(relation, outcome, part === undefined);
+    if (outcome.record === null) this.#besides.tookPart(relation, request.lsn);
     if (part) this.tables.touched.followed(relation);
     else await this.#applyKept(relation);
   }
@@ -252,12 +201,12 @@ export class SinkCopies implements AsyncDisposable {
     this.apply.wentOn();
   }
 
-  #made(relation: Relation, { record, shape, owesMore }: CopyOutcome, isWhole = true): void {
-    this.tables.ledger.add(record);
+  #made(relation: Relation, { record, shape, owesMore }: Omit<CopyOutcome, "rows">, isWhole = true): void {
+    if (record) this.tables.ledger.add(record);
     if (isWhole) this.tables.touched.spoil(relation.id, "was copied anew");
     this.tables.owed.brought(relation.id, !owesMore);
-    this.tables.shapes.add(shape);
-    this.tables.setAside.copied(relation);
+    if (shape) this.tables.shapes.add(shape);
+    if (record) this.tables.setAside.copied(relation);
     this.#refusals.copied(relation);
     this.apply.wentOn();
     this.tables.registry.forgetShapes();
@@ -275,6 +224,7 @@ export class SinkCopies implements AsyncDisposable {
       nullColumn: this.tables.setAside.nullColumnOf(relation),
       isTraced: this.isTraced(relation),
       keptMark: this.tables.held.countedBy(relation),
+      isCopied: this.tables.ledger.holds(relation),
     };
   }
 

@@ -54,7 +54,7 @@ export class SinkTables implements AppliedTables {
     this.divided = new DividedCopies(connectorId);
     this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
-    this.touched = new TouchedKeys(connectorId, this.shapes);
+    this.touched = new TouchedKeys(connectorId, this.shapes, naming);
     this.kept = new KeptCopies(connectorId, this.touched, pace.keptCopyMs);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
@@ -168,9 +168,19 @@ export class SinkTables implements AppliedTables {
 
   /** Durable on return: the copy that follows is a transaction of another session. See `TableRegistry.takeName`. */
   async takeName(client: Client, relation: Relation): Promise<void> {
+    await this.#remembering(client, () => this.registry.takeName(client, relation));
+  }
+
+  /** Makes the table's target, or makes it fit, as the first of its rows would that the stream brings: `at` is there. Durable on return. */
+  async makeReady(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<void> {
+    await this.#remembering(client, () => this.registry.prepared(client, relation, form, at));
+  }
+
+  /** In a transaction of its own. What is remembered of the tables goes back with it. */
+  async #remembering(client: Client, action: () => Promise<unknown>): Promise<void> {
     await client.query("begin");
     try {
-      await this.registry.takeName(client, relation);
+      await action();
       await client.query("commit");
       this.undo.committed();
     } catch (error) {

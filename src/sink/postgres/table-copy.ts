@@ -31,9 +31,10 @@ const staging = "pg_temp.millrace_copy";
 
 export interface CopyOutcome {
   readonly rows: number;
-  readonly record: TableCopyRecord;
-  /** What the table follows by now. */
-  readonly shape: ShapeRecord;
+  /** Null: rows of a table whose first copy is still to come. */
+  readonly record: TableCopyRecord | null;
+  /** What the table follows by now; null: what it did. */
+  readonly shape: ShapeRecord | null;
   /** Rows of the table are to be copied still. */
   readonly owesMore: boolean;
 }
@@ -50,6 +51,8 @@ export interface KnownTable {
   readonly isTraced: boolean;
   /** Its changes are kept meanwhile, under this mark; null: they are not. */
   readonly keptMark: string | null;
+  /** The sink has a copy of it. */
+  readonly isCopied: boolean;
 }
 
 /** All in one transaction: table, rows, and that the copy was made. */
@@ -124,6 +127,7 @@ export async function recordOutcome(
   existing: TargetTable | null,
   owed: readonly RowKey[] | null,
 ): Promise<Omit<CopyOutcome, "rows">> {
+  if (owed !== null && !known.isCopied) return { record: null, shape: null, owesMore: false };
   const record = copyRecord(table, { ...made, targets: known.targets });
   await recordCopy(client, connectorId, record);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);

@@ -93,6 +93,11 @@ export class TableRegistry {
     return this.#look.isThere(relation);
   }
 
+  /** See `TargetLook.sourcesOf`. */
+  sourcesOf(oids: readonly number[]): readonly number[] {
+    return this.#look.sourcesOf(oids);
+  }
+
   copyForm(table: TableShape): TupleForm {
     return this.#look.copyForm(table);
   }

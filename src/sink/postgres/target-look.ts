@@ -71,6 +71,11 @@ export class TargetLook {
     return form;
   }
 
+  /** The source's tables whose targets are these, by OID on either side. */
+  sourcesOf(oids: readonly number[]): readonly number[] {
+    return [...this.#targetOf].flatMap(([id, oid]) => (oids.includes(oid) ? [id] : []));
+  }
+
   /** Which triggers and rules the sink's sessions set off; null: none. */
   get firing(): string | null {
     return this.#firing;

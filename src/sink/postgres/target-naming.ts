@@ -60,6 +60,11 @@ export class TargetNaming {
     return this.hasShared && this.#shared.has(qualifiedName(this.target(relation)));
   }
 
+  /** What its target is called where rows of other tables are in it as well; null: they are not. */
+  sharedAs(relation: Pick<Relation, "schema" | "name">): string | null {
+    return this.isShared(relation) ? qualifiedName(this.target(relation)) : null;
+  }
+
   /** `target_schema` is taken as it is. */
   target({ schema, name }: Pick<Relation, "schema" | "name">): TargetName {
     return { schema: this.schema(schema), name: this.#fivetran ? cut(snakeName(name, "table")) : name };

@@ -28,9 +28,12 @@ export async function noteNetChanges(
   table: PreparedTable,
   net: NetChanges,
 ): Promise<void> {
-  const touched = session.touched.of(table.relation);
-  if (touched === null) return;
-  const notes = new Notes(session, table, touched);
+  for (const touched of session.touched.allOf(table.relation)) {
+    await noteEntries(new Notes(session, table, touched), net);
+  }
+}
+
+async function noteEntries(notes: Notes, net: NetChanges): Promise<void> {
   for (let entry = 0; entry < net.size; entry++) {
     if (!net.isTaken(entry)) continue;
     const isPart = net.kindOf(entry) === "update" && net.unchangedOf(entry).length > 0;
@@ -46,16 +49,16 @@ export async function noteMove(
   from: TupleRef,
   to: TupleRef,
 ): Promise<void> {
-  const touched = session.touched.of(table.relation);
-  if (touched === null) return;
-  // One after the other: both may be the same key.
-  for (const [how, tuple] of [
-    [touch.whole, from],
-    [touch.moved, to],
-  ] as const) {
-    const notes = new Notes(session, table, touched);
-    notes.add(how, tuple);
-    await notes.write();
+  for (const touched of session.touched.allOf(table.relation)) {
+    // One after the other: both may be the same key.
+    for (const [how, tuple] of [
+      [touch.whole, from],
+      [touch.moved, to],
+    ] as const) {
+      const notes = new Notes(session, table, touched);
+      notes.add(how, tuple);
+      await notes.write();
+    }
   }
 }
 
@@ -71,7 +74,9 @@ class Notes {
     this.#staged = new StagedRows(session, table);
   }
 
-  add(how: Touch, { bytes, start }: TupleRef): void {
+  add(what: Touch, { bytes, start }: TupleRef): void {
+    // Of another table's row its own copy has nothing to bring.
+    const how = this.touched.tableId === this.table.relation.id ? what : touch.whole;
     const key = keyAlone(bytes, start, this.table.key);
     this.#staged.add(how, { bytes: key, start: 0, end: key.length });
     this.#kinds.add(how);

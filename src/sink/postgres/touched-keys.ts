@@ -7,6 +7,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { forgetBesideTables } from "./beside-tables.ts";
 import type { ShapeLedger, ShapeRecord } from "./shape-ledger.ts";
 import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
 
 export interface TouchedTable {
   readonly tableId: number;
@@ -15,6 +16,8 @@ export interface TouchedTable {
   /** Where its keys are noted: columns `k0`, `k1`, … in the order of `keyNames`. */
   readonly notes: TargetName;
   readonly keyNames: readonly string[];
+  /** Of a table that shares its target with others, what that is called: their changes touch its rows too. */
+  readonly sharedAs: string | null;
   /** What it follows, but for its name. */
   shape: string;
   /** Somebody is making the copy: rows that the sink lacks come with it. */
@@ -23,12 +26,15 @@ export interface TouchedTable {
   spoiledBy: string | null;
 }
 
+const none: readonly TouchedTable[] = [];
+
 export class TouchedKeys {
   readonly #tables = new Map<number, TouchedTable>();
 
   constructor(
     private readonly connectorId: string,
     private readonly shapes: ShapeLedger,
+    private readonly naming: Pick<TargetNaming, "sharedAs">,
   ) {}
 
   /** What the table with this OID follows. */
@@ -56,14 +62,27 @@ export class TouchedKeys {
     return table && table.spoiledBy === null ? table : null;
   }
 
+  /** As `of`, and those of others that share the relation's target. */
+  allOf(relation: Relation): readonly TouchedTable[] {
+    if (this.#tables.size === 0) return none;
+    return this.#around(relation).filter(({ spoiledBy }) => spoiledBy === null);
+  }
+
   /** A copy that is being made brings rows that the sink lacks. */
   brings(relation: Pick<Relation, "id">): boolean {
     return this.of(relation)?.isTakenUp === true;
   }
 
-  /** It is being copied beside the stream, or what was copied of it is kept. */
-  has({ id }: Pick<Relation, "id">): boolean {
-    return this.#tables.has(id);
+  /** It, or one that shares its target, is being copied beside the stream, or what was copied is kept. */
+  has(relation: Relation): boolean {
+    return this.#tables.size > 0 && this.#around(relation).length > 0;
+  }
+
+  #around(relation: Relation): readonly TouchedTable[] {
+    const shared = this.naming.sharedAs(relation);
+    return [...this.#tables.values()].filter(
+      ({ tableId, sharedAs }) => tableId === relation.id || (shared !== null && sharedAs === shared),
+    );
   }
 
   /** It may be undone: then its copy begins anew for nothing. */

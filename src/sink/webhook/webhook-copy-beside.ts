@@ -10,6 +10,9 @@ import type { SinkLine } from "./sink-line.ts";
 export class WebhookCopyBeside implements CopyBeside {
   readonly form = "text";
   readonly takesAfterPoint = true;
+  readonly takesInTurn = false;
+  readonly laysAside = false;
+  readonly waitsForOthers = false;
 
   constructor(
     private readonly line: SinkLine,

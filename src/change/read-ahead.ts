@@ -1,0 +1,32 @@
+// Takes the first chunks of something that is read before anybody asks for them. They are the reader's to keep.
+
+export interface AheadChunks extends AsyncIterable<Uint8Array>, AsyncDisposable {}
+
+/** Returns when so many bytes are there, or all. Disposing of it leaves the rest unread. */
+export async function readAhead(chunks: AsyncIterable<Uint8Array>, bytes: number): Promise<AheadChunks> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  const first: Uint8Array[] = [];
+  let [isOver, read] = [false, 0];
+  while (!isOver && read < bytes) {
+    const next = await iterator.next();
+    isOver = next.done === true;
+    if (next.done) break;
+    first.push(next.value);
+    read += next.value.length;
+  }
+  async function* all(): AsyncGenerator<Uint8Array> {
+    for (let chunk = first.shift(); chunk; chunk = first.shift()) yield chunk;
+    while (!isOver) {
+      const next = await iterator.next();
+      isOver = next.done === true;
+      if (!next.done) yield next.value;
+    }
+  }
+  return {
+    [Symbol.asyncIterator]: all,
+    async [Symbol.asyncDispose]() {
+      if (!isOver) await iterator.return?.();
+      isOver = true;
+    },
+  };
+}
