@@ -32,23 +32,25 @@ let setsockopt: SetSockOpt | null = null;
 
 /** A connected socket, or a stream that stands in its place. */
 export interface MaybeSocket {
+  readonly localAddress?: string | undefined;
   readonly remoteAddress?: string | undefined;
   // library edge: what Node's sockets keep their descriptor in, and Bun's as well.
   readonly _handle?: { readonly fd?: number } | null;
 }
 
 /** For a connection within this machine that is to bring many small messages. It works without it: what cannot be done is left. */
-export function keepReceiveBufferSmall({ remoteAddress, _handle }: MaybeSocket): void {
-  const fd = _handle?.fd;
-  if (process.platform !== "linux" || fd === undefined || fd < 0) return;
-  if (remoteAddress === undefined || !isLoopback(remoteAddress)) return;
+export function keepReceiveBufferSmall(socket: MaybeSocket): void {
+  const fd = socket._handle?.fd;
+  if (process.platform !== "linux" || fd === undefined || fd < 0 || !isWithinMachine(socket)) return;
   setsockopt ??= findSetSockOpt();
   const value = new Int32Array([smallBytes]);
   setsockopt(fd, solSocket, soRcvbuf, ptr(value), value.byteLength);
 }
 
-function isLoopback(address: string): boolean {
-  return ipaddr.isValid(address) && ipaddr.process(address).range() === "loopback";
+/** What a machine sends to any address of its own takes the way of loopback. */
+function isWithinMachine({ localAddress, remoteAddress }: MaybeSocket): boolean {
+  if (remoteAddress === undefined || !ipaddr.isValid(remoteAddress)) return false;
+  return remoteAddress === localAddress || ipaddr.process(remoteAddress).range() === "loopback";
 }
 
 function findSetSockOpt(): SetSockOpt {

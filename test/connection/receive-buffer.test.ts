@@ -20,7 +20,9 @@ function receiveBuffer({ _handle: { fd } }: Open): number {
   return value[0] ?? 0;
 }
 
-test.if(isLinux)("a connection within this machine", async () => {
+const own = { localAddress: "192.0.2.1", remoteAddress: "192.0.2.1" };
+
+test.if(isLinux).each(["loopback", "its own address"])("within this machine: %s", async (connection) => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
@@ -30,9 +32,10 @@ test.if(isLinux)("a connection within this machine", async () => {
   try {
     const open = socket as unknown as Open;
     const before = receiveBuffer(open);
-    keepReceiveBufferSmall({ remoteAddress: "192.0.2.1", _handle: open._handle });
+    const { _handle } = open;
+    keepReceiveBufferSmall({ localAddress: "192.0.2.1", remoteAddress: "192.0.2.2", _handle });
     expect(receiveBuffer(open)).toBe(before);
-    keepReceiveBufferSmall(open);
+    keepReceiveBufferSmall(connection === "its own address" ? { ...own, _handle } : open);
     expect(receiveBuffer(open)).toBe(2 * 48 * 1024);
   } finally {
     socket.destroy();
