@@ -1,65 +1,68 @@
-// How much the kernel receives for a connection before somebody reads it. A walsender sends each message by itself. Over loopback that is
-// a packet for each of them, with an answer and an entry in the receiver's queue: more work than to decode the change. Once the receiver's
-// window is full, the kernel gathers what is sent behind it in packets of 64 kB instead. The window that Linux opens by itself grows until
-// it is never full. Between machines it is needed, for what is on its way.
-// https://man7.org/linux/man-pages/man7/socket.7.html (SO_RCVBUF), https://man7.org/linux/man-pages/man7/tcp.7.html (tcp_rmem)
+// How much the kernel receives for a connection before somebody reads it. A walsender sends each message by itself. To a reader that is
+// near, that is a packet for each of them, with an answer and an entry in the reader's queue: more work than to decode the change. Once
+// the window is full, the sender's kernel gathers what comes behind it in large packets. The window that Linux opens by itself grows
+// until it is never full; over a distance it has to, for what is on its way.
+// https://man7.org/linux/man-pages/man7/socket.7.html (SO_RCVBUF), https://man7.org/linux/man-pages/man7/tcp.7.html (tcp_rmem, TCP_INFO)
 
 import { dlopen, ptr } from "bun:ffi";
-import ipaddr from "ipaddr.js";
 
 /** Below 32 kB its parts would not fit a packet of loopback's size; from 128 kB on it is hardly ever full. */
 const smallBytes = 48 * 1024;
+/** So near, a window of that size lets 240 MB/s through: more than a walsender decodes. */
+const nearMicroseconds = 200;
 
 /** Linux' numbers. */
 const solSocket = 1;
 const soRcvbuf = 8;
+const ipprotoTcp = 6;
+const tcpInfo = 11;
+/** In its struct tcp_info, since 4.6: the shortest time from a packet to its answer, in microseconds. */
+const minRttAt = 148;
 
 /** The kinds of libc, by what their loader calls them. */
 const libcNames = ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"];
+const symbols = {
+  setsockopt: { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" },
+  getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
+} as const;
 
-const setsockoptType = { args: ["i32", "i32", "i32", "ptr", "u32"], returns: "i32" } as const;
+type Libc = ReturnType<typeof dlopen<typeof symbols>>["symbols"];
 
-type SetSockOpt = (
-  fd: number,
-  level: number,
-  name: number,
-  value: ReturnType<typeof ptr>,
-  length: number,
-) => number;
-
-/** Null: not tried yet. */
-let setsockopt: SetSockOpt | null = null;
+/** Undefined: not looked for yet. Null: there is none. */
+let libc: Libc | null | undefined;
 
 /** A connected socket, or a stream that stands in its place. */
 export interface MaybeSocket {
-  readonly localAddress?: string | undefined;
-  readonly remoteAddress?: string | undefined;
   // library edge: what Node's sockets keep their descriptor in, and Bun's as well.
   readonly _handle?: { readonly fd?: number } | null;
 }
 
-/** For a connection within this machine that is to bring many small messages. It works without it: what cannot be done is left. */
-export function keepReceiveBufferSmall(socket: MaybeSocket): void {
-  const fd = socket._handle?.fd;
-  if (process.platform !== "linux" || fd === undefined || fd < 0 || !isWithinMachine(socket)) return;
-  setsockopt ??= findSetSockOpt();
-  const value = new Int32Array([smallBytes]);
-  setsockopt(fd, solSocket, soRcvbuf, ptr(value), value.byteLength);
+/** For a connection that is to bring many small messages. It works without it: what cannot be done is left. */
+export function keepReceiveBufferSmall({ _handle }: MaybeSocket): void {
+  const fd = _handle?.fd;
+  if (process.platform !== "linux" || fd === undefined || fd < 0) return;
+  libc ??= findLibc();
+
+  if (libc === null || shortestRoundTrip(libc, fd) > nearMicroseconds) return;
+  libc.setsockopt(fd, solSocket, soRcvbuf, ptr(new Int32Array([smallBytes])), 4);
 }
 
-/** What a machine sends to any address of its own takes the way of loopback. */
-function isWithinMachine({ localAddress, remoteAddress }: MaybeSocket): boolean {
-  if (remoteAddress === undefined || !ipaddr.isValid(remoteAddress)) return false;
-  return remoteAddress === localAddress || ipaddr.process(remoteAddress).range() === "loopback";
+/** In microseconds. Of what is no TCP connection, or has not told yet: the longest. */
+function shortestRoundTrip({ getsockopt }: Libc, fd: number): number {
+  const info = new Uint8Array(minRttAt + 4);
+  const length = new Uint32Array([info.length]);
+  const isTold = getsockopt(fd, ipprotoTcp, tcpInfo, ptr(info), ptr(length)) === 0;
+  if (!isTold || length[0] !== info.length) return Number.POSITIVE_INFINITY;
+  return new Uint32Array(info.buffer, minRttAt, 1)[0] ?? Number.POSITIVE_INFINITY;
 }
 
-function findSetSockOpt(): SetSockOpt {
+function findLibc(): Libc | null {
   for (const name of libcNames) {
     try {
-      return dlopen(name, { setsockopt: setsockoptType }).symbols.setsockopt;
+      return dlopen(name, symbols).symbols;
     } catch {
       // The next one.
     }
   }
-  return () => -1;
+  return null;
 }

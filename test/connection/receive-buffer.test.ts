@@ -1,12 +1,12 @@
 import { dlopen, ptr } from "bun:ffi";
 import { expect, test } from "bun:test";
-import { connect, createServer } from "node:net";
+import { mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type ListenOptions, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { keepReceiveBufferSmall } from "../../src/connection/receive-buffer.ts";
 
-const isLinux = process.platform === "linux";
-
 interface Open {
-  readonly remoteAddress: string;
   readonly _handle: { readonly fd: number };
 }
 
@@ -20,33 +20,41 @@ function receiveBuffer({ _handle: { fd } }: Open): number {
   return value[0] ?? 0;
 }
 
-const own = { localAddress: "192.0.2.1", remoteAddress: "192.0.2.1" };
-
-test.if(isLinux).each(["loopback", "its own address"])("within this machine: %s", async (connection) => {
+/** Before and after. */
+async function receiveBuffers(
+  on: ListenOptions,
+  open: (port: number) => Socket,
+): Promise<readonly [number, number]> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(on, resolve));
   const address = server.address();
-  if (address === null || typeof address === "string") throw new Error("no port");
-  const socket = connect(address.port, "127.0.0.1");
-  await new Promise((resolve) => socket.once("connect", resolve));
+  const socket = open(typeof address === "object" && address !== null ? address.port : 0);
   try {
-    const open = socket as unknown as Open;
-    const before = receiveBuffer(open);
-    const { _handle } = open;
-    keepReceiveBufferSmall({ localAddress: "192.0.2.1", remoteAddress: "192.0.2.2", _handle });
-    expect(receiveBuffer(open)).toBe(before);
-    keepReceiveBufferSmall(connection === "its own address" ? { ...own, _handle } : open);
-    expect(receiveBuffer(open)).toBe(2 * 48 * 1024);
+    await new Promise((resolve) => socket.once("connect", resolve));
+    const opened = socket as unknown as Open;
+    const before = receiveBuffer(opened);
+    keepReceiveBufferSmall(opened);
+    return [before, receiveBuffer(opened)];
   } finally {
     socket.destroy();
     server.close();
   }
+}
+
+test.if(process.platform === "linux")("of a near server, and of what is no TCP connection", async () => {
+  const [, small] = await receiveBuffers({ port: 0, host: "127.0.0.1" }, (port) =>
+    connect(port, "127.0.0.1"),
+  );
+  expect(small).toBe(2 * 48 * 1024);
+  const directory = await mkdtemp(join(tmpdir(), "millrace-socket-"));
+  const path = join(directory, "s");
+  const [before, after] = await receiveBuffers({ path }, () => connect(path));
+  expect(after).toBe(before);
+  await rm(directory, { recursive: true });
 });
 
 test("what is no socket, or is not connected", () => {
   expect(() => keepReceiveBufferSmall({})).not.toThrow();
-  expect(() => keepReceiveBufferSmall({ remoteAddress: "127.0.0.1", _handle: null })).not.toThrow();
-  expect(() =>
-    keepReceiveBufferSmall({ remoteAddress: "127.0.0.1", _handle: { fd: 1_000_000 } }),
-  ).not.toThrow();
+  expect(() => keepReceiveBufferSmall({ _handle: null })).not.toThrow();
+  expect(() => keepReceiveBufferSmall({ _handle: { fd: 1_000_000 } })).not.toThrow();
 });
