@@ -41,8 +41,7 @@ export interface MaybeSocket {
 export function keepReceiveBufferSmall({ _handle }: MaybeSocket): void {
   const fd = _handle?.fd;
   if (process.platform !== "linux" || fd === undefined || fd < 0) return;
-  libc ??= findLibc();
-
+  if (libc === undefined) libc = findLibc();
   if (libc === null || shortestRoundTrip(libc, fd) > nearMicroseconds) return;
   libc.setsockopt(fd, solSocket, soRcvbuf, ptr(new Int32Array([smallBytes])), 4);
 }
