@@ -12,7 +12,8 @@ import { type CopyLoad, type CopySource, copySources } from "./copy-loads.ts";
 import { formatCopies } from "./copy-report.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
 import { type Latency, measureLatency } from "./latency.ts";
-import { fill, type Goal, type Load, loads } from "./loads.ts";
+import { fill, type Goal, loads } from "./loads.ts";
+import { measured, measureLoad } from "./measure.ts";
 import { MillraceService } from "./millrace-service.ts";
 import { NativeSubscription } from "./native-subscription.ts";
 import { Pgcopydb } from "./pgcopydb.ts";
@@ -27,6 +28,7 @@ import {
   summarise,
 } from "./report.ts";
 import { postgresTarget, webhookTarget } from "./targets.ts";
+import { measureWebhooks } from "./webhooks.ts";
 
 interface BenchOptions {
   readonly rows: number;
@@ -56,7 +58,10 @@ const options = new Command("bench")
   .description("Measures copy, stream and latency beside Postgres' own subscription, in turns.")
   .option("--rows <number>", "rows of the large loads; the others are a part of it", count, 1_000_000)
   .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
-  .option("--only <text>", "only loads whose name holds this text; `copies` are measured only so")
+  .option(
+    "--only <text>",
+    "only loads whose name holds this text; `copies` and `webhooks` are measured only so",
+  )
   .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
     "postgres",
     "millrace",
@@ -119,6 +124,10 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   for (const load of loads(rows)) {
     await measure(load.name, load.goal, (start) => measureLoad(servers, start, load));
   }
+  const webhooks =
+    only === undefined
+      ? []
+      : await measureWebhooks(servers, { rows, rounds, isWanted, command: serviceCommand() });
   const latencies = isWanted(latencyName)
     ? await latenciesOf(servers, starts, rows < 1_000_000 ? 5 : 20)
     : [];
@@ -126,7 +135,7 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   const at = new Date().toISOString();
   await Bun.write(
     json,
-    `${JSON.stringify({ at, machine, rounds, summaries, latencies, measurements }, null, 2)}\n`,
+    `${JSON.stringify({ at, machine, rounds, summaries, latencies, webhooks, measurements }, null, 2)}\n`,
   );
   if (copies.length > 0) console.log(`\n${formatCopies(copies)}`);
   console.log(`\n${json}`);
@@ -202,48 +211,6 @@ async function measureCopy(servers: BenchServers, start: Start, rows: number): P
   const measurement = await measured(servers, contender, copyName, rows, () => contender.begin());
   await contender.end();
   return measurement;
-}
-
-/** From the start of the paused contender to the load's last row at the sink. */
-async function measureLoad(servers: BenchServers, start: Start, load: Load): Promise<Measurement> {
-  await using contender = await start();
-  await servers.renew();
-  if (load.before) await servers.source.query(`${load.before}; analyze`, database);
-  await contender.begin();
-  await contender.pause();
-  await load.write(servers.source);
-  const marker = await servers.mark();
-  const measurement = await measured(servers, contender, load.name, load.count, async () => {
-    await contender.resume();
-    await contender.untilMarked(marker);
-  });
-  await contender.end();
-  return measurement;
-}
-
-async function measured(
-  servers: BenchServers,
-  contender: Copier,
-  load: string,
-  count: number,
-  work: () => Promise<void>,
-): Promise<Measurement> {
-  contender.usage();
-  const before = await servers.usage();
-  const startedMs = performance.now();
-  await work();
-  const seconds = (performance.now() - startedMs) / 1000;
-  const after = await servers.usage();
-  return {
-    contender: contender.name,
-    load,
-    count,
-    seconds,
-    service: contender.usage(),
-    sourceCpuSeconds: after.sourceCpuSeconds - before.sourceCpuSeconds,
-    sinkCpuSeconds: after.sinkCpuSeconds - before.sinkCpuSeconds,
-    sinkWalBytes: after.sinkWalBytes - before.sinkWalBytes,
-  };
 }
 
 async function latenciesOf(

@@ -1,16 +1,53 @@
 // A process of its own: takes every webhook and throws it away, but for the marker's table. Says its port on the first
-// line; GET answers with the last marker.
+// line; GET answers with the last marker, or with what has come since it was asked last. Told how late it is to answer.
+
+import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
+
+const delayMs = Number(process.argv[2] ?? 0);
+
+interface Row {
+  readonly at: string;
+}
 
 let marker = "";
+let requests = 0;
+let wireBytes = 0;
+let waitsMs: number[] = [];
+
+function report(): Response {
+  const received = { requests, wireBytes, waitsMs };
+  requests = 0;
+  wireBytes = 0;
+  waitsMs = [];
+  return Response.json(received);
+}
+
+function decoded(body: Buffer, encoding: string | null): string {
+  const decoders: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+    ...{ gzip: gunzipSync, zstd: zstdDecompressSync, br: brotliDecompressSync },
+  };
+  return (decoders[encoding ?? ""]?.(body) ?? body).toString();
+}
+
+function note({ headers }: Request, body: ArrayBuffer): void {
+  const table = headers.get("x-source-table");
+  requests++;
+  wireBytes += body.byteLength;
+  if (table === "bench_marker") marker = decoded(Buffer.from(body), headers.get("content-encoding"));
+  if (table !== "bench_latency") return;
+  const now = Date.now();
+  const rows = JSON.parse(Buffer.from(body).toString()) as Row | readonly Row[];
+  for (const { at } of [rows].flat()) waitsMs.push(now - Date.parse(at));
+}
 
 const server = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   maxRequestBodySize: 1024 * 1024 * 1024,
   async fetch(request) {
-    if (request.method === "GET") return new Response(marker);
-    const body = await request.arrayBuffer();
-    if (request.headers.get("x-source-table") === "bench_marker") marker = Buffer.from(body).toString();
+    if (request.method === "GET") return request.url.endsWith("/received") ? report() : new Response(marker);
+    note(request, await request.arrayBuffer());
+    if (delayMs > 0) await Bun.sleep(delayMs);
     return new Response(null, { status: 204 });
   },
 });

@@ -102,6 +102,6 @@ export function waitsOf(committedMs: readonly number[], looks: readonly Look[], 
   });
 }
 
-function percentile(sorted: readonly number[], part: number): number {
+export function percentile(sorted: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
 }

@@ -64,16 +64,20 @@ export function loads(rows: number): readonly Load[] {
   ];
 }
 
+export function thousandInsertsEach(transactions: number): Load {
+  return {
+    name: "1,000 inserts each",
+    count: transactions * 1000,
+    before: null,
+    goal: { rate: 1.4, sinkCpu: 0.6 },
+    write: (server) => inTransactions(server, transactions, insertRange("n * 1000 + 1", "n * 1000 + 1000")),
+  };
+}
+
 function smallTransactions(thousands: number, singles: number): readonly Load[] {
   const hotKeys = 1000;
   return [
-    {
-      name: "1,000 inserts each",
-      count: thousands * 1000,
-      before: null,
-      goal: { rate: 1.4, sinkCpu: 0.6 },
-      write: (server) => inTransactions(server, thousands, insertRange("n * 1000 + 1", "n * 1000 + 1000")),
-    },
+    thousandInsertsEach(thousands),
     {
       name: "one insert each",
       count: singles,

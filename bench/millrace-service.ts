@@ -19,6 +19,7 @@ const connectorId = "bench";
 export interface Target extends AsyncDisposable {
   readonly name: ContenderName;
   readonly sink: JsonBody;
+  readonly limits?: JsonBody;
   isMarked(marker: number): Promise<boolean>;
 }
 
@@ -54,6 +55,7 @@ export class MillraceService implements Contender {
     await this.api.createConnector(connectorId, {
       source: { postgres: { connection, replication_type: replication } },
       sink: this.target.sink,
+      ...(this.target.limits ? { limits: this.target.limits } : {}),
     });
     await this.#untilStreaming();
   }
