@@ -30,6 +30,11 @@ export function isCopyOf(mark: string, table: TableShape): boolean {
   );
 }
 
+/** Whether a copy that was begun of `begun` is, when it is made, all that `table` calls for, which has taken its place since; absent: it is gone. */
+export function isStillCopyOf(begun: TableShape, table: TableShape | undefined): boolean {
+  return table === begun || (table !== undefined && isCopyOf(copyMark(begun), table));
+}
+
 /** Null: every column, also those that come later. */
 function coveredBy({ coverage, relation }: TableShape): Covered | null {
   if (coverage?.isListed) return { only: relation.columns.map(({ name }) => name) };

@@ -4,7 +4,7 @@
 
 import type { Client } from "pg";
 import type { ChangeBatch } from "../../change/change-batch.ts";
-import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
+import { isStillCopyOf } from "../../change/copy-mark.ts";
 import { dividedMark } from "../../change/divided-mark.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { decodeHeld, encodeHeld } from "./held-batch.ts";
@@ -107,10 +107,7 @@ export class HeldChanges {
   async spoil(client: Client, tables: readonly TableShape[]): Promise<readonly Relation[]> {
     if (this.#copied.size === 0) return [];
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
-    const isSpoiled = (begun: TableShape) => {
-      const table = byId.get(begun.relation.id);
-      return table !== begun && !(table && isCopyOf(copyMark(begun), table));
-    };
+    const isSpoiled = (begun: TableShape) => !isStillCopyOf(begun, byId.get(begun.relation.id));
     const spoiled = [...this.#copied.values()].filter(isSpoiled).map(({ relation }) => relation);
     for (const { id } of spoiled) {
       this.#spoiled.add(id);

@@ -3,7 +3,7 @@
 
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
+import { copyMark, isStillCopyOf } from "../../change/copy-mark.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import type {
@@ -153,7 +153,7 @@ class WebhookSink implements Sink {
   #beingCopied(tables: readonly TableShape[]): readonly string[] {
     return [...this.#firsts].flatMap(([id, copy]) => {
       const table = tables.find(({ relation }) => relation.id === id);
-      if (table !== copy.table && !(table && isCopyOf(copyMark(copy.table), table))) copy.spoil();
+      if (!isStillCopyOf(copy.table, table)) copy.spoil();
       return table && copy.isSound ? [qualifiedName(table.relation)] : [];
     });
   }
