@@ -8,6 +8,7 @@ import { chunksUntilAborted, untilAborted } from "../change/until-aborted.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { CopyBeside, SettledPiece, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
+import { copyBefore } from "./copy-before-changes.ts";
 import { CopyPoints } from "./copy-points.ts";
 import type { CopyRoom } from "./copy-room.ts";
 import type { CopyPace } from "./initial-copy.ts";
@@ -62,13 +63,16 @@ export async function besidePoints({ source, pace }: BesideStream, cut: AbortSig
   return new CopyPoints(await next(), { next, heldMs: pace.pointHeldMs });
 }
 
-/** Returns when the sink has all rows and knows what they come to. What is left is `settleBeside`'s. */
+/**
+ * Returns when the sink has all rows and knows what they come to. What is left is `settleBeside`'s. `points`: null where the copy goes
+ * before changes that wait for it.
+ */
 export async function copyRowsBeside(
   beside: BesideStream,
   each: TableBeside,
-  points: CopyPoints,
+  points: CopyPoints | null,
 ): Promise<void> {
-  const point = await new PartCopies(beside, each).make(points);
+  const point = points ? await new PartCopies(beside, each).make(points) : await copyBefore(beside, each);
   await beside.place.passed(point, each.cut);
   await step(beside, each, () => each.copy.compare());
 }

@@ -157,7 +157,8 @@ export async function copyFirst(
 }
 
 interface StartedCopies {
-  readonly points: CopyPoints;
+  /** Null: each has a point of its own. */
+  readonly points: CopyPoints | null;
   /** A point that the stream had passed before it was watched; absent: it is not. */
   readonly before?: SnapshotPoint;
 }
@@ -168,12 +169,18 @@ async function startAll(
   cut: AbortSignal,
 ): Promise<StartedCopies> {
   const watching = begun.filter(({ copy }) => copy.watch);
-  if (watching.length === 0) return { points: await besidePoints(beside, cut) };
+  const shared = async () => (begun.every(isAsOfItsOwn) ? null : await besidePoints(beside, cut));
+  if (watching.length === 0) return { points: await shared() };
   const before = await passedPoint(beside, cut);
   await beside.turn(async () => {
     for (const { copy } of watching) await copy.watch?.();
   }, cut);
-  return { points: await besidePoints(beside, cut), before };
+  return { points: await shared(), before };
+}
+
+/** It goes before changes of its table, as of a point that nothing else is as of. */
+function isAsOfItsOwn({ copy }: BegunFirst): boolean {
+  return copy.goBefore !== undefined;
 }
 
 /** Returns those that have failed before they were complete at the sink. */
@@ -185,9 +192,7 @@ async function copyAll(
   cut: AbortSignal,
 ): Promise<readonly BegunFirst[]> {
   const failed: BegunFirst[] = [];
-  await using points = taken;
-  const pool = new WorkPool(beside.parallel, cut);
-  const copyOne = async (each: BegunFirst) => {
+  const copyOne = async (each: BegunFirst, points: CopyPoints | null) => {
     const { table, copy } = each;
     const progress = (rows: number, bytes: number) => first.progress(table, rows, bytes);
     const on: TableBeside = { table, copy, cut, wish: { mode: "initial", progress } };
@@ -205,8 +210,19 @@ async function copyAll(
     beside.source.copied(table, before);
     first.made(table);
   };
-  pool.add(begun.map((each) => () => copyOne(each)));
-  await pool.ended();
+  const copySome = async (some: readonly BegunFirst[], points: CopyPoints | null) => {
+    const pool = new WorkPool(beside.parallel, cut);
+    pool.add(some.map((each) => () => copyOne(each, points)));
+    await pool.ended();
+  };
+  {
+    await using points = taken;
+    await copySome(
+      begun.filter((each) => !isAsOfItsOwn(each)),
+      points,
+    );
+  }
+  await copySome(begun.filter(isAsOfItsOwn), null);
   return failed;
 }
 

@@ -136,11 +136,9 @@ export class MissingCopies implements Disposable {
   }
 
   /** Begins beside a stream what can be made there. Returns what is to be copied now. */
-  async beginBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<PreparedTables> {
+  async beginBeside(prepared: PreparedTables): Promise<PreparedTables> {
     const { missing, isOrdered } = prepared;
-    // Without a copy of any table the stream has nothing to go on for.
-    const isBeginning = missing.length === tables.length;
-    if (this.request.skipSnapshots || isBeginning) return prepared;
+    if (this.request.skipSnapshots) return prepared;
     return { ...prepared, missing: await this.first.begin(missing, isOrdered) };
   }
 
@@ -148,7 +146,7 @@ export class MissingCopies implements Disposable {
   async makeBeside(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
     const { sink, forms } = this.request;
     try {
-      await this.make(tables, await this.beginBeside(tables, prepared), null);
+      await this.make(tables, await this.beginBeside(prepared), null);
     } catch (error) {
       const failure = toMillraceError(error);
       // Rows that are owed have to come before the stream goes on.

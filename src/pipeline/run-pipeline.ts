@@ -151,8 +151,10 @@ class PipelineRun {
     const prepared = await copies.prepare(tables);
     const locked = point === null ? await this.#publish(source) : null;
     const ready = this.#unlessLocked(prepared, locked);
-    const isBesideStream = this.request.initialized && this.request.work === "changes";
-    const now = isBesideStream ? await copies.beginBeside(tables, ready) : ready;
+    // Without a copy of any table the stream has nothing to go on for.
+    const isBeginning = !this.request.initialized || ready.missing.length === tables.length;
+    const isBesideStream = !isBeginning && this.request.work === "changes";
+    const now = isBesideStream ? await copies.beginBeside(ready) : ready;
     if (this.request.work !== "tasks") await copies.make(tables, now, point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;
     return { checkpoint, form: prepared.form, takesInProgress, behind: this.#stillBehind(prepared) };

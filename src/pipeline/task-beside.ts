@@ -114,7 +114,7 @@ async function copyBeside(
   const each = { table, copy: begun, wish, cut };
   await using _end = { [Symbol.asyncDispose]: () => endBeside(beside, each) };
   {
-    await using points = await besidePoints(beside, cut);
+    await using points = begun.goBefore ? null : await besidePoints(beside, cut);
     await copyRowsBeside(beside, each, points);
   }
   await settleBeside(beside, each);

@@ -136,6 +136,11 @@ export interface CopyBeside extends AsyncDisposable {
    * stream touches from here on was changed behind that. Between two batches, before anything else is asked.
    */
   watch?(): Promise<void>;
+  /**
+   * Present: it takes the table whole, as of one point, before all that the stream brings of the table from behind the point, which waits for
+   * that. To be asked between two batches, before `take`. False: the stream has brought some of it; another point is to be taken.
+   */
+  readonly goBefore?: ((point: CopyPoint) => Promise<boolean>) | undefined;
   /** It is to come in ranges: those that it holds already. Null: it takes the table whole. To be asked before `form`. */
   divide(): Promise<HeldRanges | null>;
   /** Takes the whole table, or a range of it; several ranges at once. While batches are written. */
@@ -145,6 +150,9 @@ export interface CopyBeside extends AsyncDisposable {
   /** Writes a bounded piece of what they come to. Between two batches. */
   settle(): Promise<SettledPiece>;
 }
+
+/** What a copy is as of; see `CopyRequest`. */
+export type CopyPoint = Pick<CopyRequest, "lsn" | "timeUs">;
 
 export interface SettledPiece {
   readonly isMore: boolean;

@@ -2,6 +2,7 @@
 
 import { expect } from "bun:test";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
 import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
@@ -14,6 +15,7 @@ import { RecordStore, webhookConnector } from "./webhook-rig.ts";
 export interface StageOptions {
   readonly copyPace?: Partial<CopyPace>;
   readonly sink?: Partial<WebhookSinkRequest>;
+  readonly source?: Partial<PostgresSourceConfig>;
 }
 
 /** Tables of a few hundred pages are copied in ranges. */
@@ -30,25 +32,26 @@ export class WebhookStage implements AsyncDisposable {
     readonly receiver: WebhookReceiver,
     private readonly connector: ConnectorConfig,
     private readonly copyPace: CopyPace,
+    private readonly source: Partial<PostgresSourceConfig>,
   ) {}
 
   static async create(
     server: PostgresServer,
     database: string,
     sql: string,
-    { copyPace, sink }: StageOptions = {},
+    { copyPace, sink, source = {} }: StageOptions = {},
   ): Promise<WebhookStage> {
     await server.createDatabase(database);
     await server.query(sql, database);
     const receiver = await WebhookReceiver.start();
     const connector = webhookConnector(receiver.url, { batch: { max_batch_size: 50 }, ...sink });
-    return new WebhookStage(server, database, receiver, connector, { ...pace, ...copyPace });
+    return new WebhookStage(server, database, receiver, connector, { ...pace, ...copyPace }, source);
   }
 
   async start(): Promise<void> {
-    const { connector, store, copyPace } = this;
-    const source = this.server.connection(this.database);
-    this.life = await WebhookLife.start(source, connector, store, this.#begun, {}, copyPace);
+    const { connector, store, copyPace, source } = this;
+    const settings = this.server.connection(this.database);
+    this.life = await WebhookLife.start(settings, connector, store, this.#begun, source, copyPace);
   }
 
   sourceSession = () => this.server.connect(this.database);

@@ -5,7 +5,7 @@
 
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { isIdentified, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import { BesideRange } from "./beside-range.ts";
 import type { ChangedRow, ChangeWatch, OperationFilter } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
@@ -50,7 +50,7 @@ type BesideBegin = Extract<ToDelivery, { type: "beside.begin" }>;
 
 export class BesideCopies implements ChangeWatch {
   readonly #copies = new Map<number, BesideCopy>();
-  /** Tables whose changes were too many: the next copy stands between two batches. */
+  /** Tables whose changes were too many: the next copy is made whole. */
   readonly #lost = new Set<string>();
 
   constructor(
@@ -61,16 +61,27 @@ export class BesideCopies implements ChangeWatch {
 
   /**
    * Between two batches: changes of the table, which has no copy, come before its first one. That is durable on return: any copy of it
-   * gets a version of its own. False: the copy cannot be made so.
+   * gets a version of its own. But those of a table without a key do not, and the copy brings what is in them. Returns whether it is
+   * to be made whole.
    */
-  async expect(shape: TableShape, table: CompiledTable, { keeper }: Delivering): Promise<boolean> {
-    if (!this.#takes(table)) return false;
+  async expect(shape: TableShape, table: CompiledTable, { keeper, keyless }: Delivering): Promise<boolean> {
     const { copied } = keeper.record;
-    const missed = withMissed(copied, [shape]);
-    if (missed === copied) return true;
-    keeper.change({ copied: missed });
-    await keeper.save();
-    return true;
+    const isKeyless = table.relation.key.length === 0;
+    if (isKeyless) keyless.expect(table.name);
+    const missed = isKeyless ? copied : withMissed(copied, [shape]);
+    if (missed !== copied) {
+      keeper.change({ copied: missed });
+      await keeper.save();
+    }
+    return this.takesWhole(table, true);
+  }
+
+  /** Whether the table's copy is not one of these, but is to be made whole, as of one point. */
+  takesWhole(table: CompiledTable, isFirst: boolean): boolean {
+    const { order, name, relation } = table;
+    const sendsAll = this.filter.sends("read") && this.filter.sends("update");
+    const isTold = order === "byKey" && isIdentified(relation);
+    return !sendsAll || !isTold || (!isFirst && this.#lost.delete(name));
   }
 
   /** Between two batches: what the stream brings of the table from here on is kept in mind. Or it cannot be copied so. */
@@ -79,9 +90,7 @@ export class BesideCopies implements ChangeWatch {
     table: CompiledTable,
     { keeper, divided }: Delivering,
   ): Pick<DeliveryState, "isBeside" | "begun"> {
-    const isExpected = isFirst || holdsCopy(keeper.record.copied, table.name);
-    if (!this.#takes(table) || !isExpected) return { isBeside: false };
-    if (!isFirst && this.#lost.delete(table.name)) return { isBeside: false };
+    if (!isFirst && !holdsCopy(keeper.record.copied, table.name)) return { isBeside: false };
     const begun = isFirst ? divided.beginBeside(shape) : divided.beginAgain(shape);
     const goesOn = begun !== null && begun.ranges.length > 0;
     this.#copies.set(number, {
@@ -90,11 +99,6 @@ export class BesideCopies implements ChangeWatch {
       ...{ origins: new Map(), ranges: new Map(), owed: null, spoiledBy: null },
     });
     return { isBeside: true, begun };
-  }
-
-  #takes(table: CompiledTable): boolean {
-    const sendsAll = this.filter.sends("read") && this.filter.sends("update");
-    return sendsAll && table.order === "byKey" && table.relation.isKeyedByHash !== true;
   }
 
   /** It is over, or given up: rows that are on their way arrive. */
@@ -108,7 +112,7 @@ export class BesideCopies implements ChangeWatch {
   }
 
   /** Whether the copy of this number is a range of one of these. */
-  has(range: number): boolean {
+  hasRows(range: number): boolean {
     return this.#ofRange(range) !== undefined;
   }
 

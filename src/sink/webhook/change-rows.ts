@@ -87,15 +87,14 @@ export class ChangeRows {
     };
   }
 
-  /** Adds the rows of change `i` to `plan`; returns the bytes of their JSON. */
-  add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): number {
+  /** Adds the rows of change `i` to `plan`. */
+  add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
     this.#enter(batch, i, plan);
-    const bytes = this.#add(batch, i, table, plan);
+    this.#add(batch, i, table, plan);
     this.#leave(batch, i, plan);
-    return bytes;
   }
 
-  #add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): number {
+  #add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
     const { arena } = batch;
     this.#before.read(arena, batch.oldStart[i]!, batch.oldEnd[i]!);
     const kind = batch.kind[i] as ChangeKind;
@@ -106,18 +105,22 @@ export class ChangeRows {
     this.#touches.length = 0;
     switch (kind) {
       case ChangeKind.insert:
-        return this.#changed(plan, table, "create");
+        this.#changed(plan, table, "create");
+        break;
       case ChangeKind.update:
-        return this.#updated(plan, table);
+        this.#updated(plan, table);
+        break;
       case ChangeKind.delete:
-        return this.#removed(plan, table, RowPart.whole);
+        this.#removed(plan, table, RowPart.whole);
+        break;
       case ChangeKind.truncate:
-        return this.#truncated(plan, table);
+        this.#truncated(plan, table);
+        break;
       case ChangeKind.read:
       case ChangeKind.shape:
         throw new Error("a row of a copy, or a shape that nobody asked for, among the changes of the stream");
       default:
-        return kind satisfies never;
+        kind satisfies never;
     }
   }
 
@@ -131,10 +134,12 @@ export class ChangeRows {
     this.transactions?.reached(resumeLsn, plan.emit);
   }
 
-  /** Passes over change `i`, which is not sent: versions go on as if it were. */
-  pass(batch: ChangeBatch, i: number, plan: RequestPlan): void {
+  /** Passes over change `i`, which is not sent: versions and counts go on as if it were. */
+  pass(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
     this.#enter(batch, i, plan);
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
+    const operation = operationOf(batch.kind[i] as ChangeKind);
+    if (operation && this.filter.sends(operation)) this.#count(table);
     this.#leave(batch, i, plan);
   }
 
@@ -165,34 +170,37 @@ export class ChangeRows {
     if (this.transactions && isLastOfTransaction(batch, i)) this.transactions.end(plan.emit);
   }
 
-  #updated(plan: RequestPlan, table: CompiledTable): number {
+  #updated(plan: RequestPlan, table: CompiledTable): void {
     const key = table.relation.key;
     const moved =
       this.#before.count > 0 && key.length > 0 && keyChanged(this.#row.arena, this.#before, this.#after, key);
-    if (!moved) return this.#changed(plan, table, "update");
+    if (!moved) {
+      this.#changed(plan, table, "update");
+      return;
+    }
     // Both rows touch both keys: the new row never overtakes the removal of the old one.
     this.#touch(table, this.#before);
     this.#touch(table, this.#after);
-    const removed = this.#removed(plan, table, RowPart.keyRemoved);
+    this.#removed(plan, table, RowPart.keyRemoved);
     this.#moment.part = RowPart.keyAdded;
-    return removed + this.#send(plan, table, "create", emptyView, this.#after, this.#after);
+    this.#send(plan, table, "create", emptyView, this.#after, this.#after);
   }
 
-  #changed(plan: RequestPlan, table: CompiledTable, operation: RowOperation): number {
+  #changed(plan: RequestPlan, table: CompiledTable, operation: RowOperation): void {
     this.#touch(table, this.#after);
     this.#moment.part = RowPart.whole;
-    return this.#send(plan, table, operation, this.#before, this.#after, this.#after);
+    this.#send(plan, table, operation, this.#before, this.#after, this.#after);
   }
 
-  #removed(plan: RequestPlan, table: CompiledTable, part: RowPart): number {
+  #removed(plan: RequestPlan, table: CompiledTable, part: RowPart): void {
     if (part === RowPart.whole) this.#touch(table, this.#before);
     this.#moment.part = part;
-    return this.#send(plan, table, "delete", this.#before, emptyView, this.#before);
+    this.#send(plan, table, "delete", this.#before, emptyView, this.#before);
   }
 
-  #truncated(plan: RequestPlan, table: CompiledTable): number {
+  #truncated(plan: RequestPlan, table: CompiledTable): void {
     this.#moment.part = RowPart.truncate;
-    return this.#send(plan, table, "truncate", emptyView, emptyView, null);
+    this.#send(plan, table, "truncate", emptyView, emptyView, null);
   }
 
   #send(
@@ -202,21 +210,23 @@ export class ChangeRows {
     before: TupleView,
     after: TupleView,
     identity: TupleView | null,
-  ): number {
+  ): void {
     // A version is given out whether the row is sent or not, so that versions do not depend on the format.
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
-    if (!this.filter.sends(operation)) return 0;
+    if (!this.filter.sends(operation)) return;
     this.#context.version = this.lastVersion;
     this.#context.operation = operation;
-    if (this.transactions) {
-      const { schema, name } = table.relation;
-      const [totalOrder, tableOrder] = this.transactions.count(`${schema}.${name}`);
-      Object.assign(this.#context, { totalOrder, tableOrder });
-    }
+    this.#count(table);
     this.#row.before = before;
     this.#row.after = after;
     this.#row.identity = identity;
-    return plan.addRow(table, this.#row);
+    plan.addRow(table, this.#row);
+  }
+
+  #count({ relation: { schema, name } }: CompiledTable): void {
+    if (!this.transactions) return;
+    const [totalOrder, tableOrder] = this.transactions.count(`${schema}.${name}`);
+    Object.assign(this.#context, { totalOrder, tableOrder });
   }
 
   #touch(table: CompiledTable, view: TupleView): void {
@@ -234,4 +244,17 @@ export class ChangeRows {
 /** Behind change `i` of `batch` nothing more comes of its transaction. */
 function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
   return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
+}
+
+function operationOf(kind: ChangeKind): RowOperation | null {
+  switch (kind) {
+    case ChangeKind.insert:
+      return "create";
+    case ChangeKind.update:
+      return "update";
+    case ChangeKind.delete:
+      return "delete";
+    default:
+      return null;
+  }
 }

@@ -85,6 +85,16 @@ export type ToDelivery =
       readonly table: TableShape;
       readonly isFirst: boolean;
     }
+  /** The point that it is as of; the answer tells whether it can be: the stream has brought nothing of the table from behind it. */
+  | {
+      readonly type: "beside.point";
+      readonly id: number;
+      readonly beside: number;
+      readonly lsn: Lsn;
+      readonly timeUs: bigint;
+    }
+  /** Its table is not what it was: it is not to count. */
+  | { readonly type: "beside.spoil"; readonly beside: number }
   /** All its ranges are delivered; the answer tells what is left to be copied. Nothing is: a first copy is made, durably. */
   | { readonly type: "beside.settle"; readonly id: number; readonly beside: number }
   | { readonly type: "beside.end"; readonly beside: number }
@@ -118,6 +128,8 @@ export interface DeliveryState {
   readonly begun?: { readonly ranges: readonly PageRange[]; readonly rows: number } | null;
   /** The copy is made beside the stream. */
   readonly isBeside?: boolean;
+  /** It is made whole, as of one point. */
+  readonly isWhole?: boolean;
   /** Why the copy beside the stream has to begin anew; null: it has not. */
   readonly spoiledBy?: string | null;
   readonly settled?: { readonly keys: readonly RowKey[]; readonly isMore: boolean };

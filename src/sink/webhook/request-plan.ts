@@ -47,16 +47,13 @@ export class RequestPlan {
     readonly emit: (request: OutgoingRequest) => void,
   ) {}
 
-  /** Adds a row; returns the bytes of its JSON. */
-  addRow(table: CompiledTable, row: PlannedRow): number {
+  addRow(table: CompiledTable, row: PlannedRow): void {
     const array = !this.limits.isBare;
     let open = this.#open.get(table.name) ?? this.#begin(table, row);
     const out = open.out;
     if (open.rows > 0) out.byte(44);
     const start = out.length;
-    const sizeBefore = out.size;
     table.encoder.writeRow(out, row.arena, row.before, row.after, row.context);
-    const bytes = out.size - sizeBefore;
     if (open.rows > 0 && out.size + 1 > this.limits.maxBytes) {
       const next = this.#begin(table, row);
       out.moveTail(start, next.out);
@@ -69,7 +66,6 @@ export class RequestPlan {
     open.add(table, row);
     const full = open.rows === this.limits.maxRows || open.out.size + (array ? 1 : 0) >= this.limits.maxBytes;
     if (full) this.#seal(open);
-    return bytes;
   }
 
   /** Ends every open request, in the order in which the tables were first met. */

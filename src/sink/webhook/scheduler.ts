@@ -63,6 +63,11 @@ export class Scheduler {
     return this.#stream.hasRoom;
   }
 
+  /** The same for requests beside the stream. */
+  get hasRoomBeside(): boolean {
+    return this.#beside.hasRoom;
+  }
+
   /** Nothing is sent any more. */
   get isOver(): boolean {
     return this.#failed || this.#draining;

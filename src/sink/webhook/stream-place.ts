@@ -1,6 +1,6 @@
 // Where the stream stands behind a change or a batch: the place part of a checkpoint. Pure.
 
-import type { ChangeBatch } from "../../change/change-batch.ts";
+import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 
@@ -11,6 +11,17 @@ export function positionOf(batch: ChangeBatch, i: number): Position {
     commitLsn: lsn(batch.transactions.commitLsn[batch.transaction[i]!]!),
     ordinal: batch.ordinal[i]!,
   };
+}
+
+/** Where the transaction of change `i` was committed. */
+export function commitOf(batch: ChangeBatch, i: number): Lsn {
+  return lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
+}
+
+/** What change `i` takes in the arena. */
+export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatch, i: number): number {
+  if (kind[i] === ChangeKind.truncate) return 0;
+  return oldEnd[i]! - oldStart[i]! + newEnd[i]! - newStart[i]!;
 }
 
 /** Behind change `i` of `batch`, with `before` somewhere in front of it. */

@@ -4,20 +4,30 @@
 // recorded ends are honoured, time ends nothing before what had been received is there again, and so the
 // same requests come again.
 
-import { type ChangeBatch, ChangeKind } from "../../change/change-batch.ts";
+import type { ChangeBatch } from "../../change/change-batch.ts";
 import { isDone, type Position } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
+import { qualifiedName } from "../../change/relation.ts";
 import { hold, letGo } from "./arena-holds.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
+import type { CopyGate } from "./copy-gate.ts";
+import type { KeylessCopies } from "./keyless-copies.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
-import type { Delivery } from "./request-lane.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import type { Scheduler } from "./scheduler.ts";
+import { SecuredRequests } from "./secured-requests.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "./sink-record.ts";
-import { placeAfterBatch, placeAfterChange, positionOf, type StreamPlace } from "./stream-place.ts";
-import { WindowLedger } from "./window-ledger.ts";
+import {
+  bytesOf,
+  commitOf,
+  placeAfterBatch,
+  placeAfterChange,
+  positionOf,
+  type StreamPlace,
+} from "./stream-place.ts";
+import { type Window, WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
   readonly maxBytes: number;
@@ -28,6 +38,8 @@ export interface StreamWindowsOptions extends ProgressReportOptions {
   readonly batch: BatchLimits;
   readonly window: WindowLimits;
   readonly rows: ChangeRows;
+  readonly keyless: KeylessCopies;
+  readonly gate: CopyGate;
   readonly scheduler: Scheduler;
   readonly monotonic: () => number;
   /** Lets I/O have its turn. */
@@ -44,13 +56,9 @@ export class StreamWindows {
   readonly #recorded: Position[];
   /** Versions that copies took beside changes that come again, in order. */
   readonly #steps: VersionStep[];
-  /** What comes behind them waits until they are durable. */
-  #unsavedSteps = 0;
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
-  /** Requests that wait for the record to be durable. */
-  #held: Delivery[] = [];
-  #securing: Promise<void> | null = null;
+  readonly #requests: SecuredRequests;
   /** The change that is being cut into requests. */
   #batch: ChangeBatch | null = null;
   #index = 0;
@@ -71,6 +79,8 @@ export class StreamWindows {
     this.#stepOver((step) => isDone(record.checkpoint, step.behind));
     this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
     this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
+    const reach = () => this.#reach(this.#position());
+    this.#requests = new SecuredRequests({ ...options, cutsMatter: this.#cutsMatter, reach });
   }
 
   /**
@@ -80,6 +90,11 @@ export class StreamWindows {
     return this.#ledger.open.changes > 0 && this.#replayUntil === null ? this.#openedMs : null;
   }
 
+  /** Ends of windows that time ended and that are not delivered. */
+  get notedEnds(): number {
+    return this.options.keeper.record.windowEnds.length;
+  }
+
   /** What has been taken. */
   get resumeLsn(): Lsn {
     return this.#cursor.resumeLsn;
@@ -87,18 +102,20 @@ export class StreamWindows {
 
   /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
   async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
-    const { scheduler, rows } = this.options;
+    const { scheduler, rows, keyless, gate } = this.options;
     hold(batch.arena);
     for (let i = 0; i < batch.count; i++) {
+      const table = tables[batch.relation[i]!]!;
+      if (!gate.isIdle) this.#passGate(batch, i, table);
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
       if (this.#steps.length > 0) this.#stepOver(({ behind }) => isBefore(behind, positionOf(batch, i)));
       const window = this.#ledger.open;
       if (window.changes === 0) this.#openedMs = this.options.monotonic();
       this.#batch = batch;
       this.#index = i;
-      const table = tables[batch.relation[i]!]!;
-      if (this.#isInCopy(batch, i, table)) rows.pass(batch, i, this.#plan);
-      else window.bytes += rows.add(batch, i, table, this.#plan);
+      if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, this.#plan);
+      else rows.add(batch, i, table, this.#plan);
+      window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
       if (!scheduler.hasRoom) await scheduler.room();
@@ -110,6 +127,16 @@ export class StreamWindows {
     rows.reached(batch.resumeLsn, this.#plan);
     this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
+    this.reachGate();
+  }
+
+  /** The stream may have come to the point of a copy that what follows of its table waits for. */
+  reachGate(at = this.#cursor.resumeLsn): void {
+    const { gate } = this.options;
+    if (!gate.isReachedBy(at)) return;
+    // What follows is not in one request with what was before.
+    this.end();
+    gate.reach(at);
   }
 
   /**
@@ -141,28 +168,14 @@ export class StreamWindows {
     if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
   }
 
-  /** Ends the open window and resolves when all that was taken is durable. */
+  /** Ends the open window and resolves when all that was taken, and waits for no copy, is durable. */
   async flush(): Promise<void> {
     this.end();
-    while (!this.#ledger.isIdle) {
+    while (!this.#ledger.isQuiet) {
       await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     }
     this.pass();
     await this.#report.settled();
-  }
-
-  /**
-   * Gives out one version to a copy, above all that were given out; durable on return. Call it after
-   * `flush`.
-   */
-  async copyVersion(timeUs: bigint): Promise<number> {
-    const { rows, keeper } = this.options;
-    rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
-    this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
-    const { checkpoint } = keeper.record;
-    keeper.change({ checkpoint: { ...checkpoint, lastVersion: this.#lastVersion() } });
-    await keeper.save();
-    return rows.lastVersion;
   }
 
   /**
@@ -173,7 +186,7 @@ export class StreamWindows {
     const { rows, keeper } = this.options;
     rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
     const version = this.#lastVersion();
-    this.#unsavedSteps++;
+    this.#requests.tookVersion();
     this.#cursor = { ...this.#cursor, lastVersion: version };
     const { checkpoint, versionSteps } = keeper.record;
     const behind = this.#position();
@@ -191,17 +204,15 @@ export class StreamWindows {
     }
   }
 
-  /**
-   * Rows of a table without a key that its copy brought already, or will bring: nothing else would tell that they
-   * are the same.
-   */
-  #isInCopy(batch: ChangeBatch, i: number, table: CompiledTable): boolean {
-    if (table.relation.key.length > 0) return false;
-    if (this.options.keeper.leavesOut(table.name)) return batch.kind[i] !== ChangeKind.truncate;
-    const kind = batch.kind[i];
-    if (kind !== ChangeKind.insert && kind !== ChangeKind.update) return false;
-    const copy = this.options.keeper.record.copied.get(table.name);
-    return copy !== undefined && batch.transactions.commitLsn[batch.transaction[i]!]! < copy.lsn;
+  #passGate(batch: ChangeBatch, i: number, { name }: CompiledTable): void {
+    const { gate } = this.options;
+    const commitLsn = commitOf(batch, i);
+    if (gate.isReachedBy(commitLsn)) {
+      if (i > 0) this.#last = positionOf(batch, i - 1);
+      if (i > 0) this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i - 1));
+      this.reachGate(commitLsn);
+    }
+    gate.see(name, commitLsn);
   }
 
   #endIfFull(batch: ChangeBatch, i: number): void {
@@ -245,41 +256,38 @@ export class StreamWindows {
     const window = this.#ledger.open;
     window.pending++;
     window.rows += request.rows;
-    const delivered = () => {
-      window.pending--;
-      if (window.pending === 0) this.#advance();
-    };
-    const held = this.#cutsMatter || this.#unsavedSteps > 0;
-    const delivery = this.options.scheduler.submit(request, delivered, held);
-    if (!held) return;
-    this.#held.push(delivery);
-    this.#securing ??= this.#secure();
+    if (this.options.gate.isIdle || !this.#waits(request, window)) this.#send(request, window);
   }
 
-  /** Makes durable what the requests that are held depend on, and lets them go; many share a save. */
-  async #secure(): Promise<void> {
-    const { keeper, scheduler, failed } = this.options;
-    try {
-      while (this.#held.length > 0) {
-        const covered = this.#held;
-        this.#held = [];
-        const steps = this.#unsavedSteps;
-        if (this.#cutsMatter) this.#reach(this.#position());
-        await keeper.save();
-        this.#unsavedSteps -= steps;
-        for (const delivery of covered) scheduler.release(delivery);
-      }
-    } catch (error) {
-      failed(error);
-    } finally {
-      this.#securing = null;
-    }
+  /** Leaves the request to the gate, where it is to wait for a copy. */
+  #waits(request: OutgoingRequest, window: Window): boolean {
+    const { gate } = this.options;
+    const name = qualifiedName({ schema: request.schema, name: request.table });
+    if (!gate.holds(name)) return false;
+    window.waiting++;
+    const go = (action: () => void) => () => {
+      window.waiting--;
+      action();
+    };
+    const send = go(() => this.#send(request, window));
+    gate.put(name, { bytes: request.body.length, send, drop: go(() => this.#done(window)) });
+    return true;
+  }
+
+  #done(window: Window): void {
+    window.pending--;
+    if (window.pending === window.waiting) this.#advance();
+  }
+
+  #send(request: OutgoingRequest, window: Window): void {
+    this.#requests.submit(request, () => this.#done(window));
   }
 
   #advance(): void {
     const progress = this.#ledger.advance();
     if (progress) this.#report.add(progress);
-    if (this.#ledger.isIdle) for (const wake of this.#idleWaiters.splice(0)) wake();
+    if (this.#idleWaiters.length === 0 || !this.#ledger.isQuiet) return;
+    for (const wake of this.#idleWaiters.splice(0)) wake();
   }
 
   /** While the stream is replayed, what was reached before the restart still holds. */

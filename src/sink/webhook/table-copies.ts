@@ -4,8 +4,10 @@
 import { noStream } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
 import type { CompiledTable } from "./compiled-table.ts";
+import type { CopyGate } from "./copy-gate.ts";
 import type { CopyOrigin } from "./copy-rows.ts";
 import type { DividedCopies } from "./divided-copies.ts";
+import type { KeylessCopies } from "./keyless-copies.ts";
 import type { LineBatch, ToDelivery } from "./line-messages.ts";
 import type { RecordKeeper } from "./record-keeper.ts";
 import type { StreamWindows } from "./stream-windows.ts";
@@ -21,6 +23,8 @@ export interface Delivering {
   readonly keeper: RecordKeeper;
   readonly stream: StreamWindows;
   readonly divided: DividedCopies;
+  readonly keyless: KeylessCopies;
+  readonly gate: CopyGate;
 }
 
 type CopyBegin = Extract<ToDelivery, { type: "copy.begin" }>;
@@ -108,7 +112,8 @@ async function originOf(
   const isLater = log?.startsWith(noStream) && timeUs !== first.version;
   if (mode !== "initial" || isLater || copied.has(name)) {
     await stream.flush();
-    origin = { version: await stream.copyVersion(timeUs), timeUs: Number(timeUs), lsn };
+    origin = { version: stream.versionBeside(timeUs), timeUs: Number(timeUs), lsn };
+    await keeper.save();
   }
   if (part?.kind === "range") divided.begins(name, origin);
   return origin;

@@ -16,6 +16,8 @@ export interface TableCopyOptions {
   readonly batch: BatchLimits;
   readonly scheduler: Scheduler;
   readonly sendsReads: boolean;
+  /** They have the share of the scheduler beside the stream's. */
+  readonly isBeside?: boolean;
   /** Rows that are taken and not delivered; no more are taken then. */
   readonly maxUndelivered: number;
   /** Rows and bytes of JSON that are delivered so far. */
@@ -52,7 +54,7 @@ export class TableCopy {
     private readonly options: TableCopyOptions,
   ) {
     this.#rows = new CopyRows(subject.table, origin);
-    this.#requests = new RequestsOnTheirWay(room, options, false);
+    this.#requests = new RequestsOnTheirWay(room, options, options.isBeside === true);
     const { batch, maxUndelivered } = options;
     const maxRows = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxUndelivered);
     this.#plan = new RequestPlan({ ...batch, maxRows: Number.isFinite(maxRows) ? maxRows : 0 }, (request) =>
@@ -68,7 +70,7 @@ export class TableCopy {
   /** Takes rows; returns when they are in requests. Waits while too much is on its way. */
   async take(batch: ChangeBatch): Promise<void> {
     if (!this.options.sendsReads) return;
-    const { scheduler } = this.options;
+    const { scheduler, isBeside } = this.options;
     hold(batch.arena);
     for (let i = 0; i < batch.count && !this.#isCancelled; i++) {
       this.#taken++;
@@ -76,8 +78,9 @@ export class TableCopy {
       this.room.took();
       this.#rows.add(batch, i, this.#plan);
       if (this.room.isFull) await this.room.ample();
-      if (!scheduler.hasRoom) await scheduler.room();
-      else if (i % rowsPerTurn === rowsPerTurn - 1) await this.options.breathe();
+      if (isBeside ? !scheduler.hasRoomBeside : !scheduler.hasRoom) {
+        await (isBeside ? scheduler.roomBeside() : scheduler.room());
+      } else if (i % rowsPerTurn === rowsPerTurn - 1) await this.options.breathe();
     }
     letGo(batch.arena);
   }

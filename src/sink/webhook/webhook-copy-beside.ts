@@ -15,11 +15,21 @@ export class WebhookCopyBeside implements CopyBeside {
   readonly waitsForOthers = false;
 
   constructor(
-    private readonly line: SinkLine,
+    protected readonly line: SinkLine,
     protected readonly number: number,
     private readonly stop: AbortSignal,
+    /** What the stream brings of its table waits for it. */
+    private readonly isWhole: boolean,
     private readonly held: HeldRanges | null = null,
   ) {}
+
+  get goBefore(): CopyBeside["goBefore"] {
+    if (!this.isWhole) return undefined;
+    return async ({ lsn, timeUs }) => {
+      const state = await this.ask({ type: "beside.point", beside: this.number, lsn, timeUs });
+      return state?.isBeside === true;
+    };
+  }
 
   /** Where nothing is recorded, what is delivered of a copy that dies is not known. */
   async divide(): Promise<HeldRanges | null> {
@@ -71,11 +81,12 @@ export class WebhookFirstCopyBeside extends WebhookCopyBeside {
     line: SinkLine,
     number: number,
     stop: AbortSignal,
+    isWhole: boolean,
     private readonly handle: number,
     readonly table: TableShape,
     private readonly events: FirstCopyEvents,
   ) {
-    super(line, number, stop);
+    super(line, number, stop, isWhole);
   }
 
   /** It is on its way, and counts when it is made. */
@@ -85,6 +96,7 @@ export class WebhookFirstCopyBeside extends WebhookCopyBeside {
 
   /** The table is not selected any more, or another one. */
   spoil(): void {
+    this.line.client.post({ type: "beside.spoil", beside: this.number });
     this.#spoiledBy ??= `Table ${qualifiedName(this.table.relation)} is not what it was when its copy began.`;
   }
 

@@ -10,8 +10,10 @@ import { ChangeRows } from "./change-rows.ts";
 import { type CompiledTable, compileTable } from "./compiled-table.ts";
 import { configuredSink } from "./configured-sink.ts";
 import { CopyDesk } from "./copy-desk.ts";
+import { CopyGate } from "./copy-gate.ts";
 import { DividedCopies } from "./divided-copies.ts";
 import { Inbox } from "./inbox.ts";
+import { KeylessCopies } from "./keyless-copies.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
 import { RecordKeeper } from "./record-keeper.ts";
@@ -23,6 +25,7 @@ import { StreamWindows } from "./stream-windows.ts";
 import { type Delivering, TableCopies, type TableCopiesOptions } from "./table-copies.ts";
 import { TransactionCounts } from "./transaction-counts.ts";
 import { TruncateNotice } from "./truncate-notice.ts";
+import { WholeCopies } from "./whole-copies.ts";
 import { WindowClock } from "./window-clock.ts";
 
 export interface DeliveryTools {
@@ -49,6 +52,7 @@ export class WebhookDelivery {
   readonly #tables = new Map<number, CompiledTable>();
   readonly #copies: TableCopies;
   readonly #besides: BesideCopies;
+  readonly #wholes: WholeCopies;
   readonly #desk: CopyDesk;
   readonly #encoding: MessageEncoding;
   readonly #scheduler: Scheduler;
@@ -84,9 +88,11 @@ export class WebhookDelivery {
     };
     this.#copies = new TableCopies(options);
     this.#besides = new BesideCopies(options, this.#encoding);
+    this.#wholes = new WholeCopies(options);
     this.#desk = new CopyDesk({
       copies: this.#copies,
       besides: this.#besides,
+      wholes: this.#wholes,
       table: (handle) => this.#table(handle),
       begun: () => this.#begun(),
       send,
@@ -151,9 +157,12 @@ export class WebhookDelivery {
         const tables = message.batch.relations.map((handle) => this.#table(handle));
         const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
         this.#truncates.look(batch);
-        const { stream, divided } = this.#begun();
+        const { stream, divided, gate } = this.#begun();
         await stream.take(batch, tables);
-        this.send({ type: "credit", bytes: message.bytes });
+        const credit = () => this.send({ type: "credit", bytes: message.bytes });
+        // What opens the gate is to be handled meanwhile.
+        if (gate.isFull) void gate.ample().then(credit);
+        else credit();
         if (divided.takeDue(stream.resumeLsn)) this.send({ type: "due" });
         return;
       }
@@ -214,6 +223,8 @@ export class WebhookDelivery {
   #start(record: SinkRecord): void {
     const keeper = new RecordKeeper(this.tools.store, record, this.tools.monotonic);
     const divided = new DividedCopies(keeper, this.#encoding, this.tools.monotonic);
+    const keyless = new KeylessCopies(keeper, this.#encoding.sends("read"));
+    const gate = new CopyGate();
     const stream = new StreamWindows({
       batch: this.#limits(),
       window: {
@@ -221,14 +232,14 @@ export class WebhookDelivery {
         maxChanges: Math.min(windowChanges, this.connector.limits.cdc.max_buffer_rows || windowChanges),
       },
       rows: this.#rows(record, divided),
+      ...{ keyless, gate, keeper },
       scheduler: this.#scheduler,
-      keeper,
       durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
       failed: (error) => this.#fail(error),
       monotonic: this.tools.monotonic,
       breathe,
     });
-    this.#delivering = { keeper, stream, divided };
+    this.#delivering = { keeper, stream, divided, keyless, gate };
   }
 
   #rows({ checkpoint }: SinkRecord, divided: DividedCopies): ChangeRows {
@@ -274,6 +285,8 @@ export class WebhookDelivery {
   #breakOff(): void {
     this.#copies.breakOff();
     this.#besides.breakOff();
+    this.#wholes.breakOff();
+    this.#delivering?.gate.breakOff();
   }
 
   #done(id: number): void {

@@ -75,10 +75,12 @@ class WebhookSink implements Sink {
     unreadable: readonly UnreadableTable[] = [],
   ): Promise<PreparedTables> {
     const names = unreadable.map(({ table }) => qualifiedName(table.relation));
+    // The other end is to know what does not count before it looks at the tables.
+    const beingCopied = this.#beingCopied(tables);
     const state = await this.client.ask({ type: "prepare", tables, unreadable: names });
     const missing = new Set(state?.missing);
     for (const { table, isDue } of unreadable) if (!isDue) missing.delete(qualifiedName(table.relation));
-    for (const name of this.#beingCopied(tables)) missing.delete(name);
+    for (const name of beingCopied) missing.delete(name);
     this.#setAside(unreadable);
     const owed = this.#owedNow(tables, state?.owed ?? []);
     return {
@@ -127,7 +129,9 @@ class WebhookSink implements Sink {
     if (mode === "initial") return await this.#beginFirst(table, handle, beside, stop);
     if (table.coverage?.isUnpublished) return null;
     const state = await this.client.ask({ type: "beside.begin", beside, handle, table, isFirst: false });
-    return state?.isBeside ? new WebhookCopyBeside(this.line, beside, stop, state.begun) : null;
+    if (!state?.isBeside) return null;
+    const { begun, isWhole } = state;
+    return new WebhookCopyBeside(this.line, beside, stop, isWhole === true, begun);
   }
 
   async #beginFirst(
@@ -139,7 +143,8 @@ class WebhookSink implements Sink {
     const state = await this.client.ask({ type: "beside.first", handle, table });
     if (!state?.isBeside) return null;
     const { id } = table.relation;
-    const copy = new WebhookFirstCopyBeside(this.line, beside, stop, handle, table, {
+    const isWhole = state.isWhole === true;
+    const copy = new WebhookFirstCopyBeside(this.line, beside, stop, isWhole, handle, table, {
       made: () => this.#canBeRead(table),
       ended: () => {
         if (this.#firsts.get(id) === copy) this.#firsts.delete(id);

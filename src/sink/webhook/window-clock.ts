@@ -3,10 +3,12 @@
 
 import type { StreamWindows } from "./stream-windows.ts";
 
-type TimedWindows = Pick<StreamWindows, "openedMs" | "end" | "pass">;
+type TimedWindows = Pick<StreamWindows, "openedMs" | "end" | "pass" | "notedEnds">;
 
 /** A window that time should have ended waits so many intervals while the stream brings more. */
 const busyIntervals = 10;
+/** So many ends of windows are noted while the checkpoint stays before a copy: from there on windows are as long as if more came. */
+const manyEnds = 1_000;
 /** How often the checkpoint is moved over what holds nothing for the sink. */
 const passIntervalMs = 1000;
 
@@ -22,15 +24,16 @@ export class WindowClock {
   /** Milliseconds until something is to be done though nothing comes. */
   waitMs(windows: TimedWindows): number {
     const { openedMs } = windows;
-    const dueMs = openedMs === null ? this.#nextPassMs : openedMs + this.flushIntervalMs;
+    const intervals = windows.notedEnds > manyEnds ? busyIntervals : 1;
+    const dueMs = openedMs === null ? this.#nextPassMs : openedMs + this.flushIntervalMs * intervals;
     return Math.max(0, dueMs - this.monotonic());
   }
 
   /** Does what is due. `isIdle`: the stream has brought nothing more by now. */
   keep(windows: TimedWindows, isIdle: boolean): void {
     const now = this.monotonic();
-    const { openedMs } = windows;
-    const patienceMs = this.flushIntervalMs * (isIdle ? 1 : busyIntervals);
+    const { openedMs, notedEnds } = windows;
+    const patienceMs = this.flushIntervalMs * (isIdle && notedEnds <= manyEnds ? 1 : busyIntervals);
     if (openedMs !== null && now - openedMs >= patienceMs) windows.end();
     if (now < this.#nextPassMs) return;
     this.#nextPassMs = now + passIntervalMs;

@@ -7,8 +7,10 @@ import type { StreamPoint } from "./sink-record.ts";
 export class Window {
   /** Requests that are not delivered. */
   pending = 0;
+  /** Those of them that wait for a copy. */
+  waiting = 0;
   changes = 0;
-  /** Bytes of JSON. */
+  /** Bytes of the changes as the source sent them: what is sent of them decides nothing. */
   bytes = 0;
   rows = 0;
   /** Where the stream stands behind it; null while it is open. */
@@ -32,6 +34,11 @@ export class WindowLedger {
   /** Nothing is on its way, and nothing waits to be cut. */
   get isIdle(): boolean {
     return this.#closed.length === 0 && this.#open.changes === 0 && this.#open.pending === 0;
+  }
+
+  /** As `isIdle`, but for what waits for a copy. */
+  get isQuiet(): boolean {
+    return this.#open.changes === 0 && this.#closed.every(({ pending, waiting }) => pending === waiting);
   }
 
   /** Ends the open window at `end` and opens the next. */
