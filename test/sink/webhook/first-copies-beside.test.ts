@@ -6,7 +6,13 @@ import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { waitFor } from "../../support/wait-for.ts";
-import { heldByVersion, heldInOrder, keysThatWentBack, rowsOf } from "../../support/webhook-oracles.ts";
+import {
+  type HeldRows,
+  heldByVersion,
+  heldInOrder,
+  keysThatWentBack,
+  rowsOf,
+} from "../../support/webhook-oracles.ts";
 import { WebhookStage } from "../../support/webhook-stage.ts";
 
 setDefaultTimeout(120_000);
@@ -105,8 +111,10 @@ test("a small table, one that is altered meanwhile, one whose name another takes
   };
   await waitFor("the other table", other, { timeoutMs: 50_000 });
   await waitFor("the copies", () => copyOf(stage, "m") > 0n && copyOf(stage, "two") > 0n);
-  await stage.expectHeld(() => heldInOrder(receiver, "m"));
-  await stage.expectHeld(() => heldByVersion(receiver, "m"));
+  // A copy that is made before the stream brings the alteration counts: rows that were delivered are not sent again.
+  const withDefault = (held: HeldRows) => new Map([...held].map(([id, row]) => [id, { w: 7, ...row }]));
+  await stage.expectHeld(() => withDefault(heldInOrder(receiver, "m")));
+  await stage.expectHeld(() => withDefault(heldByVersion(receiver, "m")));
   expect(keysThatWentBack(rowsOf(receiver, "two"), "a")).toEqual([]);
   const two = heldInOrder(receiver, "two", "a");
   expect([two.size, two.get(7), two.has(8)]).toEqual([49, { a: 7, b: 7, v: "later" }, false]);
