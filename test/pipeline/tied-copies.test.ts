@@ -215,17 +215,15 @@ test.each([
   };
   {
     await using _moving = await moveRows(rig, "m", rows, seed);
-    for (const calls of [14, 22, 31]) await die(calls + seed);
+    for (const calls of [14, 31]) await die(calls + seed);
     rig.dieAt(Number.POSITIVE_INFINITY);
   }
   await same();
   {
     await using _moving = await moveRows(rig, "m", rows, seed + 1);
-    for (const calls of [20, 33]) {
-      await rig.sink(`update m set text = 'wrong' where id % 7 = 0; delete from m where id % 5 = 0`);
-      void rig.snapshot("m", true);
-      await die(calls + seed);
-    }
+    await rig.sink("update m set text = 'wrong' where id % 7 = 0; delete from m where id % 5 = 0");
+    void rig.snapshot("m", true);
+    await die(27 + seed);
     rig.dieAt(Number.POSITIVE_INFINITY);
     expect(await rig.snapshot("m", true)).toBeNull();
   }
