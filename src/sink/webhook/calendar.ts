@@ -44,6 +44,26 @@ export function parseZone(text: string): number {
   return match[1] === "-" ? -seconds : seconds;
 }
 
+const digit = (source: Uint8Array, at: number): number => source[at]! - 48;
+const two = (source: Uint8Array, at: number): number => digit(source, at) * 10 + digit(source, at + 1);
+
+/**
+ * The same of a timestamp between the years 1700 and 2199, `2024-01-02 03:04:05.678901`, whose number is exact: these are nearly all.
+ * Null for others.
+ */
+export function plainTimestampUs(source: Uint8Array, start: number, end: number): number | null {
+  const length = end - start;
+  // A year of four digits, and no "BC" behind.
+  if (length < 19 || length > 26 || source[start + 4] !== 45 || source[end - 1] === 67) return null;
+  const year = two(source, start) * 100 + two(source, start + 2);
+  if (year < 1700 || year > 2199) return null;
+  const days = daysFromCivil(year, two(source, start + 5), two(source, start + 8));
+  const seconds = two(source, start + 11) * 3600 + two(source, start + 14) * 60 + two(source, start + 17);
+  let us = 0;
+  for (let i = start + 20; i < start + 26; i++) us = us * 10 + (i < end ? digit(source, i) : 0);
+  return (days * 86_400 + seconds) * 1_000_000 + us;
+}
+
 /** Microseconds since 1970-01-01 00:00:00 of a timestamp without time zone; null for `infinity`. */
 export function parseTimestampUs(text: string): bigint | null {
   const days = parseDate(text);

@@ -39,15 +39,6 @@ const bytesOf = (text: string): Uint8Array => encoder.encode(text);
 const nullBytes = bytesOf("null");
 const beforeBytes = bytesOf('{"before":');
 const afterBytes = bytesOf(',"after":');
-const sourceTimeUs = bytesOf(',"ts_us":');
-const sourceTimeNs = bytesOf(',"ts_ns":');
-const snapshotTrue = bytesOf(',"snapshot":"true"');
-const snapshotFalse = bytesOf(',"snapshot":"false"');
-const sequenceOpen = bytesOf(',"sequence":"[\\"');
-const sequenceMiddle = bytesOf('\\",\\"');
-const sequenceClose = bytesOf('\\"]"');
-const transactionId = bytesOf(',"txId":');
-const lsnBytes = bytesOf(',"lsn":');
 const sourceEnd = bytesOf(',"xmin":null},"transaction":');
 const noTransaction = bytesOf('null,"op":"');
 const idBytes = bytesOf('{"id":"');
@@ -55,8 +46,6 @@ const totalOrder = bytesOf('","total_order":');
 const tableOrder = bytesOf(',"data_collection_order":');
 const transactionEnd = bytesOf('},"op":"');
 const colon = ":".charCodeAt(0);
-const timeMs = bytesOf('","ts_ms":');
-const zeros = bytesOf("000");
 
 const operationBytes: Readonly<Record<RowOperation, number>> = {
   create: "c".charCodeAt(0),
@@ -73,11 +62,17 @@ export class DebeziumRowEncoder implements RowEncoder {
   /** `{"schema":…,"payload":`, or nothing. */
   readonly #opening: Uint8Array;
   /** `,"source":{…,"ts_ms":` */
-  readonly #source: Uint8Array;
-  readonly #database: Uint8Array;
-  readonly #table: Uint8Array;
-  #lsn: Lsn = zeroLsn;
-  #lsnBytes: Uint8Array = bytesOf("0");
+  readonly #source: string;
+  readonly #database: string;
+  readonly #table: string;
+  readonly #written = { commitLsn: zeroLsn as Lsn, commitTimeUs: -1, snapshot: false };
+  #commit: Uint8Array = bytesOf("0");
+  /** Of the source, what is before a row's own place, and what is between the two. */
+  #beforePlace: Uint8Array = new Uint8Array();
+  #behindPlace: Uint8Array = new Uint8Array();
+  #nowMs = -1;
+  /** `","ts_ms":` and what is behind it. */
+  #ending: Uint8Array = new Uint8Array();
 
   constructor(
     relation: Relation,
@@ -90,11 +85,9 @@ export class DebeziumRowEncoder implements RowEncoder {
     const schema = options.embedSchema ? envelopeSchema(options.name, relation, mappings) : null;
     this.#opening = bytesOf(schema ? schemaOpening(schema) : "");
     const head = `"version":${JSON.stringify(options.version)},"connector":"postgresql"`;
-    this.#source = bytesOf(`,"source":{${head},"name":${JSON.stringify(options.name)},"ts_ms":`);
-    this.#database = bytesOf(`,"db":${JSON.stringify(options.database)}`);
-    this.#table = bytesOf(
-      `,"schema":${JSON.stringify(relation.schema)},"table":${JSON.stringify(relation.name)}`,
-    );
+    this.#source = `,"source":{${head},"name":${JSON.stringify(options.name)},"ts_ms":`;
+    this.#database = `,"db":${JSON.stringify(options.database)}`;
+    this.#table = `,"schema":${JSON.stringify(relation.schema)},"table":${JSON.stringify(relation.name)}`;
   }
 
   writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void {
@@ -107,16 +100,16 @@ export class DebeziumRowEncoder implements RowEncoder {
     else out.all(nullBytes);
     this.#writeSource(out, row);
     out.byte(operationBytes[row.operation]);
-    out.all(timeMs);
     const nowMs = this.options.now();
-    out.digits(nowMs);
-    out.all(sourceTimeUs);
-    out.digits(nowMs * 1000);
-    out.all(sourceTimeNs);
-    out.digits(nowMs * 1000);
-    out.all(zeros);
-    out.byte(125);
-    if (this.options.embedSchema) out.byte(125);
+    if (nowMs !== this.#nowMs) this.#endAt(nowMs);
+    out.all(this.#ending);
+  }
+
+  /** Many rows are made within a millisecond. */
+  #endAt(nowMs: number): void {
+    this.#nowMs = nowMs;
+    const close = this.options.embedSchema ? "}}" : "}";
+    this.#ending = bytesOf(`","ts_ms":${nowMs},"ts_us":${nowMs * 1000},"ts_ns":${nowMs}000000${close}`);
   }
 
   /**
@@ -130,31 +123,28 @@ export class DebeziumRowEncoder implements RowEncoder {
   }
 
   #writeSource(out: ByteWriter, row: RowContext): void {
-    out.all(this.#source);
-    const { commitTimeUs } = row;
-    out.digits(Math.floor(commitTimeUs / 1000));
-    out.all(sourceTimeUs);
-    out.digits(commitTimeUs);
-    out.all(sourceTimeNs);
-    out.digits(commitTimeUs);
-    out.all(zeros);
-    out.all(row.snapshot ? snapshotTrue : snapshotFalse);
-    out.all(this.#database);
-    // Debezium's first is the commit before, which a stream that goes on in its middle does not know: this one orders rows as well.
-    const commit = this.#lsnDigits(row.commitLsn);
-    out.all(sequenceOpen);
-    out.all(commit);
-    out.all(sequenceMiddle);
-    this.#writePlace(out, row, commit);
-    out.all(sequenceClose);
-    out.all(this.#table);
-    out.all(transactionId);
-    if (row.snapshot) out.all(nullBytes);
-    else out.digits(row.xid);
-    out.all(lsnBytes);
-    this.#writePlace(out, row, commit);
+    const { commitLsn, commitTimeUs, snapshot } = this.#written;
+    const isSame = row.commitLsn === commitLsn && row.commitTimeUs === commitTimeUs;
+    if (!isSame || row.snapshot !== snapshot) this.#enter(row);
+    out.all(this.#beforePlace);
+    this.#writePlace(out, row);
+    out.all(this.#behindPlace);
+    this.#writePlace(out, row);
     out.all(sourceEnd);
-    this.#writeTransaction(out, row, commit);
+    this.#writeTransaction(out, row, this.#commit);
+  }
+
+  /** What the rows of a transaction share. */
+  #enter({ commitLsn, commitTimeUs, snapshot, xid }: RowContext): void {
+    Object.assign(this.#written, { commitLsn, commitTimeUs, snapshot });
+    this.#commit = bytesOf(String(commitLsn));
+    const times = `${Math.floor(commitTimeUs / 1000)},"ts_us":${commitTimeUs},"ts_ns":${commitTimeUs}000`;
+    // Debezium's first is the commit before, which a stream that goes on in its middle does not know: this one orders rows as well.
+    const sequence = `"sequence":"[\\"${commitLsn}\\",\\"`;
+    this.#beforePlace = bytesOf(
+      `${this.#source}${times},"snapshot":"${snapshot}"${this.#database},${sequence}`,
+    );
+    this.#behindPlace = bytesOf(`\\"]"${this.#table},"txId":${snapshot ? "null" : xid},"lsn":`);
   }
 
   #writeTransaction(out: ByteWriter, row: RowContext, commit: Uint8Array): void {
@@ -173,18 +163,9 @@ export class DebeziumRowEncoder implements RowEncoder {
     out.all(transactionEnd);
   }
 
-  #writePlace(out: ByteWriter, { place }: RowContext, commit: Uint8Array): void {
+  #writePlace(out: ByteWriter, { place }: RowContext): void {
     if (place > 0) out.digits(place);
-    else out.all(commit);
-  }
-
-  /** The rows of a transaction share it. */
-  #lsnDigits(commitLsn: Lsn): Uint8Array {
-    if (commitLsn !== this.#lsn) {
-      this.#lsn = commitLsn;
-      this.#lsnBytes = bytesOf(String(commitLsn));
-    }
-    return this.#lsnBytes;
+    else out.all(this.#commit);
   }
 
   #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView): void {

@@ -10,10 +10,12 @@ import {
   parseTime,
   parseTimestampUs,
   parseZone,
+  plainTimestampUs,
   textOf,
   withIsoYear,
 } from "./calendar.ts";
 import { type ValueWriter, writeString, writeTimestamp } from "./json-value.ts";
+import { ShortDecimal } from "./short-decimal.ts";
 
 const encoder = new TextEncoder();
 
@@ -24,6 +26,13 @@ function writeText(out: ByteWriter, text: string): void {
 
 function writeRaw(out: ByteWriter, text: string): void {
   out.all(encoder.encode(text));
+}
+
+/** A whole number below 2^53 with `suffix` behind it, which multiplies it. */
+function writeWhole(out: ByteWriter, value: number, suffix: Uint8Array): void {
+  if (value < 0) out.byte(45);
+  out.digits(Math.abs(value));
+  if (value !== 0) out.all(suffix);
 }
 
 // --- infinity ----------------------------------------------------------------------------------
@@ -57,7 +66,11 @@ export function timeWriter(unitUs: number, suffix = ""): ValueWriter {
  * it.
  */
 export function timestampWriter(unitUs: bigint, suffix = ""): ValueWriter {
+  const suffixBytes = encoder.encode(suffix);
+  const unit = Number(unitUs);
   return (out, source, start, end) => {
+    const plain = plainTimestampUs(source, start, end);
+    if (plain !== null) return writeWhole(out, Math.floor(plain / unit), suffixBytes);
     const text = textOf(source, start, end);
     const us = parseTimestampUs(text);
     if (us === null) return writeRaw(out, String(infinite(text)));
@@ -105,15 +118,14 @@ export const writeMicroDuration: ValueWriter = (out, source, start, end) => {
  */
 export function twosComplement(value: bigint): Uint8Array {
   const magnitude = value < 0n ? -value - 1n : value;
-  const bits = magnitude === 0n ? 0 : magnitude.toString(2).length;
-  const length = Math.floor(bits / 8) + 1;
-  const bytes = new Uint8Array(length);
-  let rest = BigInt.asUintN(length * 8, value);
-  for (let i = length - 1; i >= 0; i--) {
-    bytes[i] = Number(rest & 255n);
-    rest >>= 8n;
-  }
-  return bytes;
+  const hex = magnitude.toString(16);
+  // A digit in front of the first, where that has the sign's bit.
+  const digits = Number.parseInt(hex[0]!, 16) > 7 || hex.length % 2 === 1 ? hex.length + 1 : hex.length;
+  const length = Math.ceil(digits / 2);
+  const bits = BigInt.asUintN(length * 8, value)
+    .toString(16)
+    .padStart(length * 2, "0");
+  return Uint8Array.fromHex(bits);
 }
 
 interface Decimal {
@@ -132,6 +144,11 @@ export function parseDecimal(text: string): Decimal | null {
   return { unscaled: BigInt(`${match[1]}${match[2]}${fraction}`), scale: fraction.length };
 }
 
+const short = new ShortDecimal();
+const scaleBytes = encoder.encode('{"scale":');
+const valueBytes = encoder.encode(',"value":');
+const closeBrace = "}".charCodeAt(0);
+
 const base64 = (bytes: Uint8Array): string => bytes.toBase64();
 
 /**
@@ -140,6 +157,7 @@ const base64 = (bytes: Uint8Array): string => bytes.toBase64();
  */
 export function decimalWriter(scale: number): ValueWriter {
   return (out, source, start, end) => {
+    if (short.read(source, start, end, scale)) return short.write(out);
     const text = textOf(source, start, end);
     const decimal = parseDecimal(text);
     if (!decimal) return writeText(out, text);
@@ -150,6 +168,14 @@ export function decimalWriter(scale: number): ValueWriter {
 
 /** A numeric without a fixed scale: `{"scale":2,"value":"…"}`. NaN and infinities are their words. */
 export const writeVariableScaleDecimal: ValueWriter = (out, source, start, end) => {
+  if (short.read(source, start, end)) {
+    out.all(scaleBytes);
+    out.digits(short.scale);
+    out.all(valueBytes);
+    short.write(out);
+    out.byte(closeBrace);
+    return;
+  }
   const text = textOf(source, start, end);
   const decimal = parseDecimal(text);
   if (!decimal) return writeText(out, text);
