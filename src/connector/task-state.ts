@@ -16,6 +16,8 @@ export const maxTaskAttempts = 5;
 
 const initialBackoffMs = 5_000;
 const maxBackoffMs = 300_000;
+/** For how long what a task has brought is kept for its next attempt: longer than any waits for that. */
+export const keptForTaskMs = 3 * maxBackoffMs;
 
 /** The whole spec of what was asked for: `database` is the source connection's unless it was given. */
 export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {

@@ -8,6 +8,7 @@ import { dividedMark } from "../../change/divided-mark.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { PageRange } from "../../change/page-range.ts";
 import { isIdentified, qualifiedName, type TableShape } from "../../change/relation.ts";
+import { keptForTaskMs } from "../../connector/task-state.ts";
 import type { ChangedRow, ChangeWatch, OperationFilter } from "./change-rows.ts";
 import type { CompiledTable } from "./compiled-table.ts";
 import type { CopyOrigin } from "./copy-rows.ts";
@@ -19,8 +20,6 @@ import { type CopiedTables, holdsCopy } from "./sink-record.ts";
 
 /** Of one table, that are asked for at once. */
 const maxKeys = 10_000;
-/** Nobody takes up what was delivered of a table that was copied before: longer than a task waits for its next attempt. */
-const patienceMs = 900_000;
 
 export class DividedCopies implements ChangeWatch {
   /** What is due was told of. */
@@ -217,7 +216,7 @@ export class DividedCopies implements ChangeWatch {
     if (this.#busy.has(name)) return false;
     const sinceMs = this.#waitingMs.get(name) ?? this.nowMs();
     this.#waitingMs.set(name, sinceMs);
-    return this.nowMs() - sinceMs >= patienceMs;
+    return this.nowMs() - sinceMs >= keptForTaskMs;
   }
 
   #of(name: string): DividedCopy | undefined {
