@@ -3,6 +3,7 @@
 import { expect } from "bun:test";
 import type { CopyPart } from "../../src/change/copy-part.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
+import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
@@ -100,7 +101,7 @@ export class WebhookLife {
 
   async *#held(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
-      await this.copiesHeld;
+      await untilAborted(this.copiesHeld, this.#abort.signal);
       yield chunk;
     }
   }

@@ -32,6 +32,7 @@ export class WebhookRig implements AsyncDisposable {
   readonly reports: RigReports = { durable: [], retries: [], logs: [], requests: 0 };
   readonly #abort = new AbortController();
   #sinks: Sink[] = [];
+  #killed: Promise<void> | null = null;
 
   private constructor(
     private readonly worker: Worker,
@@ -92,8 +93,13 @@ export class WebhookRig implements AsyncDisposable {
     return sink;
   }
 
-  /** Ends the worker at once, whatever it is doing. */
+  /** Ends the worker at once, whatever it is doing. One that has ended tells no more that it does. */
   async kill(): Promise<void> {
+    this.#killed ??= this.#kill();
+    await this.#killed;
+  }
+
+  async #kill(): Promise<void> {
     this.#abort.abort(new Error("killed"));
     this.#sinks = [];
     this.worker.onmessage = () => undefined;
