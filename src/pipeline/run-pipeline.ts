@@ -152,8 +152,8 @@ class PipelineRun {
     const locked = point === null ? await this.#publish(source) : null;
     const ready = this.#unlessLocked(prepared, locked);
     // Without a copy of any table the stream has nothing to go on for.
-    const isBeginning = !this.request.initialized || ready.missing.length === tables.length;
-    const isBesideStream = !isBeginning && this.request.work === "changes";
+    const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
+    const isBesideStream = this.request.initialized && !isBeginning && this.request.work === "changes";
     const now = isBesideStream ? await copies.beginBeside(ready) : ready;
     if (this.request.work !== "tasks") await copies.make(tables, now, point);
     const takesInProgress = this.takesInProgress && prepared.takesInProgress === true;

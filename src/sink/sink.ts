@@ -89,6 +89,8 @@ export interface PreparedTables {
    * that is told may come again or be lost with the run; an idempotent sink, which must repeat itself, asks for none.
    */
   readonly behind: readonly TableShape[];
+  /** It has had changes of tables that are missing. They come again as they were, so that no copy may come before them: it is to be made beside the stream. */
+  readonly hasChanges?: boolean;
   /** Rows that the sink lacks though it has a copy of their table: they are to be copied before the stream goes on. */
   readonly owed?: readonly OwedRows[];
 }

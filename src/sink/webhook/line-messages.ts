@@ -122,6 +122,8 @@ export interface DeliveryState {
   readonly checkpoint: Checkpoint | null;
   /** Tables among the prepared ones whose first copy is not delivered. */
   readonly missing: readonly string[];
+  /** Changes of some of them have been delivered. */
+  readonly hasChanges?: boolean;
   /** Rows that are due. */
   readonly owed?: readonly OwedKeysOf[];
   /** The copy in ranges that was begun; null: the table is to be copied whole. */

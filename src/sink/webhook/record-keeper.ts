@@ -41,7 +41,7 @@ export class RecordKeeper {
   async prepare(
     tables: readonly TableShape[],
     unreadable: readonly string[],
-  ): Promise<Pick<DeliveryState, "checkpoint" | "missing">> {
+  ): Promise<Pick<DeliveryState, "checkpoint" | "missing" | "hasChanges">> {
     const isAhead = ({ relation }: TableShape) => unreadable.includes(qualifiedName(relation));
     const ahead = tables.filter(isAhead);
     const keyless = ahead.filter(({ relation }) => relation.key.length === 0);
@@ -54,7 +54,8 @@ export class RecordKeeper {
     }
     const names = tables.map(({ relation }) => qualifiedName(relation));
     const missing = names.filter((name) => !holdsCopy(copied, name));
-    return { checkpoint: this.#record.checkpoint, missing };
+    const hasChanges = missing.some((name) => copied.has(name));
+    return { checkpoint: this.#record.checkpoint, missing, hasChanges };
   }
 
   /**

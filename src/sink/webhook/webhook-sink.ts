@@ -87,6 +87,7 @@ class WebhookSink implements Sink {
       form: "text",
       missing: tables.filter(({ relation }) => missing.has(qualifiedName(relation))),
       behind: [],
+      hasChanges: state?.hasChanges === true,
       ...(owed.length > 0 ? { owed } : {}),
     };
   }

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
 import { logicalReplication } from "../../support/connector-config.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
@@ -73,7 +74,12 @@ test("its changes are sent, also over a death; then come the rows, those without
   life = await start();
   await until("the other changes", () => rowsOf(receiver, "item").length >= 4);
   await sql("grant select on item, log to late_reader");
-  await until("the copies", () => life.phase === "realtime" && life.setAside?.length === 0);
+  const isCopied = (name: string) => {
+    const stored = parseRecord(store.record!);
+    return stored.kind === "begun" && (stored.record.copied.get(name)?.lsn ?? 0n) > 0n;
+  };
+  await until("the copies", () => ["public.item", "public.log"].every(isCopied));
+  await until("the word of it", () => life.setAside?.length === 0);
   await sql("update item set v = 'last' where id = 50; insert into log values ('d')");
   const expected = await sql("select id, v, big from item where id <> 50 order by id");
   const last = { id: 50, v: "last", big: "b" };

@@ -36,13 +36,11 @@ async function untilRead({ life }: WebhookStage, table: string): Promise<void> {
   await waitFor("the copy", () => life.copies.slice(before).some((copy) => copy.table === table));
 }
 
-/** A change of another table arrives. */
+/** A change of another table arrives, while a copy is held. */
 async function expectOthersGoOn(stage: WebhookStage): Promise<void> {
   const before = rowsOf(stage.receiver, "other").length;
-  const begunAt = performance.now();
   await stage.sql("insert into other default values");
-  await waitFor("the other table", () => rowsOf(stage.receiver, "other").length > before, { intervalMs: 5 });
-  expect(performance.now() - begunAt).toBeLessThan(1_500);
+  await waitFor("the other table", () => rowsOf(stage.receiver, "other").length > before);
 }
 
 /** Whether the source has more to send, and has sent nothing since it was asked some times before. */
@@ -245,6 +243,27 @@ test.each(["u", "r"])(
     expect(last?.op).toBe("d");
   },
 );
+
+test("changes of a connector's only table that come again come before its copy", async () => {
+  await using stage = await WebhookStage.create(server, `hook_whole${++count}`, "select 1");
+  await stage.start();
+  await stage.untilRealtime();
+  hold(stage);
+  const reading = untilRead(stage, "m");
+  await stage.sql("create table m (id int primary key); insert into m select generate_series(1, 100)");
+  await reading;
+  await stage.sql("insert into m values (1000)");
+  await waitFor("the change", () => rowsOf(stage.receiver, "m").length === 1);
+  await stage.life.kill();
+  await stage.start();
+  const release = hold(stage);
+  await stage.untilRealtime();
+  await stage.sql("insert into m values (1001)");
+  await waitFor("the other change", () => rowsOf(stage.receiver, "m").length === 2);
+  release();
+  await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
+  await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
+});
 
 test("changes of the first tables of a connector do not wait for their copies", async () => {
   await using stage = await WebhookStage.create(server, `hook_whole${++count}`, "select 1");
