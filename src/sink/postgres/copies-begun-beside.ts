@@ -114,10 +114,12 @@ export class CopiesBegunBeside {
     const { relation } = table;
     const isPossible = isIdentified(relation) && !isWhollyReplaced(relation) && this.context.makesCopies;
     if (!isPossible || ties.isOwn || this.refusals.isTraced(relation)) return null;
-    // The stream has yet to bring rows of other shapes.
-    if (this.tables.shapes.of(relation) !== null && !this.tables.isReadyFor(relation)) return null;
+    const { shapes, setAside, ledger } = this.tables;
+    // The stream has yet to bring rows of other shapes, or what it brings is left out.
+    const isBehind = shapes.of(relation) !== null && !this.tables.isReadyFor(relation);
+    if (isBehind || setAside.has(relation.id)) return null;
     // The stream may bring rows that refer to rows of this table, of tables that are copied: they cannot wait for it.
-    if (this.tables.ledger.amongTargets(ties.referring).length > 0) return null;
+    if (ledger.amongTargets(ties.referring).length > 0) return null;
     const { target } = ties;
     const isBegun = await this.apply.guard((client) => this.#beginApplying(client, table, target));
     if (!isBegun) return null;
@@ -171,6 +173,7 @@ export class CopiesBegunBeside {
     tables.held.requireSound(relation);
     const waited = tables.held.has(relation.id);
     const isReady = !waited || (await apply.guard((client) => this.#makeReady(client, relation)));
+    if (isReady && !tables.isReadyFor(relation)) throw besideSpoiled(relation, "was altered");
     this.#partsAsOf.delete(relation.id);
     const copy =
       isReady &&
