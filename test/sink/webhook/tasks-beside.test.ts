@@ -163,7 +163,7 @@ test("a copy that the receiver is slow to take keeps no change waiting, and dies
   expect(stage.record?.versionSteps.length).toBeLessThan(2);
 });
 
-test("a table that is altered or emptied amid its task begins anew; one without a key is copied between two batches", async () => {
+test("a table that is altered or emptied amid its task begins anew; one without a key comes again", async () => {
   await using stage = await streaming(
     `create table m (id int primary key, v text); insert into m select g, 'v' || g from generate_series(1, 2000) g;
      create table keyless (v text); insert into keyless values ('a'), ('b')`,
