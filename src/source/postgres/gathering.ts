@@ -15,7 +15,7 @@ const leastHeldBytes = 64 * 1024;
 /** A rest that brings this part of what the kernel holds may have kept the sender waiting. */
 const amplePart = 0.75;
 /** For so many chunks there is no other rest then. */
-const readsAfterAmple = 64;
+const readsAfterAmple = 8;
 /** What a rest is to bring: some of a walsender's sends, and by far less than the kernel holds for a reader that keeps up. */
 const wantedBytes = 192 * 1024;
 const shortestMs = 1;
