@@ -15,5 +15,7 @@ export function bringKey(type: "ed25519" | "rsa" | "ecdsa", passphrase?: string)
   // library edge: the types want each key type's own options.
   const options = { ...bits, ...protection } as never;
   const { private: privateKey, public: publicKey } = utils.generateKeyPairSync(type as "rsa", options);
-  return { privateKey, publicKey };
+  // One Ed25519 key in 256 begins with a zero byte, which ssh2 leaves out: neither it nor anyone else can read such a key.
+  const isWhole = !(utils.parseKey(privateKey, passphrase) instanceof Error);
+  return isWhole ? { privateKey, publicKey } : bringKey(type, passphrase);
 }
