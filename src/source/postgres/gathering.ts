@@ -12,18 +12,23 @@ const streamOf = 8;
 const streamAgain = 2;
 /** What the kernel surely holds for a reader that rests; it holds more for one that has been seen to take more. */
 const leastHeldBytes = 64 * 1024;
+/** A stream is a broad one from here on; what comes more slowly is looked at each millisecond. */
+const broadBytesPerMs = 4 * 1024;
 /** A rest that brings this part of what the kernel holds may have kept the sender waiting. */
 const amplePart = 0.75;
 /** For so many chunks there is no other rest then. */
 const readsAfterAmple = 8;
-/** What a rest is to bring: some of a walsender's sends, and by far less than the kernel holds for a reader that keeps up. */
-const wantedBytes = 192 * 1024;
 const shortestMs = 1;
+/**
+ * What is sent into an open window is a packet for each message, and only what comes behind a full one is gathered: a rest is to bring some
+ * windows, and less than the kernels of both sides hold.
+ */
+const wantedBytes = 1024 * 1024;
 /**
  * A walsender reads a transaction to its end and then sends it: rests that are shorter than such a round fall into its silence and
  * bring nothing. Longer ones would be felt by who waits for a change.
  */
-const longestMs = 4;
+const longestMs = 24;
 
 export class Gathering {
   /** Small chunks that came one close upon the other. */
@@ -34,6 +39,7 @@ export class Gathering {
   #heldBytes = leastHeldBytes;
   #bytesSinceRest = 0;
   #restedAt = 0;
+  #lastMs = shortestMs;
 
   /** How long to rest, once a chunk of `bytes` has been dealt with; 0: not at all. `nowMs`: by any clock that only goes forward. */
   restMs(bytes: number, nowMs: number): number {
@@ -48,13 +54,19 @@ export class Gathering {
   }
 
   #rest(nowMs: number): number {
-    const isBroad = this.#bytesSinceRest >= fewBytes;
     const bytesPerMs = this.#bytesSinceRest / (nowMs - this.#restedAt);
+    const isBroad = this.#bytesSinceRest >= fewBytes && bytesPerMs >= broadBytesPerMs;
     this.#neededInARow = isBroad ? streamAgain : streamOf;
     this.#bytesSinceRest = 0;
     this.#restedAt = nowMs;
     this.#inARow = 0;
-    return isBroad ? Math.max(shortestMs, Math.min(longestMs, wantedBytes / bytesPerMs)) : shortestMs;
+    this.#lastMs = isBroad ? this.#broadMs(bytesPerMs) : shortestMs;
+    return this.#lastMs;
+  }
+
+  /** Grows step by step: the end of a transaction does not wait for longer than it has taken to come so far. */
+  #broadMs(bytesPerMs: number): number {
+    return Math.max(shortestMs, Math.min(2 * this.#lastMs, longestMs, wantedBytes / bytesPerMs));
   }
 
   #watchForAmple(bytes: number): void {

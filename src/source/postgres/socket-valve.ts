@@ -6,6 +6,8 @@ import { Gathering } from "./gathering.ts";
 export interface ValvedSocket {
   /** Bytes that have been read and not been handed out. */
   readonly readableLength: number;
+  /** Of a connected TCP socket. */
+  readonly remoteAddress?: string | undefined;
   pause(): void;
   resume(): void;
 }
@@ -18,6 +20,7 @@ interface Handle {
 
 export class SocketValve implements Disposable {
   readonly #gathering = new Gathering();
+  #isTcp: boolean | null = null;
   #rest: ReturnType<typeof setTimeout> | null = null;
   #isHeld = false;
 
@@ -40,6 +43,9 @@ export class SocketValve implements Disposable {
     const socket = this.socket();
     // What has been read already comes in as many chunks as it came in: that says nothing of the sender.
     if (this.#isHeld || this.#rest !== null || !socket || socket.readableLength > 0) return;
+    // A Unix socket holds some hundred messages and no more: its sender would wait through most of a rest.
+    this.#isTcp ??= socket.remoteAddress !== undefined;
+    if (!this.#isTcp) return;
     const restMs = this.#gathering.restMs(bytes, performance.now());
     if (restMs === 0) return;
     this.#close();

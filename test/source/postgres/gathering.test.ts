@@ -26,22 +26,45 @@ test("a transaction of a few messages is read at once, however many come in a se
   expect(rests(...many(1_000, transaction).flat())).toEqual([]);
 });
 
-test("while rests bring much, two messages by themselves are enough for the next, which is as long as the stream is slow", () => {
+test("while rests bring much, two messages by themselves are enough for the next, which is twice as long", () => {
   const begun = [...many(9, small), [20_000, 1], ...many(8, small)] as const;
-  const after = (bytes: number, ms: number) => [[bytes, ms], small, small] as const;
-  // 20 kB in a millisecond: what is wanted would take ten, which nobody is to wait for.
-  expect(rests(...begun, ...after(20_000, 1))).toEqual(["8: 1", "17: 4", "20: 4"]);
-  expect(rests(...begun, ...after(40_000, 0.48))).toEqual(["8: 1", "17: 4", "20: 2.4"]);
+  const after = (ms: number) => [...many(ms / 2, [20_000, 2] as const), small, small];
+  const growing = [2, 4, 8, 16, 24].flatMap(after);
+  expect(rests(...begun, ...growing)).toEqual([
+    "8: 1",
+    "17: 2",
+    "20: 4",
+    "24: 8",
+    "30: 16",
+    "40: 24",
+    "54: 24",
+  ]);
   // Where the stream is thin again, all is as it was.
-  expect(rests(...begun, ...many(20, small))).toEqual(["8: 1", "17: 4", "19: 1", "27: 1", "35: 1"]);
+  expect(rests(...begun, ...many(20, small))).toEqual(["8: 1", "17: 2", "19: 1", "27: 1", "35: 1"]);
+});
+
+test("a fast stream rests no longer than it takes to bring a megabyte", () => {
+  const begun = [...many(9, small), [60_000, 1], ...many(8, small)] as const;
+  const after = (ms: number) => [[200_000, ms], [200_000, 0.01], ...many(8, small)] as const;
+  expect(rests(...begun, ...after(2), ...after(4), ...after(4)).at(-1)).toBe("47: 10.7");
+});
+
+test("what comes more slowly than some megabytes a second is looked at each millisecond", () => {
+  const begun = [...many(9, small), [20_000, 1], ...many(8, small)] as const;
+  expect(rests(...begun, [20_000, 10], small, small, ...many(8, small))).toEqual([
+    "8: 1",
+    "17: 2",
+    "20: 1",
+    "28: 1",
+  ]);
 });
 
 test("where the sender had to wait for the reader, there is no rest for a while", () => {
   const overfull = [200_000, 1] as const;
-  expect(rests(...many(9, small), overfull, ...many(14, small)).slice(0, 2)).toEqual(["8: 1", "17: 1.1"]);
+  expect(rests(...many(9, small), overfull, ...many(14, small)).slice(0, 2)).toEqual(["8: 1", "17: 2"]);
   // What has been held once can be held again.
   const more = [...many(9, small), overfull, ...many(8, small), [100_000, 1], small, small] as const;
-  expect(rests(...more).slice(0, 3)).toEqual(["8: 1", "17: 1.1", "20: 2"]);
+  expect(rests(...more).slice(0, 3)).toEqual(["8: 1", "17: 2", "20: 4"]);
 });
 
 test("a reader that is slower than the sender does not rest", () => {

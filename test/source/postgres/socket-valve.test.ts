@@ -2,7 +2,10 @@
 
 import { afterAll, expect, test } from "bun:test";
 import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { SocketValve } from "../../../src/source/postgres/socket-valve.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -68,4 +71,19 @@ test("a rest ends by itself, but not while the valve is held", async () => {
   valve[Symbol.dispose]();
   await waitFor("it is open", () => bytes > held);
   socket.destroy();
+});
+
+test("a Unix socket, which holds little, is never left", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "millrace-valve-"));
+  const local = createServer(() => {}).listen(join(directory, "socket"));
+  await once(local, "listening");
+  const socket = connect(join(directory, "socket"));
+  await once(socket, "connect");
+  using valve = new SocketValve(() => socket);
+  socket.on("data", () => {});
+  for (let i = 0; i < 100; i++) valve.afterChunk(messageBytes);
+  expect(socket.isPaused()).toBe(false);
+  socket.destroy();
+  local.close();
+  await rm(directory, { recursive: true });
 });
