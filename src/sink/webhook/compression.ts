@@ -4,6 +4,8 @@ import type { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { brotliCompress, constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
+import { releaseBytes } from "../../change/release-bytes.ts";
+import { Turns } from "../../connection/turns.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { PartedBody, type RequestBody } from "./request-body.ts";
 
@@ -13,6 +15,8 @@ type Compression = WebhookSinkConfig["compression"];
 const brotliQuality = 4;
 const gzipLevel = 4;
 const brotli = promisify(brotliCompress);
+/** What is compressed on other threads has some 10 MB of state each, from when it is handed to them: so many keep them busy. */
+const turns = new Turns(2);
 
 /** The value of Content-Encoding; null without compression. */
 export function contentEncoding(compression: Compression): string | null {
@@ -30,10 +34,35 @@ export function contentEncoding(compression: Compression): string | null {
   }
 }
 
-export async function compress(compression: Compression, body: RequestBody): Promise<RequestBody> {
-  return body instanceof PartedBody
-    ? await compressParts(compression, body)
-    : await compressBytes(compression, body);
+/** Throws `signal.reason` where it has not begun by then. */
+export async function compress(
+  compression: Compression,
+  body: RequestBody,
+  signal: AbortSignal,
+): Promise<RequestBody> {
+  if (body instanceof PartedBody) return await inTurn(signal, () => compressParts(compression, body));
+  switch (compression) {
+    case "None":
+      return body;
+    case "Gzip":
+      return Bun.gzipSync(body, { level: gzipLevel });
+    case "Zstd":
+      return Bun.zstdCompressSync(body) as Uint8Array<ArrayBuffer>;
+    case "Br":
+      return await inTurn(signal, () => compressBrotli(body));
+    default:
+      return compression satisfies never;
+  }
+}
+
+async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  const endTurn = await turns.take();
+  try {
+    signal.throwIfAborted();
+    return await work();
+  } finally {
+    endTurn();
+  }
 }
 
 /** Part by part: neither the body nor what becomes of it has to lie in one piece. */
@@ -62,25 +91,13 @@ function compressionStream(compression: Compression): Transform | null {
   }
 }
 
-async function compressBytes(
-  compression: Compression,
-  body: Uint8Array<ArrayBuffer>,
-): Promise<Uint8Array<ArrayBuffer>> {
-  switch (compression) {
-    case "None":
-      return body;
-    case "Gzip":
-      return Bun.gzipSync(body, { level: gzipLevel });
-    case "Zstd":
-      return Bun.zstdCompressSync(body) as Uint8Array<ArrayBuffer>;
-    case "Br": {
-      const params = {
-        [constants.BROTLI_PARAM_QUALITY]: brotliQuality,
-        [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
-      };
-      return new Uint8Array(await brotli(body, { params }));
-    }
-    default:
-      return compression satisfies never;
-  }
+async function compressBrotli(body: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: brotliQuality,
+    [constants.BROTLI_PARAM_SIZE_HINT]: body.length,
+  };
+  const compressed = await brotli(body, { params });
+  const own = new Uint8Array(compressed);
+  releaseBytes(compressed);
+  return own;
 }

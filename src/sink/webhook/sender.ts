@@ -9,7 +9,7 @@ import type { AddressResolver } from "./egress.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
 import { PostTarget, post, StopList } from "./post.ts";
-import type { RequestBody } from "./request-body.ts";
+import { letGoOfBody, type RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
 import { targetUrl } from "./target-url.ts";
@@ -58,10 +58,10 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     return found;
   };
 
-  const wireBody = async (request: OutgoingRequest): Promise<RequestBody> => {
+  const wireBody = async (request: OutgoingRequest, signal: AbortSignal): Promise<RequestBody> => {
     let body = bodies.get(request);
     if (!body) {
-      body = await compress(config.compression, request.body);
+      body = await compress(config.compression, request.body, signal);
       bodies.set(request, body);
     }
     return body;
@@ -69,7 +69,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
 
   return async (request, signal) => {
     const { target, headers: shared } = tableTarget(request.schema, request.table);
-    const body = config.compression === "None" ? request.body : await wireBody(request);
+    const body = config.compression === "None" ? request.body : await wireBody(request, signal);
     const wait = tools.pacer.delayMs(body.length, tools.monotonic());
     if (wait > 0) await tools.sleep(wait, signal);
     signal.throwIfAborted();
@@ -90,6 +90,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     if (result.kind === "refused") return { kind: "rejected", error: refusal(request, result.error) };
     switch (responseVerdict(result.status)) {
       case "delivered":
+        if (body !== request.body) letGoOfBody(body);
         return { kind: "delivered" };
       case "retry": {
         const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;

@@ -125,7 +125,7 @@ async function tryPost(
   const result = await post({
     target: new PostTarget(targetUrlOrBase(sink)),
     headers,
-    body: await compress(sink.compression, json),
+    body: await compress(sink.compression, json, signal),
     timeoutMs: sink.request_timeout_ms,
     resolver,
     stops: new StopList(signal),
