@@ -5,7 +5,7 @@ import { configuredSink } from "./configured-sink.ts";
 import type { SchedulerOptions } from "./scheduler.ts";
 
 const defaultInFlight = 32;
-const maxUndeliveredBytes = 32 * 1024 * 1024;
+const maxUndeliveredBytes = 16 * 1024 * 1024;
 const maxUndeliveredRequests = 2048;
 const maxRetryingPerTable = 64;
 

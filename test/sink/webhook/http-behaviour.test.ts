@@ -260,7 +260,7 @@ test("memory is bounded while a receiver hangs: writes wait", async () => {
   await to.until(() => to.inFlight > 0);
   const before = written;
   await new Promise((resolve) => setTimeout(resolve, 500));
-  // 2 MB each: the budget is 32 MiB of bodies, 16 MiB of batches, and one window of 8 MiB.
+  // 2 MB each: the budget is 16 MiB of bodies, 16 MiB of batches, and one window of 8 MiB.
   expect(written).toBeLessThan(40);
   expect(written).toBeGreaterThanOrEqual(before);
 });
