@@ -21,9 +21,9 @@ const readsAfterAmple = 8;
 const shortestMs = 1;
 /**
  * What is sent into an open window is a packet for each message, and only what comes behind a full one is gathered: a rest is to bring some
- * windows, and less than the kernels of both sides hold.
+ * windows, and by far less than the kernels of both sides hold, as one that holds up its sender looks like a slow stream.
  */
-const wantedBytes = 1024 * 1024;
+const wantedBytes = 384 * 1024;
 /**
  * A walsender reads a transaction to its end and then sends it: rests that are shorter than such a round fall into its silence and
  * bring nothing. Longer ones would be felt by who waits for a change.
