@@ -7,7 +7,7 @@ import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copi
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
-import { MainThread, recordStore } from "./runtime/main-thread.ts";
+import { checkpointStore, MainThread, noteStore } from "./runtime/main-thread.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/messages.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/worker-reporter.ts";
 import { createSink } from "./sink/registry.ts";
@@ -24,7 +24,7 @@ const tasks = new TaskQueue();
 const stop = new AbortController();
 const abort = new AbortController();
 
-const checkpoints = recordStore(main, "sink");
+const checkpoints = checkpointStore(main);
 
 async function run(
   start: Extract<ToReplicationWorker, { type: "start" }>,
@@ -99,7 +99,7 @@ async function attempt(
 
 async function live(start: Extract<ToReplicationWorker, { type: "start" }>): Promise<void> {
   try {
-    const notes = await SourceNotes.load(recordStore(main, "source"));
+    const notes = await SourceNotes.load(noteStore(main));
     await run(start, notes).finally(() => notes.saved());
     main.tell({ type: "ended", error: null });
   } catch (error) {

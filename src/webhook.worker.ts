@@ -1,7 +1,7 @@
 // Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its
 // record and its log; everything else is in sink/webhook.
 
-import { MainThread, recordStore } from "./runtime/main-thread.ts";
+import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
@@ -20,7 +20,7 @@ let server: LineServer | null = null;
 const post = (message: FromWebhookWorker) => self.postMessage(message);
 const main = new MainThread<FromWebhookWorker>(post);
 
-const store = recordStore(main, "sink");
+const store = checkpointStore(main);
 
 function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
   const config = configuredSink(connector);

@@ -2,6 +2,7 @@
 // whether it is tried again; both stand behind `RunEvents` and `ended`.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
+import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
@@ -13,6 +14,7 @@ import type {
   LogLine,
   RecordOwner,
   Reply,
+  ReplyValue,
   RunMetrics,
   StoreRequest,
   ToReplicationWorker,
@@ -41,8 +43,8 @@ export interface RunEvents {
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
   taskEnded(taskId: string, error: MillraceError | null): void;
-  loadRecord(owner: RecordOwner): Promise<string | null>;
-  saveRecord(owner: RecordOwner, record: string): Promise<void>;
+  loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
+  saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
   log(line: LogLine): void;
 }
 
@@ -226,8 +228,9 @@ export class ConnectorRun implements RunAttempt {
   }
 
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {
-    if (message.type === "store.load") answer(message, this.events.loadRecord(message.owner), reply);
-    else answer(message, nothing(this.events.saveRecord(message.owner, message.record)), reply);
+    const { type, owner } = message;
+    if (type === "store.load") answer(message, this.events.loadRecord(owner), reply);
+    else answer(message, nothing(this.events.saveRecord(owner, message.text, message.parts)), reply);
   }
 
   #log(level: LogLine["level"], message: string): void {
@@ -238,7 +241,7 @@ export class ConnectorRun implements RunAttempt {
 /** Sends what `result` comes to, or why it failed. */
 function answer(
   { requestId }: { readonly requestId: number },
-  result: Promise<string | null>,
+  result: Promise<ReplyValue>,
   reply: (answer: Reply) => void,
 ): void {
   result.then(

@@ -1,14 +1,17 @@
 // A worker's side of the line to the main thread: posts messages, and waits for the replies to those that ask.
 
+import type { SavedRecord } from "../connector/saved-record.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import type { RecordOwner, Reply, StoreRequest } from "./messages.ts";
+import type { CheckpointStore } from "../sink/sink.ts";
+import type { NoteStore } from "../source/source-notes.ts";
+import type { RecordOwner, Reply, ReplyValue, StoreRequest } from "./messages.ts";
 
 /** What a request has beside its reply's number. */
 type Asking<Message> = Message extends { readonly requestId: number } ? Omit<Message, "requestId"> : never;
 
 export class MainThread<Message extends { readonly type: string }> {
   #lastRequest = 0;
-  readonly #waiting = new Map<number, PromiseWithResolvers<string | null>>();
+  readonly #waiting = new Map<number, PromiseWithResolvers<ReplyValue>>();
 
   constructor(private readonly post: (message: Message) => void) {}
 
@@ -17,9 +20,9 @@ export class MainThread<Message extends { readonly type: string }> {
   }
 
   /** Resolves with the reply's value; throws the MillraceError that came in its place. */
-  ask(question: Asking<Message>): Promise<string | null> {
+  ask(question: Asking<Message>): Promise<ReplyValue> {
     const requestId = ++this.#lastRequest;
-    const answer = Promise.withResolvers<string | null>();
+    const answer = Promise.withResolvers<ReplyValue>();
     this.#waiting.set(requestId, answer);
     this.post({ ...question, requestId } as unknown as Message);
     return answer.promise;
@@ -33,15 +36,30 @@ export class MainThread<Message extends { readonly type: string }> {
   }
 }
 
-/** The record of the worker's source or sink in the state, which the main thread keeps. */
-export function recordStore<Message extends { readonly type: string }>(
+/** The record of the worker's sink in the state, which the main thread keeps. */
+export function checkpointStore<Message extends { readonly type: string }>(
+  main: MainThread<Message | StoreRequest>,
+): CheckpointStore {
+  return recordStore(main, "sink");
+}
+
+/** The record of the worker's source in the state, as `checkpointStore`. */
+export function noteStore<Message extends { readonly type: string }>(
+  main: MainThread<Message | StoreRequest>,
+): NoteStore {
+  const store = recordStore(main, "source");
+  return { load: async () => (await store.load())?.text ?? null, save: (text) => store.save(text) };
+}
+
+function recordStore<Message extends { readonly type: string }>(
   main: MainThread<Message | StoreRequest>,
   owner: RecordOwner,
-): { load(): Promise<string | null>; save(record: string): Promise<void> } {
+): CheckpointStore {
   return {
-    load: () => main.ask({ type: "store.load", owner } as Asking<Message | StoreRequest>),
-    save: async (record) => {
-      await main.ask({ type: "store.save", owner, record } as Asking<Message | StoreRequest>);
+    load: async () =>
+      (await main.ask({ type: "store.load", owner } as Asking<Message | StoreRequest>)) as SavedRecord | null,
+    save: async (text, parts = new Map()) => {
+      await main.ask({ type: "store.save", owner, text, parts } as Asking<Message | StoreRequest>);
     },
   };
 }

@@ -1,6 +1,7 @@
 // What passes between the main thread and a connector's workers. Plain data; bigint and MessagePort allowed.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
+import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
@@ -78,18 +79,21 @@ export type FromWebhookWorker =
 /** Whose record it is: the source and the sink of a connector keep one each. */
 export type RecordOwner = "source" | "sink";
 
-/** A record in the state store. Answered with `reply`: the record or null for a load, null for a save. */
+/** A record in the state store, of a source one without parts. Answered with `reply`: the record or null for a load, null for a save. */
 export type StoreRequest =
   | { readonly type: "store.load"; readonly requestId: number; readonly owner: RecordOwner }
   | {
       readonly type: "store.save";
       readonly requestId: number;
       readonly owner: RecordOwner;
-      readonly record: string;
+      readonly text: string;
+      readonly parts: ChangedParts;
     };
 
+export type ReplyValue = string | SavedRecord | null;
+
 export type Reply =
-  | { readonly type: "reply"; readonly requestId: number; readonly value: string | null }
+  | { readonly type: "reply"; readonly requestId: number; readonly value: ReplyValue }
   | { readonly type: "reply"; readonly requestId: number; readonly error: WireError };
 
 export interface LogLine {

@@ -177,7 +177,7 @@ export class SupervisedConnector {
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
       taskEnded: (taskId, error) => this.desk.ended(taskId, error),
       loadRecord: (owner) => this.#records(owner).load(this.id),
-      saveRecord: (owner, record) => this.#records(owner).save(this.id, record),
+      saveRecord: (owner, text, parts) => this.#records(owner).save(this.id, text, parts),
       log: ({ level, message, fields }) => log[level](fields, message),
     };
   }

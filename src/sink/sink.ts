@@ -15,6 +15,7 @@ import type { CopyPart, RowKey } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { PageRange } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
+import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 
 export interface Sink extends AsyncDisposable {
@@ -248,8 +249,9 @@ export interface SetAsideTable {
   readonly commands: readonly string[];
 }
 
-/** A sink's own record in the state store: opaque to all but the sink, replaced as a whole, durable on return. */
+/** A sink's own record in the state store. */
 export interface CheckpointStore {
-  load(): Promise<string | null>;
-  save(record: string): Promise<void>;
+  load(): Promise<SavedRecord | null>;
+  /** Replaces the text, and changes the parts with it: all or nothing, durable on return. */
+  save(text: string, parts?: ChangedParts): Promise<void>;
 }

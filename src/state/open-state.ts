@@ -9,7 +9,7 @@ import { Cipher } from "./encryption.ts";
 import { loadKeyFile, parseEncryptionKey } from "./encryption-key.ts";
 import { HistoryStore } from "./history-store.ts";
 import { RecordStore } from "./record-store.ts";
-import { settings, sinkRecords, sourceRecords } from "./schema.ts";
+import { settings, sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
 import { TaskStore } from "./task-store.ts";
 
 export interface StateOptions {
@@ -58,8 +58,8 @@ export async function openState(options: StateOptions): Promise<State> {
     connectors: new ConnectorStore(database, cipher),
     history: new HistoryStore(database),
     tasks,
-    sinkRecords: new RecordStore(database, sinkRecords),
-    sourceRecords: new RecordStore(database, sourceRecords),
+    sinkRecords: new RecordStore(database, sinkRecords, sinkRecordParts),
+    sourceRecords: new RecordStore(database, sourceRecords, null),
     lost: open.lost,
     ping: async () => {
       await stored(database.execute(sql`select 1`).execute());

@@ -1,16 +1,33 @@
-// Records that sources and sinks keep of themselves: one opaque text per connector and side. A save is durable when it
-// returns; saves that arrive while another is being written go together in the next statement.
+// Records that sources and sinks keep of themselves, opaque here: a text per connector and side, and of sinks also parts, each
+// with a name. A save is durable when it returns; saves that arrive while another is being written go together in the next
+// statement.
 
 import { eq, sql } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/pg-core";
+import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
-import type { sinkRecords, sourceRecords } from "./schema.ts";
+import type { sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
 
 interface Waiting {
-  readonly record: string;
+  readonly text: string;
+  readonly parts: ChangedParts;
   readonly done: PromiseWithResolvers<void>;
 }
 
+interface ChangedPart {
+  readonly connectorId: string;
+  readonly name: string;
+  readonly part: string | null;
+}
+
+type Group = ReadonlyMap<string, Waiting>;
 type RecordTable = typeof sinkRecords | typeof sourceRecords;
+type PartTable = typeof sinkRecordParts;
+
+const noParts: ChangedParts = new Map();
+
+/** A statement has at most 65,535 parameters; a part's row takes three. */
+const partsAtOnce = 10_000;
 
 export class RecordStore {
   #waiting = new Map<string, Waiting>();
@@ -21,20 +38,27 @@ export class RecordStore {
   constructor(
     private readonly database: Database,
     private readonly table: RecordTable,
+    private readonly partTable: PartTable | null,
   ) {}
 
   /** What was saved last, also when its saving is under way: by a run that was cut off, say. */
-  async load(connectorId: string): Promise<string | null> {
+  async load(connectorId: string): Promise<SavedRecord | null> {
     await this.#saved(connectorId);
-    const where = eq(this.table.connectorId, connectorId);
-    const rows = await stored(this.database.select().from(this.table).where(where).execute());
-    return rows[0]?.record ?? null;
+    const rows = await stored(this.#read(connectorId));
+    const text = rows.find(({ name }) => name === "")?.text;
+    if (text === undefined) return null;
+    const parts = rows.filter(({ name }) => name !== "");
+    return { text, parts: new Map(parts.map((part) => [part.name, part.text])) };
   }
 
-  /** Replaces the record. Of several saves that wait, the last one is written, and all of them return then. */
-  save(connectorId: string, record: string): Promise<void> {
-    const done = this.#waiting.get(connectorId)?.done ?? Promise.withResolvers<void>();
-    this.#waiting.set(connectorId, { record, done });
+  /**
+   * Replaces the text and changes the parts, all or nothing. Of several texts that wait, the last one is written, with all that
+   * becomes of parts, and all saves return then.
+   */
+  save(connectorId: string, text: string, parts: ChangedParts = noParts): Promise<void> {
+    const before = this.#waiting.get(connectorId);
+    const done = before?.done ?? Promise.withResolvers<void>();
+    this.#waiting.set(connectorId, { text, parts: new Map([...(before?.parts ?? noParts), ...parts]), done });
     this.#latest.set(connectorId, done.promise);
     this.#writing ??= this.#drain();
     return done.promise;
@@ -48,6 +72,21 @@ export class RecordStore {
 
   async #saved(connectorId: string): Promise<void> {
     await this.#latest.get(connectorId)?.catch(() => {});
+  }
+
+  /** The text under an empty name, and the parts under theirs: one statement sees them as of one moment. */
+  async #read(connectorId: string): Promise<readonly { readonly name: string; readonly text: string }[]> {
+    const { database, table, partTable } = this;
+    const text = database
+      .select({ name: sql<string>`''`, text: table.record })
+      .from(table)
+      .where(eq(table.connectorId, connectorId));
+    if (!partTable) return text;
+    const parts = database
+      .select({ name: sql<string>`${partTable.name}`, text: partTable.part })
+      .from(partTable)
+      .where(eq(partTable.connectorId, connectorId));
+    return unionAll(text, parts);
   }
 
   async #drain(): Promise<void> {
@@ -64,9 +103,9 @@ export class RecordStore {
     this.#writing = null;
   }
 
-  async #write(group: ReadonlyMap<string, Waiting>): Promise<void> {
+  async #write(group: Group): Promise<void> {
     try {
-      await this.#upsert(group);
+      await this.#store(group);
       for (const { done } of group.values()) done.resolve();
     } catch (error) {
       // One connector that was removed meanwhile must not fail the others.
@@ -80,11 +119,45 @@ export class RecordStore {
     }
   }
 
-  async #upsert(group: ReadonlyMap<string, Waiting>): Promise<void> {
-    const values = [...group].map(([connectorId, { record }]) => ({ connectorId, record }));
-    await this.database
-      .insert(this.table)
-      .values(values)
-      .onConflictDoUpdate({ target: this.table.connectorId, set: { record: sql`excluded.record` } });
+  async #store(group: Group): Promise<void> {
+    const changed = [...group].flatMap(([connectorId, { parts }]) =>
+      [...parts].map(([name, part]): ChangedPart => ({ connectorId, name, part })),
+    );
+    if (changed.length <= partsAtOnce) return await this.#put(this.database, group, changed);
+    await this.database.transaction(async (transaction) => {
+      for (let at = 0; at < changed.length; at += partsAtOnce) {
+        await this.#put(transaction, group, changed.slice(at, at + partsAtOnce));
+      }
+    });
   }
+
+  /** One statement: the least that is all or nothing. */
+  async #put(database: Database, group: Group, changed: readonly ChangedPart[]): Promise<void> {
+    const { table, partTable } = this;
+    const parts = partTable ? partChanges(database, partTable, changed) : [];
+    const values = [...group].map(([connectorId, { text }]) => ({ connectorId, record: text }));
+    await database
+      .with(...parts)
+      .insert(table)
+      .values(values)
+      .onConflictDoUpdate({ target: table.connectorId, set: { record: sql`excluded.record` } });
+  }
+}
+
+function partChanges(database: Database, table: PartTable, changed: readonly ChangedPart[]) {
+  const name = { name: table.name };
+  const gone = changed.filter(({ part }) => part === null).map((each) => [each.connectorId, each.name]);
+  const there = changed.flatMap(({ part, ...of }) => (part === null ? [] : [{ ...of, part }]));
+  const removed = () =>
+    database.delete(table).where(sql`(${table.connectorId}, ${table.name}) in ${gone}`).returning(name);
+  const written = () =>
+    database
+      .insert(table)
+      .values(there)
+      .onConflictDoUpdate({ target: [table.connectorId, table.name], set: { part: sql`excluded.part` } })
+      .returning(name);
+  return [
+    ...(gone.length === 0 ? [] : [database.$with("removed").as(removed())]),
+    ...(there.length === 0 ? [] : [database.$with("written").as(written())]),
+  ];
 }

@@ -10,6 +10,7 @@ import {
   integer,
   jsonb,
   pgSchema,
+  primaryKey,
   text,
   timestamp,
   uniqueIndex,
@@ -106,6 +107,19 @@ export const sinkRecords = millrace.table("sink_records", {
     .references(() => connectors.id, { onDelete: "cascade" }),
   record: text("record").notNull(),
 });
+
+/** Parts of a sink's own record, that it changes one by one. They go with it. */
+export const sinkRecordParts = millrace.table(
+  "sink_record_parts",
+  {
+    connectorId: text("connector_id")
+      .notNull()
+      .references(() => sinkRecords.connectorId, { onDelete: "cascade" }),
+    name: text("name").notNull(),
+    part: text("part").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.connectorId, table.name] })],
+);
 
 /** What a source remembers between runs. */
 export const sourceRecords = millrace.table("source_records", {

@@ -77,7 +77,7 @@ test("a replaced connector runs anew, keeps its secrets, and stays as it is when
   const after = await runtime.connectors.get("orders");
   expect(after.run_id).not.toBe(before.run_id);
   expect(after.connector.source.postgres?.connection.password).toBe(plantedSecret);
-  await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "record of orders");
+  await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "record of orders, kept");
   expect(runtime.dropped).toEqual([]);
 });
 

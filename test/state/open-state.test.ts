@@ -136,7 +136,9 @@ test("what was saved is there after kill -9", async () => {
   await child.exited;
   last = Number(text.split("\n").slice(0, -1).at(-1));
   await using state = await openState(options());
-  expect(Number(await state.sinkRecords.load("killed"))).toBeGreaterThanOrEqual(last);
+  const found = await state.sinkRecords.load("killed");
+  expect(Number(found?.text)).toBeGreaterThanOrEqual(last);
+  expect(found?.parts.get("part")).toBe(found?.text ?? "");
 });
 
 test("over Postgres: a second service is refused, a first one's tables are its own schema's", async () => {

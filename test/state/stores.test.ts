@@ -209,20 +209,42 @@ for (const kind of ["pglite", "postgres"] as const) {
         state.sinkRecords.save(index % 2 === 0 ? "sunk-a" : "sunk-b", `record ${index}`),
       );
       await Promise.all(saves);
-      expect(await state.sinkRecords.load("sunk-a")).toBe("record 198");
-      expect(await state.sinkRecords.load("sunk-b")).toBe("record 199");
+      expect((await state.sinkRecords.load("sunk-a"))?.text).toBe("record 198");
+      expect((await state.sinkRecords.load("sunk-b"))?.text).toBe("record 199");
     });
 
     test("finds the record whose saving is under way, and removes it for good", async () => {
       await state.connectors.insert(storedConnector("cut-off"));
       for (let round = 0; round < 20; round++) {
         const saving = state.sinkRecords.save("cut-off", `record ${round}`);
-        expect(await state.sinkRecords.load("cut-off")).toBe(`record ${round}`);
+        expect((await state.sinkRecords.load("cut-off"))?.text).toBe(`record ${round}`);
         const late = state.sinkRecords.save("cut-off", "late");
         await state.sinkRecords.remove("cut-off");
         await Promise.all([saving, late]);
         expect(await state.sinkRecords.load("cut-off")).toBeNull();
       }
+    });
+
+    test("changes parts of a sink's record with its text, and writes only those that are named", async () => {
+      await state.connectors.insert(storedConnector("parted"));
+      const { sinkRecords } = state;
+      const save = (text: string, parts: Record<string, string | null>) =>
+        sinkRecords.save("parted", text, new Map(Object.entries(parts)));
+      // More than fit in one statement.
+      const entries = Array.from({ length: 12_000 }, (_, n) => [`t${n}`, `part ${n}`] as const);
+      await save("many", Object.fromEntries(entries));
+      await Promise.all([save("a", { t0: "other", t1: "late" }), save("b", { t1: null, new: "new" })]);
+      const kept = new Map<string, string>(entries).set("t0", "other").set("new", "new");
+      kept.delete("t1");
+      expect(await sinkRecords.load("parted")).toEqual({ text: "b", parts: kept });
+      const gone = sinkRecords.save("gone", "lost", new Map([["t", "lost"]]));
+      const [lost, made] = await Promise.allSettled([gone, save("c", { t0: null })]);
+      expect([lost.status, made.status]).toEqual(["rejected", "fulfilled"]);
+      kept.delete("t0");
+      expect(await sinkRecords.load("parted")).toEqual({ text: "c", parts: kept });
+      await sinkRecords.remove("parted");
+      await sinkRecords.save("parted", "anew");
+      expect(await sinkRecords.load("parted")).toEqual({ text: "anew", parts: new Map() });
     });
 
     test("fails the save of a connector that is gone, and no other", async () => {
@@ -233,7 +255,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       ]);
       expect(gone.status).toBe("rejected");
       expect(stays.status).toBe("fulfilled");
-      expect(await state.sinkRecords.load("stays")).toBe("kept");
+      expect((await state.sinkRecords.load("stays"))?.text).toBe("kept");
     });
 
     test("removes a connector with all that belongs to it", async () => {

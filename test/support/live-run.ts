@@ -4,12 +4,14 @@
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
 import { noRound } from "../../src/state/connector-store.ts";
+import { withSave } from "./memory-record.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface LiveFailure {
@@ -24,7 +26,7 @@ export class LiveRun implements AsyncDisposable {
   /** As the connector's status lists them. */
   setAside: readonly SetAsideTable[] = [];
   readonly #config: ConnectorConfig;
-  readonly #records = new Map<string, string>();
+  readonly #records = new Map<string, SavedRecord>();
   #initialized = false;
   #loop: RunLoop;
 
@@ -127,8 +129,9 @@ export class LiveRun implements AsyncDisposable {
       taskProgress: () => {},
       taskEnded: () => {},
       loadRecord: async (owner) => this.#records.get(JSON.stringify(owner)) ?? null,
-      saveRecord: async (owner, record) => {
-        this.#records.set(JSON.stringify(owner), record);
+      saveRecord: async (owner, text, parts) => {
+        const of = JSON.stringify(owner);
+        this.#records.set(of, withSave(this.#records.get(of) ?? null, text, parts));
       },
       log: () => {},
     };

@@ -1,4 +1,4 @@
-// A process that saves a rising number as a sink's record and prints each one when it is durable, until it is killed.
+// A process that saves a rising number as a sink's record and as a part of it, and prints each one when it is durable, until it is killed.
 
 import { slotName } from "../../src/connector/connector-id.ts";
 import { noRound } from "../../src/state/connector-store.ts";
@@ -13,6 +13,6 @@ await state.connectors.insert({
   ...{ runId: Bun.randomUUIDv7(), createdAt: new Date() },
 });
 for (let number = 1; number < 100_000; number++) {
-  await state.sinkRecords.save("killed", String(number));
+  await state.sinkRecords.save("killed", String(number), new Map([["part", String(number)]]));
   process.stdout.write(`${number}\n`);
 }

@@ -36,7 +36,10 @@ function begin({ connector, initialized, runId }: Extract<ToReplicationWorker, {
       tell({ type: "initialized", requestId: ++requests });
       break;
     case "save":
-      tell({ type: "store.save", owner: "sink", requestId: ++requests, record: `record of ${connector.id}` });
+      tell({
+        ...{ type: "store.save", owner: "sink", requestId: ++requests },
+        ...{ text: `record of ${connector.id}`, parts: new Map([["part", "kept"]]) },
+      });
       tell({ type: "store.load", owner: "sink", requestId: ++requests });
       break;
   }
@@ -57,8 +60,10 @@ self.onmessage = ({ data: message }: MessageEvent<ToReplicationWorker>) => {
     case "reply": {
       const task = claimed.get(message.requestId);
       if (task && "value" in message && message.value === "claimed") work(task);
-      if (!task && "value" in message && message.value !== null) {
-        const status = { state: { realtime: { name: message.value } }, status: { heartbeat: {} } };
+      if (!task && "value" in message && message.value instanceof Object) {
+        const { text, parts } = message.value;
+        const name = `${text}, ${parts.get("part")}`;
+        const status = { state: { realtime: { name } }, status: { heartbeat: {} } };
         tell({ type: "status", component: "Target", status });
       }
       break;

@@ -4,15 +4,17 @@
 
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
 import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/messages.ts";
 import type { Sink, SinkEvents } from "../../src/sink/sink.ts";
 import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
+import { withSave } from "./memory-record.ts";
 import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 
 /** The sink's record, as the state store would keep it. */
 export class RecordStore {
-  record: string | null = null;
+  record: SavedRecord | null = null;
   /** Saves that were asked for, and that were made. */
   asked = 0;
   saves = 0;
@@ -121,7 +123,7 @@ async function answer(
   if (request.type === "store.save") {
     store.asked++;
     if (store.gate) await store.gate;
-    store.record = request.record;
+    store.record = withSave(store.record, request.text, request.parts);
     store.saves++;
   }
   const value = request.type === "store.load" ? store.record : null;

@@ -1,5 +1,5 @@
 // What the sink's record holds of a copy that is made in ranges of its table's pages: which ranges are delivered, what their rows
-// carry, and rows that may be in none of them. Small, since the record is saved whole. Pure; deciding is divided-copies.ts's.
+// carry, and rows that may be in none of them. Small, since what it holds of a table is saved together. Pure; deciding is divided-copies.ts's.
 
 import type { RowKey } from "../../change/copy-part.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../change/lsn.ts";

@@ -10,9 +10,15 @@ const most = { keys: 40_000, bytes: 1024 * 1024 };
 export class OwedKeys {
   readonly #keys = new Map<string, RowKey>();
   #bytes = 0;
+  #changes = 0;
 
   constructor(keys: Iterable<RowKey> = []) {
     for (const key of keys) this.add(key);
+  }
+
+  /** Another number when the keys are others. */
+  get changes(): number {
+    return this.#changes;
   }
 
   get isEmpty(): boolean {
@@ -36,10 +42,13 @@ export class OwedKeys {
     if (this.#keys.has(text)) return;
     this.#keys.set(text, key);
     this.#bytes += text.length;
+    this.#changes++;
   }
 
   delete(key: RowKey): void {
     const text = JSON.stringify(key);
-    if (this.#keys.delete(text)) this.#bytes -= text.length;
+    if (!this.#keys.delete(text)) return;
+    this.#bytes -= text.length;
+    this.#changes++;
   }
 }

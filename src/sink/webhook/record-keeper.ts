@@ -1,11 +1,19 @@
 // Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in
-// the next one.
+// the next one. What it holds of a table is written when that changes, in the same save as the rest.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { CheckpointStore } from "../sink.ts";
 import { dividedOf } from "./divided-copies.ts";
 import type { DeliveryState } from "./line-messages.ts";
-import { copiesOf, formatRecord, holdsCopy, type SinkRecord, withMissed } from "./sink-record.ts";
+import { noTables, type RecordedTables, type SavedTables } from "./recorded-tables.ts";
+import {
+  copiesOf,
+  formatForgotten,
+  formatRecord,
+  holdsCopy,
+  type SinkRecord,
+  withMissed,
+} from "./sink-record.ts";
 
 /** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
 const spacingMs = 10;
@@ -16,10 +24,13 @@ export class RecordKeeper {
   #saving: Promise<void> | null = null;
   #next: Promise<void> | null = null;
   #begunMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
 
   constructor(
     private readonly store: Pick<CheckpointStore, "save">,
     record: SinkRecord,
+    /** What is stored of tables. */
+    private readonly saved: SavedTables,
     private readonly monotonic: () => number,
   ) {
     this.#record = record;
@@ -68,8 +79,20 @@ export class RecordKeeper {
 
   /** Resolves when the record as it is now, or a later one, is durable. Throws what the store throws. */
   save(): Promise<void> {
+    if (this.#isClosed) return new Promise(() => {});
     this.#next ??= this.#begin();
     return this.#next;
+  }
+
+  /** Resolves when the last version is all that is stored. No save is under way, and none comes after this. */
+  async forget(lastVersion: bigint): Promise<void> {
+    await this.#write(formatForgotten(lastVersion), noTables);
+  }
+
+  /** Ends when no save is under way or asked for. What is asked for later is not made: another session goes on with the record. */
+  async close(): Promise<void> {
+    await this.settled();
+    this.#isClosed = true;
   }
 
   /** Resolves when no save is under way or asked for. Never throws. */
@@ -85,12 +108,22 @@ export class RecordKeeper {
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     this.#next = null;
     this.#begunMs = this.monotonic();
-    const saving = this.store.save(formatRecord(this.#record));
+    const saving = this.#write(formatRecord(this.#record), this.#record);
     this.#saving = saving;
     try {
       await saving;
     } finally {
       if (this.#saving === saving) this.#saving = null;
+    }
+  }
+
+  async #write(text: string, tables: RecordedTables): Promise<void> {
+    const parts = this.saved.take(tables);
+    try {
+      await this.store.save(text, parts);
+    } catch (error) {
+      this.saved.doubt(parts.keys());
+      throw error;
     }
   }
 }

@@ -1,12 +1,15 @@
 // The sink's own record in the state store: where it stands, boundaries that time decided, tables that are
-// copied. Pure: keeping it is record-keeper.ts's.
+// copied. The text has what changes with the stream; what is of one table is a part of its own, by
+// recorded-tables.ts. Pure: keeping it is record-keeper.ts's.
 
 import type { Checkpoint, Position } from "../../change/checkpoint.ts";
 import { copyMark, isCopyOf } from "../../change/copy-mark.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { SavedRecord } from "../../connector/saved-record.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import { type DividedTables, readDivided, type StoredDividedCopy, storeDivided } from "./divided-copy.ts";
+import type { DividedTables } from "./divided-copy.ts";
+import { parseTables, readTables, type StoredTables } from "./recorded-tables.ts";
 import type { OpenTransaction } from "./transaction-counts.ts";
 
 /** A checkpoint, and, amid a transaction whose rows are counted, what has been counted. */
@@ -70,7 +73,7 @@ interface ForgottenRecord {
 }
 
 interface StoredRecord {
-  readonly format: 1;
+  readonly format: 2;
   readonly checkpoint: {
     readonly resume_lsn: string;
     readonly partial: StoredPosition | null;
@@ -81,11 +84,11 @@ interface StoredRecord {
   readonly origin: { readonly lsn: string; readonly version: string };
   readonly window_ends: readonly StoredPosition[];
   readonly reached: StoredPosition | null;
-  /** Identity and LSN. */
-  readonly copied: Readonly<Record<string, readonly [string, string]>>;
   readonly version_steps?: readonly (StoredPosition & { readonly version: string })[];
-  readonly divided?: Readonly<Record<string, StoredDividedCopy>>;
 }
+
+/** As it was before tables had parts of their own. */
+type WholeRecord = Omit<StoredRecord, "format"> & StoredTables & { readonly format: 1 };
 
 const storePosition = (position: Position): StoredPosition => ({
   commit_lsn: formatLsn(position.commitLsn),
@@ -118,13 +121,11 @@ const storeStep = ({ behind, version }: VersionStep) => ({
   version: String(version),
 });
 
-const storeAll = (divided: DividedTables) =>
-  Object.fromEntries([...divided].map(([name, copy]) => [name, storeDivided(copy)]));
-
+/** The record's text: all but what it holds of tables. */
 export function formatRecord(record: SinkRecord): string {
   const { checkpoint, origin } = record;
   const stored: StoredRecord = {
-    format: 1,
+    format: 2,
     checkpoint: {
       resume_lsn: formatLsn(checkpoint.resumeLsn),
       partial: checkpoint.partial ? storePosition(checkpoint.partial) : null,
@@ -135,11 +136,7 @@ export function formatRecord(record: SinkRecord): string {
     origin: { lsn: formatLsn(origin.lsn), version: String(origin.version) },
     window_ends: record.windowEnds.map(storePosition),
     reached: record.reached ? storePosition(record.reached) : null,
-    copied: Object.fromEntries(
-      [...record.copied].map(([name, { identity, lsn }]) => [name, [identity, formatLsn(lsn)]]),
-    ),
     ...(record.versionSteps.length === 0 ? {} : { version_steps: record.versionSteps.map(storeStep) }),
-    ...(record.divided.size === 0 ? {} : { divided: storeAll(record.divided) }),
   };
   return JSON.stringify(stored);
 }
@@ -151,25 +148,32 @@ export function formatForgotten(lastVersion: bigint): string {
 }
 
 export type StoredState =
-  | { readonly kind: "begun"; readonly record: SinkRecord }
+  | {
+      readonly kind: "begun";
+      readonly record: SinkRecord;
+      /** What it holds of tables is stored in parts; otherwise it is still to be. */
+      readonly isParted: boolean;
+    }
   | { readonly kind: "forgotten"; readonly lastVersion: bigint };
 
 /** Reads what was formatted. Throws `checkpoint_missing` on anything else: guessing would lose or repeat. */
-export function parseRecord(text: string): StoredState {
+export function parseRecord({ text, parts }: SavedRecord): StoredState {
   try {
-    const stored = JSON.parse(text) as StoredRecord | ForgottenRecord;
-    if (stored.format !== 1) throw new Error("unknown format");
+    const stored = JSON.parse(text) as StoredRecord | WholeRecord | ForgottenRecord;
+    if (stored.format !== 1 && stored.format !== 2) throw new Error("unknown format");
     if ("forgotten" in stored) {
       return { kind: "forgotten", lastVersion: BigInt(stored.forgotten.last_version) };
     }
-    return { kind: "begun", record: readRecord(stored) };
+    const isParted = stored.format === 2;
+    const tables = isParted ? parseTables(parts) : readTables(stored);
+    return { kind: "begun", record: { ...readPlace(stored), ...tables }, isParted };
   } catch (cause) {
     const text = "the webhook sink's record in the state store cannot be read";
     throw new MillraceError("checkpoint_missing", text, { cause });
   }
 }
 
-function readRecord(stored: StoredRecord): SinkRecord {
+function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copied" | "divided"> {
   return {
     checkpoint: {
       resumeLsn: parseLsn(stored.checkpoint.resume_lsn),
@@ -183,16 +187,10 @@ function readRecord(stored: StoredRecord): SinkRecord {
     origin: { lsn: parseLsn(stored.origin.lsn), version: BigInt(stored.origin.version) },
     windowEnds: stored.window_ends.map(readPosition),
     reached: stored.reached ? readPosition(stored.reached) : null,
-    copied: new Map(
-      Object.entries(stored.copied).map(([name, [identity, at]]) => [name, { identity, lsn: parseLsn(at) }]),
-    ),
     versionSteps: (stored.version_steps ?? []).map(({ version, ...behind }) => ({
       behind: readPosition(behind),
       version: BigInt(version),
     })),
-    divided: new Map(
-      Object.entries(stored.divided ?? {}).map(([name, divided]) => [name, readDivided(divided)]),
-    ),
   };
 }
 

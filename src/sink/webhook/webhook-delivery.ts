@@ -17,10 +17,11 @@ import { KeylessCopies } from "./keyless-copies.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
 import { RecordKeeper } from "./record-keeper.ts";
+import { noTables, SavedTables } from "./recorded-tables.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
 import type { Attempt } from "./sender.ts";
-import { formatForgotten, parseRecord, type SinkRecord } from "./sink-record.ts";
+import { parseRecord, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
 import { type Delivering, TableCopies, type TableCopiesOptions } from "./table-copies.ts";
 import { TransactionCounts } from "./transaction-counts.ts";
@@ -126,7 +127,7 @@ export class WebhookDelivery {
   async stop(signal: AbortSignal): Promise<void> {
     this.#breakOff();
     await this.#scheduler.drain(signal);
-    await this.#delivering?.keeper.settled();
+    await this.#delivering?.keeper.close();
     this.#stopped = true;
     this.#inbox.wake();
   }
@@ -175,15 +176,15 @@ export class WebhookDelivery {
   }
 
   async #open(): Promise<DeliveryState> {
-    const text = await this.tools.store.load();
-    if (text === null) return { checkpoint: null, missing: [] };
-    const stored = parseRecord(text);
+    const saved = await this.tools.store.load();
+    if (saved === null) return { checkpoint: null, missing: [] };
+    const stored = parseRecord(saved);
     if (stored.kind === "forgotten") {
       this.#forgottenVersion = stored.lastVersion;
       return { checkpoint: null, missing: [] };
     }
     const { record } = stored;
-    this.#start(record);
+    this.#start(record, new SavedTables(stored.isParted ? record : noTables));
     const { checkpoint, log } = record;
     return { checkpoint: log === null ? checkpoint : { ...checkpoint, log }, missing: [] };
   }
@@ -193,16 +194,16 @@ export class WebhookDelivery {
     // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
-    this.#start({
+    const record: SinkRecord = {
       checkpoint: { resumeLsn: checkpoint.resumeLsn, partial: checkpoint.partial, lastVersion },
       log: checkpoint.log ?? null,
       origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
       windowEnds: [],
       reached: null,
-      copied: new Map(),
-      divided: new Map(),
       versionSteps: [],
-    });
+      ...noTables,
+    };
+    this.#start(record, new SavedTables(noTables));
     await this.#begun().keeper.save();
   }
 
@@ -215,13 +216,13 @@ export class WebhookDelivery {
     const lastStep = versionSteps.at(-1)?.version ?? 0n;
     const isBehind = lastStep > checkpoint.lastVersion;
     const lastVersion = isBehind ? lastStep : checkpoint.lastVersion;
-    await this.tools.store.save(formatForgotten(lastVersion));
+    await keeper.forget(lastVersion);
     this.#forgottenVersion = lastVersion;
     this.#delivering = null;
   }
 
-  #start(record: SinkRecord): void {
-    const keeper = new RecordKeeper(this.tools.store, record, this.tools.monotonic);
+  #start(record: SinkRecord, saved: SavedTables): void {
+    const keeper = new RecordKeeper(this.tools.store, record, saved, this.tools.monotonic);
     const divided = new DividedCopies(keeper, this.#encoding, this.tools.monotonic);
     const keyless = new KeylessCopies(keeper, this.#encoding.sends("read"));
     const gate = new CopyGate();

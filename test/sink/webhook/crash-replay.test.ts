@@ -7,6 +7,7 @@ import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { CopyTextParser } from "../../../src/change/copy-text.ts";
 import { type Lsn, lsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
+import type { SavedRecord } from "../../../src/connector/saved-record.ts";
 import type { FromDelivery, LineBatch } from "../../../src/sink/webhook/line-messages.ts";
 import type { OutgoingRequest } from "../../../src/sink/webhook/outgoing-request.ts";
 import { bodyChunks } from "../../../src/sink/webhook/request-body.ts";
@@ -24,6 +25,7 @@ import {
   tableShape,
   transaction,
 } from "../../support/batch-fixture.ts";
+import { asWhole, withSave } from "../../support/memory-record.ts";
 import { webhookConnector } from "../../support/webhook-rig.ts";
 
 const start: Checkpoint = { resumeLsn: lsn(0x1000000n), partial: null, lastVersion: 1_699_999_999_999_999n };
@@ -81,7 +83,7 @@ function history(random: () => number, count: number): FixtureTransaction[] {
 type CopyKind = "told apart" | "whole";
 
 interface World {
-  record: string | null;
+  record: SavedRecord | null;
   /** Body and rows by key, as first taken. */
   readonly taken: Map<string, string>;
   readonly rows: { readonly table: string; readonly row: Record<string, unknown> }[];
@@ -129,11 +131,15 @@ async function live(
   const tools: DeliveryTools = {
     attempt,
     store: {
-      load: () => Promise.resolve(world.record),
-      save: async (record) => {
+      // Now and then as a build before this one has left it.
+      load: async () => {
+        if (world.record && random() < 0.3) world.record = asWhole(world.record);
+        return world.record;
+      },
+      save: async (text, parts) => {
         await pause(random() * 2);
         if (!alive.yes) return await new Promise(() => undefined);
-        world.record = record;
+        world.record = withSave(world.record, text, parts);
         await pause(random() * 2);
         if (!alive.yes) await new Promise(() => undefined);
       },

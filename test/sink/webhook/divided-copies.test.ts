@@ -6,6 +6,7 @@ import { compileTable } from "../../../src/sink/webhook/compiled-table.ts";
 import { DividedCopies } from "../../../src/sink/webhook/divided-copies.ts";
 import { NativeRowEncoder } from "../../../src/sink/webhook/native-row.ts";
 import { RecordKeeper } from "../../../src/sink/webhook/record-keeper.ts";
+import { SavedTables } from "../../../src/sink/webhook/recorded-tables.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
 import { relation, tableShape, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
 
@@ -23,7 +24,7 @@ function begun() {
   const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
   const empty = { log: null, windowEnds: [], reached: null, versionSteps: [], divided: new Map() };
   const record = { ...empty, checkpoint, origin: { lsn: lsn(1n), version: 1n }, copied };
-  const keeper = new RecordKeeper({ save: async () => {} }, record, () => 0);
+  const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0);
   const copies = new DividedCopies(keeper, { sends: () => true }, () => clock.ms);
   const seePart = (id: number) => {
     const arena = tupleBytes([String(id), unchanged]);

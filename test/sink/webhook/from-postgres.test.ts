@@ -50,8 +50,8 @@ async function source(database: string): Promise<Map<string, Record<string, unkn
 }
 
 function originOf(store: RecordStore): bigint {
-  const stored = parseRecord(store.record ?? "");
-  if (stored.kind !== "begun") throw new Error("nothing was begun");
+  const stored = store.record && parseRecord(store.record);
+  if (stored?.kind !== "begun") throw new Error("nothing was begun");
   return stored.record.origin.version;
 }
 
