@@ -5,13 +5,12 @@ import ipaddr from "ipaddr.js";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { AddressResolver } from "./egress.ts";
 import { PartedBody, type RequestBody } from "./request-body.ts";
+import { type StopList, TimedOut } from "./stop-list.ts";
 
 export interface PostRequest {
   readonly target: PostTarget;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: RequestBody;
-  /** Covers DNS, connecting, sending and the response. */
-  readonly timeoutMs: number;
   readonly resolver: AddressResolver;
   readonly stops: StopList;
 }
@@ -19,10 +18,13 @@ export interface PostRequest {
 /** Where requests go, with what was worked out of it: one for each table. */
 export class PostTarget {
   readonly url: URL;
+  /** The URL's own, which it makes anew each time it is asked. */
+  readonly hostname: string;
   readonly #pinned = new Map<string, PinnedTarget>();
 
   constructor(url: string) {
     this.url = new URL(url);
+    this.hostname = this.url.hostname;
   }
 
   /** The address with the host replaced by a checked one; TLS still asks for, and checks, the name. */
@@ -32,27 +34,6 @@ export class PostTarget {
     const pinned = pin(this.url, address);
     this.#pinned.set(address, pinned);
     return pinned;
-  }
-}
-
-/** Ends all posts under way at once: one listener on a signal instead of one for each post. */
-export class StopList {
-  readonly #controllers = new Set<AbortController>();
-
-  constructor(readonly signal: AbortSignal) {
-    const stop = () => {
-      for (const controller of this.#controllers) controller.abort(signal.reason);
-    };
-    signal.addEventListener("abort", stop, { once: true });
-  }
-
-  add(controller: AbortController): void {
-    this.#controllers.add(controller);
-    if (this.signal.aborted) controller.abort(this.signal.reason);
-  }
-
-  delete(controller: AbortController): void {
-    this.#controllers.delete(controller);
   }
 }
 
@@ -76,16 +57,12 @@ const connectFailures: ReadonlySet<string> = new Set([
   "FailedToOpenSocket",
 ]);
 
-class TimedOut extends Error {}
-
 /** Never throws: a signal that is aborted ends it as `failed`. */
 export async function post(request: PostRequest): Promise<PostResult> {
   const { stops, resolver, target } = request;
-  const controller = new AbortController();
-  const timer = setTimeout(() => controller.abort(new TimedOut()), request.timeoutMs);
-  stops.add(controller);
+  const controller = stops.begin();
   try {
-    const host = target.url.hostname;
+    const host = target.hostname;
     const addresses = resolver.known(host) ?? (await raceAbort(resolver.addresses(host), controller.signal));
     let failure: PostResult | null = null;
     for (const address of addresses) {
@@ -96,10 +73,9 @@ export async function post(request: PostRequest): Promise<PostResult> {
     return failure ?? { kind: "failed", reason: "no address to connect to", code: "" };
   } catch (error) {
     if (error instanceof MillraceError) return { kind: "refused", error };
-    return failed(error, controller.signal, request.timeoutMs);
+    return failed(error, controller.signal, stops);
   } finally {
-    clearTimeout(timer);
-    stops.delete(controller);
+    stops.end(controller);
   }
 }
 
@@ -108,45 +84,50 @@ async function postTo(
   request: PostRequest,
   controller: AbortController,
 ): Promise<PostResult> {
-  const { target, resolver, body } = request;
-  const { href, tls } = target.at(address);
-  const named =
-    tls || href !== target.url.href ? { ...request.headers, Host: target.url.host } : request.headers;
-  // A stream says its length only when it is told to.
-  const headers = body instanceof PartedBody ? { ...named, "Content-Length": String(body.length) } : named;
+  const { target, resolver, body, stops } = request;
+  const pinned = target.at(address);
   try {
-    const response = await fetch(href, {
+    const response = await fetch(pinned.href, {
       method: "POST",
-      headers,
+      headers: headersTo(pinned, request),
       body: body instanceof PartedBody ? body.stream() : body,
       redirect: "manual",
       signal: controller.signal,
       decompress: false,
-      ...(tls ? { tls } : {}),
+      ...(pinned.tls ? { tls: pinned.tls } : null),
     });
-    resolver.worked(target.url.hostname, address);
+    resolver.worked(target.hostname, address);
     const { status } = response;
     const retryAfter = status >= 300 ? response.headers.get("Retry-After") : null;
     if (response.body !== null) await drain(response, controller);
     return { kind: "answered", status, retryAfter };
   } catch (error) {
     // Whatever swallows what is sent there would else be tried first each time.
-    resolver.didNotWork(target.url.hostname, address);
-    return failed(error, controller.signal, request.timeoutMs);
+    resolver.didNotWork(target.hostname, address);
+    return failed(error, controller.signal, stops);
   }
+}
+
+function headersTo({ host }: PinnedTarget, { headers, body }: PostRequest): Readonly<Record<string, string>> {
+  const named = host === null ? headers : { ...headers, Host: host };
+  // A stream says its length only when it is told to.
+  return body instanceof PartedBody ? { ...named, "Content-Length": String(body.length) } : named;
 }
 
 interface PinnedTarget {
   readonly href: string;
+  /** The URL's host, where `href` does not name it or TLS has to; null elsewhere. */
+  readonly host: string | null;
   readonly tls: { serverName: string } | null;
 }
 
 function pin(url: URL, address: string): PinnedTarget {
   const host = ipaddr.IPv6.isValid(address) ? `[${address.replace(/%.*$/, "")}]` : address;
-  if (url.hostname === host) return { href: url.href, tls: null };
+  if (url.hostname === host) return { href: url.href, host: null, tls: null };
   const target = new URL(url.href);
   target.hostname = host;
-  return { href: target.href, tls: url.protocol === "https:" ? { serverName: url.hostname } : null };
+  const tls = url.protocol === "https:" ? { serverName: url.hostname } : null;
+  return { href: target.href, host: tls || target.href !== url.href ? url.host : null, tls };
 }
 
 /**
@@ -173,9 +154,9 @@ async function drain(response: Response, controller: AbortController): Promise<v
   }
 }
 
-function failed(error: unknown, signal: AbortSignal, timeoutMs: number): PostResult {
+function failed(error: unknown, signal: AbortSignal, stops: StopList): PostResult {
   if (signal.aborted && signal.reason instanceof TimedOut) {
-    return { kind: "failed", reason: `no answer within ${timeoutMs} ms`, code: "ETIMEDOUT" };
+    return { kind: "failed", reason: `no answer within ${stops.timeoutMs} ms`, code: "ETIMEDOUT" };
   }
   const code = errorCode(error);
   return { kind: "failed", reason: `the request failed: ${code}`, code };

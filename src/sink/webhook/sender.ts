@@ -8,10 +8,11 @@ import { compress } from "./compression.ts";
 import type { AddressResolver } from "./egress.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
-import { PostTarget, post, StopList } from "./post.ts";
+import { PostTarget, post } from "./post.ts";
 import { letGoOfBody, type RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
+import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
 export type AttemptOutcome =
@@ -30,6 +31,8 @@ export interface SenderTools {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** A request was answered with 2xx. */
+  readonly delivered: () => void;
 }
 
 interface TableTarget {
@@ -43,7 +46,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
 
   let stops: StopList | null = null;
   const stopList = (signal: AbortSignal): StopList => {
-    if (stops?.signal !== signal) stops = new StopList(signal);
+    if (stops?.signal !== signal) stops = new StopList(signal, config.request_timeout_ms);
     return stops;
   };
 
@@ -79,9 +82,8 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
       body: request.body,
       nowMs: tools.now(),
     });
-    const timeoutMs = config.request_timeout_ms;
     const { resolver } = tools;
-    const result = await post({ target, headers, body, timeoutMs, resolver, stops: stopList(signal) });
+    const result = await post({ target, headers, body, resolver, stops: stopList(signal) });
     if (result.kind === "failed") {
       signal.throwIfAborted();
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
@@ -91,6 +93,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     switch (responseVerdict(result.status)) {
       case "delivered":
         if (body !== request.body) letGoOfBody(body);
+        tools.delivered();
         return { kind: "delivered" };
       case "retry": {
         const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;

@@ -10,9 +10,10 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { compress } from "./compression.ts";
 import { AddressResolver, egressPolicy } from "./egress.ts";
 import { uuidV7 } from "./idempotency-key.ts";
-import { type PostResult, PostTarget, post, StopList } from "./post.ts";
+import { type PostResult, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict } from "./response-verdict.ts";
+import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
 const connectTimeoutMs = 10_000;
@@ -126,9 +127,8 @@ async function tryPost(
     target: new PostTarget(targetUrlOrBase(sink)),
     headers,
     body: await compress(sink.compression, json, signal),
-    timeoutMs: sink.request_timeout_ms,
     resolver,
-    stops: new StopList(signal),
+    stops: new StopList(signal, sink.request_timeout_ms),
   });
   signal.throwIfAborted();
   return result;

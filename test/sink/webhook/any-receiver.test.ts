@@ -2,8 +2,9 @@
 
 import { afterEach, expect, test } from "bun:test";
 import { AddressResolver } from "../../../src/sink/webhook/egress.ts";
-import { type PostResult, PostTarget, post, StopList } from "../../../src/sink/webhook/post.ts";
+import { type PostResult, PostTarget, post } from "../../../src/sink/webhook/post.ts";
 import type { RequestBody } from "../../../src/sink/webhook/request-body.ts";
+import { StopList } from "../../../src/sink/webhook/stop-list.ts";
 import { type RawOptions, type RawRequest, rawReceiver } from "../../support/raw-receiver.ts";
 
 const owned: AsyncDisposable[] = [];
@@ -23,9 +24,9 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /** Attempts over one resolver, as the sender makes them. */
 function poster(url: string, { resolver = new AddressResolver("default"), timeoutMs = 5_000 } = {}) {
   const target = new PostTarget(url);
-  const stops = new StopList(new AbortController().signal);
+  const stops = new StopList(new AbortController().signal, timeoutMs);
   return (body: RequestBody = encoder.encode("[1]")): Promise<PostResult> =>
-    post({ target, headers: {}, body, timeoutMs, resolver, stops });
+    post({ target, headers: {}, body, resolver, stops });
 }
 
 const local = (port: number) => `http://127.0.0.1:${port}/x`;

@@ -20,14 +20,15 @@ async function postFrom(url: string, options: { trusted: boolean; count: number;
   await writeFile(root, testRootCertificate);
   const module = (name: string) => JSON.stringify(join(import.meta.dir, "../../../src/sink/webhook", name));
   const code = `
-    const { post, PostTarget, StopList } = await import(${module("post.ts")});
+    const { post, PostTarget } = await import(${module("post.ts")});
+    const { StopList } = await import(${module("stop-list.ts")});
     const { AddressResolver } = await import(${module("egress.ts")});
     const resolver = new AddressResolver("default", async () => [${JSON.stringify(options.resolved)}]);
     const target = new PostTarget(${JSON.stringify(url)});
-    const stops = new StopList(new AbortController().signal);
+    const stops = new StopList(new AbortController().signal, 5000);
     const results = [];
     for (let i = 0; i < ${options.count}; i++) {
-      results.push(await post({ target, headers: {}, body: new Uint8Array(2), timeoutMs: 5000, resolver, stops }));
+      results.push(await post({ target, headers: {}, body: new Uint8Array(2), resolver, stops }));
     }
     console.log(JSON.stringify(results));`;
   const child = Bun.spawn([process.execPath, "-e", code], {

@@ -1,0 +1,44 @@
+// One timer for many posts: each is ended in its own time, and none that has ended by itself.
+
+import { expect, test } from "bun:test";
+import { StopList, TimedOut } from "../../../src/sink/webhook/stop-list.ts";
+
+const timeoutMs = 100;
+
+function endOf({ signal }: AbortController): Promise<unknown> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(signal.reason)));
+}
+
+test("each post times out in its own time, and one that has ended does not", async () => {
+  const stops = new StopList(new AbortController().signal, timeoutMs);
+  const ended = stops.begin();
+  const waits: Promise<number>[] = [];
+  for (let n = 0; n < 4; n++) {
+    const startedMs = performance.now();
+    waits.push(
+      endOf(stops.begin()).then((reason) => {
+        expect(reason).toBeInstanceOf(TimedOut);
+        return performance.now() - startedMs;
+      }),
+    );
+    await Bun.sleep(timeoutMs / 5);
+  }
+  stops.end(ended);
+  for (const waitedMs of await Promise.all(waits)) expect(waitedMs).toBeGreaterThanOrEqual(timeoutMs - 2);
+  expect(ended.signal.aborted).toBe(false);
+  // Nothing was under way for a while: what comes then has its timeout as well.
+  await Bun.sleep(2 * timeoutMs);
+  const late = stops.begin();
+  expect(await endOf(late)).toBeInstanceOf(TimedOut);
+  stops.end(late);
+  expect(stops.begin().signal.aborted).toBe(false);
+});
+
+test("all posts end with the signal, and so does one that begins later", () => {
+  const stop = new AbortController();
+  const stops = new StopList(stop.signal, timeoutMs);
+  const posts = [stops.begin(), stops.begin()];
+  const reason = new Error("stopped");
+  stop.abort(reason);
+  for (const { signal } of [...posts, stops.begin()]) expect(signal.reason).toBe(reason);
+});
