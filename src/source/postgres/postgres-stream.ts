@@ -165,7 +165,10 @@ export class PostgresStream implements ChangeStream {
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
     const hasWork = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
-    const behind = hasWork && this.#walEnd > this.#acknowledged ? this.#walEnd - this.#acknowledged : 0n;
+    // A server that has a backlog to send says nothing of its log's end until it has sent all of it.
+    let end = this.options.logEnd;
+    if (this.#walEnd > end) end = this.#walEnd;
+    const behind = hasWork && end > this.#acknowledged ? end - this.#acknowledged : 0n;
     return { bytes: Number(behind), lastCommitTimeUs };
   }
 

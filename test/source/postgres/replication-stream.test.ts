@@ -303,3 +303,14 @@ test("a slot that another walsender holds is a transient error that names it", a
     retry: "transient",
   });
 });
+
+test("says how far it is behind while a backlog comes, of which the server tells no end", async () => {
+  await using at = await place();
+  await at.sql("insert into t select g, repeat('x', 2000) from generate_series(1, 10000) g");
+  await at.sql("insert into t select g, repeat('x', 2000) from generate_series(10001, 20000) g");
+  await using stream = await at.source.stream(at.checkpoint, "binary");
+  const batch = await stream.next();
+  expect(batch.count).toBeGreaterThan(0);
+  // Nothing is acknowledged: both transactions are missing.
+  expect(stream.lag().bytes).toBeGreaterThan(40_000_000);
+});
