@@ -6,8 +6,6 @@ export class TimedOut extends Error {}
 export class StopList {
   /** Posts under way and when they time out, by the monotonic clock. All have the same timeout: the oldest comes first. */
   readonly #due = new Map<AbortController, number>();
-  /** Those of posts that have ended, for posts to come. */
-  readonly #spare: AbortController[] = [];
   #timer: Timer | null = null;
 
   constructor(
@@ -23,7 +21,7 @@ export class StopList {
 
   /** Of a post that begins now; `end` it. */
   begin(): AbortController {
-    const controller = this.#spare.pop() ?? new AbortController();
+    const controller = new AbortController();
     this.#due.set(controller, performance.now() + this.timeoutMs);
     if (this.signal.aborted) controller.abort(this.signal.reason);
     if (this.#timer === null) this.#wait(this.timeoutMs);
@@ -32,7 +30,6 @@ export class StopList {
 
   end(controller: AbortController): void {
     this.#due.delete(controller);
-    if (!controller.signal.aborted) this.#spare.push(controller);
   }
 
   /** The timer stays when nothing is under way any more, and keeps no thread alive. */
