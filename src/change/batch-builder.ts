@@ -9,7 +9,7 @@ const initialChanges = 256;
 const initialTransactions = 64;
 const initialArenaBytes = 16 * 1024;
 /** What a builder begins with at most: memory that is not written to costs little, but a large value comes seldom twice. */
-const mostBeforehand = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4 * 1024 * 1024 };
+const mostBeforehand = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4.5 * 1024 * 1024 };
 
 export class BatchBuilder {
   /** Where the next tuple goes; written by the decoder after `reserve`. */
@@ -235,9 +235,12 @@ export class BatchBuilder {
     return i;
   }
 
-  /** Under load the next batch is about as large as the last: to grow to that by doubling would copy most of it twice. */
+  /**
+   * Under load the next batch is about as large as the last: to grow to that by doubling would copy most of it twice. One that is a
+   * little larger would do so at its end, and take twice the memory.
+   */
   #makeRoomAsIn(last: BatchBuilder): void {
-    const arenaBytes = Math.min(last.arenaEnd, mostBeforehand.arenaBytes);
+    const arenaBytes = Math.min(Math.ceil(last.arenaEnd * 1.125), mostBeforehand.arenaBytes);
     if (arenaBytes > this.arena.length) this.arena = new Uint8Array(arenaBytes);
     const changes = Math.min(last.count, mostBeforehand.changes);
     if (changes > this.#capacity) this.#growChanges(changes);

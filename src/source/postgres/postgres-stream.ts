@@ -184,6 +184,7 @@ export class PostgresStream implements ChangeStream {
 
   #receive(bytes: Buffer, at: number, end: number): void {
     this.#decoder.decode(bytes, at, end);
+    this.#buffer.divide();
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
     if (!this.#isPaused && this.#buffer.isFull) this.#regulate();
   }

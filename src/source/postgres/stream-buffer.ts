@@ -15,6 +15,11 @@ export interface StreamBounds {
   readonly maxBufferedRows: number;
   /** A transaction that is larger is handed out in pieces of about this size. */
   readonly pieceBytes: number;
+  /**
+   * Of a transaction in progress. A walsender first reads as much of one as logical_decoding_work_mem holds, and is silent
+   * meanwhile, and then sends that at once: what waits here is the sink's work during the silence.
+   */
+  readonly ahead: { readonly bytes: number; readonly rows: number };
 }
 
 /** Some tens of thousands make a batch cheap. With more the sink begins later, and has more left when the stream is done. */
@@ -26,12 +31,14 @@ export function streamBounds(maxBufferedRows: number): StreamBounds {
     maxBufferedBytes: 16 * 1024 * 1024,
     maxBufferedRows: maxBufferedRows || defaultBufferedRows,
     pieceBytes: 1024 * 1024,
+    ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
   };
 }
 
 export class StreamBuffer {
   readonly #closed: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
   #closedBytes = 0;
+  #closedRows = 0;
   /** Of a large batch that the reader has: there is no memory for another one beside it. */
   #bytesOut = 0;
   /** What was handed out last ends within a transaction. */
@@ -52,22 +59,30 @@ export class StreamBuffer {
 
   get isFull(): boolean {
     const { bytes, count } = this.#builder;
-    const { maxBufferedRows } = this.bounds;
     // Amid the pieces of another it is not handed out, and does not grow: to wait for it there would be for ever.
     const isWaiting = this.#owesEnd && this.#builder.inTransaction;
     const part = isWaiting ? undefined : this.#inProgress?.builder;
-    const rows = part ? Math.max(count, part.count) : count;
+    const most = part !== undefined && this.decoder.filling === part ? this.bounds.ahead : this.#most;
+    const rows = count + (part?.count ?? 0) + this.#closedRows;
     const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
-    return held >= this.#mostBytes || rows >= maxBufferedRows;
+    return held >= most.bytes || rows >= most.rows;
   }
 
   /**
    * Inserts do not become fewer by being many. Smaller batches of them stay in the processor's cache, and the sink begins
    * sooner and has less left when the stream is done.
    */
-  get #mostBytes(): number {
-    const { maxBufferedBytes } = this.bounds;
-    return this.#builder.isInsertsOnly ? Math.min(ampleBytes, maxBufferedBytes) : maxBufferedBytes;
+  get #most(): { readonly bytes: number; readonly rows: number } {
+    const { maxBufferedBytes, maxBufferedRows } = this.bounds;
+    const bytes = this.#builder.isInsertsOnly ? Math.min(ampleBytes, maxBufferedBytes) : maxBufferedBytes;
+    return { bytes, rows: maxBufferedRows };
+  }
+
+  /** Closes what has come of a transaction in progress, once it is as much as the sink is given at once. */
+  divide(): void {
+    const part = this.#inProgress?.builder;
+    if (part === undefined || this.decoder.filling !== part) return;
+    if (part.bytes >= ampleBytes || part.count >= this.bounds.maxBufferedRows) this.#closeFilling();
   }
 
   /** It is worth a transaction at the sink. */
@@ -122,6 +137,7 @@ export class StreamBuffer {
     const closed = this.#closed.shift();
     if (closed) {
       this.#closedBytes -= closed.batch.arena.byteLength;
+      this.#closedRows -= closed.batch.count;
       return closed.batch;
     }
     if (this.#builder.wholeCount > 0) return this.#continueWith(this.#builder.takeWhole());
@@ -201,6 +217,7 @@ export class StreamBuffer {
   #queue(batch: ChangeBatch, relations: Relation[]): void {
     this.#closed.push({ batch, relations });
     this.#closedBytes += batch.arena.byteLength;
+    this.#closedRows += batch.count;
   }
 
   #continueWith(taken: { batch: ChangeBatch; rest: BatchBuilder }): ChangeBatch {

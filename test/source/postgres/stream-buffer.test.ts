@@ -52,7 +52,11 @@ const commit = (at: number) => message("C", Buffer.from([0]), int64(at), int64(a
 const commitEarly = (xid: number, at: number) =>
   message("c", int32(xid), Buffer.from([0]), int64(at), int64(at + 10), int64(0));
 
-const smallBounds = { maxBufferedBytes: 1024 * 1024, maxBufferedRows: 10, pieceBytes: 1024 * 1024 };
+const megabyte = 1024 * 1024;
+const smallBounds: StreamBounds = {
+  ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, pieceBytes: megabyte },
+  ahead: { bytes: 32 * megabyte, rows: 10 },
+};
 
 function stream(bounds: StreamBounds = smallBounds) {
   const selection = selectionOf(
@@ -70,7 +74,10 @@ function stream(bounds: StreamBounds = smallBounds) {
   const decoder = new PgoutputDecoder(builder, "text", checkpoint, registry, () => []);
   const buffer = new StreamBuffer(decoder, "text", bounds);
   const send = (...messages: readonly Buffer[]) => {
-    for (const bytes of messages) decoder.decode(bytes, 0, bytes.length);
+    for (const bytes of messages) {
+      decoder.decode(bytes, 0, bytes.length);
+      buffer.divide();
+    }
   };
   return { buffer, send, registry };
 }
@@ -92,18 +99,42 @@ const told = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) 
 test("a part that fills the buffer amid another's pieces does not keep that one's end from being read", () => {
   const { buffer, send } = stream();
   // One chunk: the socket is paused behind it.
-  send(...block(7, announcement(7), ...inserts(7, 1, 10)), begin(8, 200), announcement(null));
+  send(...block(7, announcement(7), ...inserts(7, 1, 9)), begin(8, 200), announcement(null));
   send(...inserts(null, 101, 103));
   expect(buffer.isFull).toBe(true);
   expect(takeAll(buffer).map(told)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
   expect(buffer.isFull).toBe(false);
   send(...inserts(null, 104, 105), commit(200));
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 2, end: 210, isPiece: false, outcome: null }]);
+  send(commitEarly(7, 300));
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 9, end: 310, isPiece: false, outcome: null }]);
+});
+
+test("a transaction in progress waits in batches, of which there may be more than of others", () => {
+  const ahead = { bytes: 32 * megabyte, rows: 25 };
+  const { buffer, send } = stream({ ...smallBounds, ahead });
+  send(begin(8, 200), announcement(null), ...inserts(null, 101, 102), commit(200));
+  send(message("S", int32(7), Buffer.from([1])), announcement(7), ...inserts(7, 1, 22));
+  expect(buffer.isFull).toBe(false);
+  send(insert(7, 23));
+  expect(buffer.isFull).toBe(true);
   expect(takeAll(buffer).map(told)).toEqual([
     { count: 2, end: 210, isPiece: false, outcome: null },
-    { count: 10, end: 100, isPiece: false, outcome: "open" },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
   ]);
-  send(commitEarly(7, 300));
-  expect(takeAll(buffer).map(told)).toEqual([{ count: 0, end: 310, isPiece: false, outcome: "committed" }]);
+  expect(buffer.isFull).toBe(false);
+  // What comes between its blocks is held to the bounds of all.
+  send(...inserts(7, 24, 45), message("E"));
+  send(begin(9, 300), ...inserts(null, 103, 104));
+  expect(buffer.isFull).toBe(true);
+  send(commit(300), commitEarly(7, 400));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 2, end: 310, isPiece: false, outcome: null },
+    { count: 5, end: 410, isPiece: false, outcome: "committed" },
+  ]);
 });
 
 test("what a transaction in progress announces is not others' before it is committed", () => {
@@ -121,7 +152,7 @@ test("what a transaction in progress announces is not others' before it is commi
 
 test("inserts alone make smaller batches than changes that may take each other's place", () => {
   const most = 6 * 1024 * 1024;
-  const bounds = { maxBufferedBytes: most, maxBufferedRows: 1e6, pieceBytes: most };
+  const bounds = { ...smallBounds, maxBufferedBytes: most, maxBufferedRows: 1e6, pieceBytes: most };
   /** How many inserts there is room for, behind the messages `first`. */
   const room = (...first: readonly Buffer[]) => {
     const { buffer, send } = stream(bounds);
