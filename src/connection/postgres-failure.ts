@@ -4,6 +4,7 @@
 
 import type { ErrorCode } from "../errors/error-codes.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { sqlState } from "./sql-state.ts";
 import { TunnelFailure, type TunnelFailureKind } from "./tunnel-failure.ts";
 
 /** Which side of a connector a server stands on: it picks the error codes. */
@@ -195,12 +196,19 @@ function isLostSnapshot({ code, message }: ForeignError): boolean {
 const noWalsender =
   "All WAL senders of the source are taken. Raise max_wal_senders: ALTER SYSTEM SET max_wal_senders = …; and restart the server.";
 
+const readOnlySink =
+  "The sink takes no writes: it is a standby (connect to the primary), or its transactions are read-only by default: " +
+  "ALTER ROLE … RESET default_transaction_read_only; or the same of the database or the server (SQLSTATE 25006).";
+
 /** Which privilege, or whose limit: role, database or server. */
 const toldInServersWords: ReadonlySet<string> = new Set(["42501", "53300"]);
 
 function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
   if (isLostSnapshot(error)) {
     return { code: `${side}_connection_lost`, text: "The connection that held the snapshot was lost." };
+  }
+  if (side === "sink" && error.code === sqlState.readOnlyTransaction) {
+    return { code: "sink_permission_denied", text: readOnlySink };
   }
   const bySide = side === "source" ? sourceStates : sinkStates;
   const common = sqlStates[error.code] ?? (bySide[error.code] ? undefined : lookUp(sqlStates, error.code));

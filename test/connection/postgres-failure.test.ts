@@ -52,6 +52,16 @@ describe("what a server says", () => {
     );
   });
 
+  test("a sink that takes no writes is one that lets us do too little, and what to do is told", async () => {
+    const failure = await failureOf(
+      "insert into item values (3, 'new')",
+      "set default_transaction_read_only = on",
+    );
+    const error = describePostgresError(failure, "sink", "sink_rejected_rows");
+    expect(error.code).toBe("sink_permission_denied");
+    expect(error.message).toContain("ALTER ROLE … RESET default_transaction_read_only");
+  });
+
   test("a row that no partition takes is not said to break a check", async () => {
     const parts = "create temporary table parted (id int) partition by range (id)";
     const error = describePostgresError(await failureOf("insert into parted values (1)", parts), "sink");
