@@ -3,7 +3,7 @@
 
 import type { Source } from "../source/source.ts";
 
-const defaultEveryMs = 10_000;
+const defaultEveryMs = 2_000;
 
 export class LogWatch implements Disposable {
   /** What is kept, as it was asked last; null: it need not be asked. */

@@ -24,9 +24,6 @@ import { StreamPlace } from "./stream-place.ts";
 import { tasksBeside } from "./task-beside.ts";
 import type { RetryPace } from "./unreadable-tables.ts";
 
-/** A stream that is so far behind may become a burden to its source. */
-const muchLagBytes = 256 * 1024 * 1024;
-
 export interface PipelineRequest {
   readonly work: RunWork;
   /** The connector has begun once: a checkpoint that is missing then is a loss. */
@@ -97,7 +94,7 @@ class PipelineRun {
     const { reporter } = request;
     using meter = new ProgressMeter(
       (progress) => reporter.progress(progress),
-      () => Math.max(this.#stream?.lag().bytes ?? 0, this.#logWatch?.bytes ?? 0),
+      () => this.#stream?.lag().bytes ?? this.#logWatch?.bytes ?? 0,
     );
     await using source = request.makeSource({
       warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
@@ -123,9 +120,9 @@ class PipelineRun {
     );
   }
 
-  /** While copies are made nothing is acknowledged, and the stream does not tell how far the server is. */
+  /** While nothing is acknowledged, the stream does not tell how far the server is. */
   #mayKeepMuch(): boolean {
-    return this.#stream === null || this.#isStanding || this.#stream.lag().bytes >= muchLagBytes;
+    return this.#stream === null || this.#isStanding || this.#stream.lag().isBehind;
   }
 
   #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {

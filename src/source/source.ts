@@ -168,8 +168,10 @@ export interface SourceEvents {
 }
 
 export interface StreamLag {
-  /** Bytes of WAL between the server's last word and the last acknowledgement. */
+  /** Bytes of WAL between where the server's log is known to end and the last acknowledgement; 0 where nothing of it is for us. */
   readonly bytes: number;
+  /** Something that is for us is not acknowledged yet: how far the log has come meanwhile, the stream does not hear. */
+  readonly isBehind: boolean;
   /** Commit time of the last change that arrived, microseconds since 1970-01-01 UTC; null before the first. */
   readonly lastCommitTimeUs: bigint | null;
 }

@@ -38,6 +38,25 @@ test("what a copy makes the slot keep is told, and warned of before it is lost",
   await rig.stop();
 });
 
+test("how far the sink is behind is told also of what is logged while the source waits for it", async () => {
+  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
+  const tables = "create table t (id int primary key, v text)";
+  await using rig = await PipelineRig.streaming(server, "behind", { source: tables, sink: tables });
+  const load = (from: number, to: number) =>
+    rig.source(`insert into t select g, repeat('x', 2000) from generate_series(${from}, ${to}) g`);
+  const holder = await server.connect(rig.sinkDatabase);
+  await holder.query("begin; lock table t in share mode");
+  await load(1, 20_000);
+  await waitFor("the first", () => (rig.progress?.lagBytes ?? 0) > 30 * megabyte);
+  // The walsender can send no more, and says nothing of this.
+  await load(20_001, 40_000);
+  await waitFor("the second", () => (rig.progress?.lagBytes ?? 0) > 70 * megabyte);
+  await holder.end();
+  await rig.expectEqual();
+  await waitFor("its end", () => rig.progress?.lagBytes === 0);
+  await rig.stop();
+});
+
 test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {
   const warningOf = (bytes: number, limitBytes: number | null, isLost = false) =>
     judgeKeptLog("s", { bytes, limitBytes, isLost }).warning;

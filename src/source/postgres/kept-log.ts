@@ -3,6 +3,7 @@
 // https://www.postgresql.org/docs/current/view-pg-replication-slots.html
 
 import type { Client } from "pg";
+import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { KeptLog } from "../source.ts";
 import { logEndSql } from "./slot.ts";
 
@@ -11,6 +12,7 @@ export interface KeptLogFacts {
   readonly isLost: boolean;
   /** `max_slot_wal_keep_size`; null: there is none. */
   readonly limitBytes: number | null;
+  readonly logEnd: Lsn;
 }
 
 const gigabyte = 1024 ** 3;
@@ -21,8 +23,9 @@ const muchOfLimit = 0.5;
 
 /** Null without a slot. */
 export async function readKeptLog(client: Client, slot: string): Promise<KeptLogFacts | null> {
-  const { rows } = await client.query<{ bytes: number; is_lost: boolean; limit_mb: number }>(
-    `select coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
+  const { rows } = await client.query<{ bytes: number; is_lost: boolean; limit_mb: number; end: string }>(
+    `select (${logEndSql})::text as end,
+       coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
      from pg_replication_slots where slot_name = $1`,
     [slot],
@@ -30,11 +33,14 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   const row = rows[0];
   if (!row) return null;
   const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
-  return { bytes: Math.max(0, row.bytes), isLost: row.is_lost, limitBytes };
+  return { bytes: Math.max(0, row.bytes), isLost: row.is_lost, limitBytes, logEnd: parseLsn(row.end) };
 }
 
 /** The warning says what to do; null: it is not much. Pure. */
-export function judgeKeptLog(slot: string, { bytes, isLost, limitBytes }: KeptLogFacts): KeptLog {
+export function judgeKeptLog(
+  slot: string,
+  { bytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd">,
+): KeptLog {
   const raise =
     "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
   if (isLost) {

@@ -152,13 +152,13 @@ export class PostgresSource implements Source {
     for (let seen: Lsn | undefined; ; ) {
       await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       if (this.#shapes.isStale) return;
-      const walEnd = this.#stream?.walEnd;
-      if (walEnd === seen) continue;
+      const logEnd = this.#stream?.logEnd;
+      if (logEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
       const isChanged = await this.#withClient((client) => this.#areTablesChanged(client)).catch(() => null);
       if (isChanged === null) continue;
       if (isChanged) return;
-      seen = walEnd;
+      seen = logEnd;
     }
   }
 
@@ -231,7 +231,9 @@ export class PostgresSource implements Source {
   async keptLog(): Promise<KeptLog | null> {
     const { name } = this.#slot;
     const facts = await this.#withClient((client) => readKeptLog(client, name));
-    return facts && judgeKeptLog(name, facts);
+    if (facts === null) return null;
+    this.#stream?.sawLogEnd(facts.logEnd);
+    return judgeKeptLog(name, facts);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {

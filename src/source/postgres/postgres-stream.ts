@@ -7,22 +7,15 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import { AssumedRelations } from "./assumed-relations.ts";
-import {
-  collectForMs,
-  feedbackIntervalMs,
-  isHeartbeatDue,
-  liveness,
-  type StreamPace,
-  silenceLimitMs,
-} from "./feedback.ts";
+import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } from "./feedback.ts";
 import { IdleAdvance } from "./idle-advance.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import type { Announced } from "./relation-description.ts";
 import type { RelationRegistry } from "./relation-registry.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
+import { Silence } from "./silence.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
 
@@ -62,18 +55,17 @@ export class PostgresStream implements ChangeStream {
   #wake: (() => void) | null = null;
   /** While the reader waits for more than there is. */
   #collecting: ReturnType<typeof setTimeout> | null = null;
-  #watching: Disposable | null = null;
+  readonly #silence: Silence;
   #soon: ReturnType<typeof setTimeout> | null = null;
   #isPaused = false;
   readonly #assumed: AssumedRelations;
   #acknowledged: Lsn;
   readonly #advance: IdleAdvance;
   #walEnd: Lsn;
+  #logEnd: Lsn;
   /** When something of ours came last, or a heartbeat was sent, and where the server's log ended then. */
   #stirredAt = performance.now();
   #stirredEnd: Lsn;
-  #heard = true;
-  #heardAt = performance.now();
 
   private constructor(private readonly options: PostgresStreamOptions) {
     const { checkpoint, request, registry } = options;
@@ -82,6 +74,11 @@ export class PostgresStream implements ChangeStream {
     this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace);
     this.#walEnd = checkpoint.resumeLsn;
     this.#stirredEnd = checkpoint.resumeLsn;
+    this.#logEnd = options.logEnd;
+    this.#silence = new Silence(
+      options.walSenderTimeoutMs,
+      () => this.#client?.watch(this.options.watch) ?? null,
+    );
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry, options.shapesAt);
     this.#assumed = new AssumedRelations(registry, options.describe);
@@ -96,9 +93,7 @@ export class PostgresStream implements ChangeStream {
       const handlers = {
         onMessage: (bytes: Buffer, at: number, end: number) => stream.#receive(bytes, at, end),
         onLargeMessage: (bytes: Buffer, at: number, end: number) => stream.#receiveLarge(bytes, at, end),
-        onBytes: () => {
-          stream.#heard = true;
-        },
+        onBytes: stream.#silence.hear,
         onKeepalive: (walEnd: Lsn, replyRequested: boolean) => stream.#keepalive(walEnd, replyRequested),
         onFailure: (error: unknown) => stream.#fail(describeStreamError(error)),
       };
@@ -155,27 +150,29 @@ export class PostgresStream implements ChangeStream {
     this.#soon ??= setTimeout(() => this.#sendFeedback(), soonMs);
   }
 
-  /** How far the server's log has come, as it said last. */
-  get walEnd(): Lsn {
-    return this.#walEnd;
+  /** How far the server's log has come, as far as is known. */
+  get logEnd(): Lsn {
+    return this.#logEnd;
+  }
+
+  /** Where it was seen to end, over any connection: a server that has a backlog to send says nothing of that before all is sent. */
+  sawLogEnd(at: Lsn): void {
+    if (at > this.#logEnd) this.#logEnd = at;
   }
 
   lag(): StreamLag {
     // What the server has logged since then is not for us, unless something of it waits.
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
-    const hasWork = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
-    // A server that has a backlog to send says nothing of its log's end until it has sent all of it.
-    let end = this.options.logEnd;
-    if (this.#walEnd > end) end = this.#walEnd;
-    const behind = hasWork && end > this.#acknowledged ? end - this.#acknowledged : 0n;
-    return { bytes: Number(behind), lastCommitTimeUs };
+    const isBehind = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
+    const bytes = isBehind && this.#logEnd > this.#acknowledged ? this.#logEnd - this.#acknowledged : 0n;
+    return { bytes: Number(bytes), isBehind, lastCommitTimeUs };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.options.signal.removeEventListener("abort", this.#onAbort);
     if (this.#timer) clearInterval(this.#timer);
-    this.#watch(false);
+    this.#silence[Symbol.dispose]();
     this.#sendFeedback();
     await this.#client?.[Symbol.asyncDispose]();
   }
@@ -203,6 +200,7 @@ export class PostgresStream implements ChangeStream {
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
     if (walEnd > this.#walEnd) this.#walEnd = walEnd;
+    this.sawLogEnd(walEnd);
     const builder = this.#decoder.builder;
     const before = builder.resumeLsn;
     // All that was committed before `walEnd` has been sent, and nothing of it is for us.
@@ -229,36 +227,20 @@ export class PostgresStream implements ChangeStream {
   }
 
   #tick(): void {
-    const now = performance.now();
-    if (this.#heard || this.#isPaused) this.#heardAt = now;
-    this.#heard = false;
-    const limit = silenceLimitMs(this.options.walSenderTimeoutMs);
-    const verdict = liveness(now - this.#heardAt, limit, !this.#isPaused);
-    this.#watch(verdict === "look");
+    const verdict = this.#silence.look(this.#isPaused);
     if (verdict === "dead") {
-      this.#fail(
-        new MillraceError(
-          "source_connection_lost",
-          `The source has been silent for ${Math.round(limit / 1000)} s.`,
-        ),
-      );
+      this.#fail(this.#silence.failure);
       return;
     }
     this.#sendFeedback(verdict !== "alive");
     if (this.#isIdleAdvance()) this.#notify();
     // What comes back of a message of ours tells where the server is, whatever it would say by itself.
     if (this.#advance.isWaitedFor(this.#decoder.builder.resumeLsn)) void this.options.beat();
-    if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, now - this.#stirredAt, this.options.pace)) {
+    const stirredMs = performance.now() - this.#stirredAt;
+    if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, stirredMs, this.options.pace)) {
       this.#stir();
       void this.options.beat();
     }
-  }
-
-  #watch(isSuspicious: boolean): void {
-    if (!isSuspicious) {
-      this.#watching?.[Symbol.dispose]();
-      this.#watching = null;
-    } else this.#watching ??= this.#client?.watch(this.options.watch) ?? null;
   }
 
   #stir(): void {
