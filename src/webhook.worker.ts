@@ -1,6 +1,7 @@
 // Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its
 // record and its log; everything else is in sink/webhook.
 
+import { PassingBytes } from "./change/passing-bytes.ts";
 import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
@@ -14,6 +15,8 @@ import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 declare const self: Worker;
 
 const deliveredIntervalMs = 500;
+/** Of small objects, at about. Where a request is one row they come to 100 MB before the collector looks. */
+const leftByRequestBytes = 3 * 1024;
 
 let server: LineServer | null = null;
 
@@ -42,8 +45,9 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
 }
 
-/** Tells the main thread how often it was called, at most about twice a second. */
+/** Tells the main thread how often it was called, at most about twice a second, and has what requests leave behind collected. */
 function countDelivered(): () => void {
+  const passing = new PassingBytes();
   let requests = 0;
   let told = 0;
   setInterval(() => {
@@ -52,6 +56,7 @@ function countDelivered(): () => void {
   }, deliveredIntervalMs);
   return () => {
     requests++;
+    passing.note(leftByRequestBytes);
   };
 }
 

@@ -15,8 +15,13 @@ import {
   withMissed,
 } from "./sink-record.ts";
 
-/** Saves begin at least so far apart: while much is delivered, one save covers many requests. */
-const spacingMs = 10;
+/** Saves begin at least so far apart, unless changes are to wait for less: while much is delivered, one covers many requests. */
+const mostSpacingMs = 10;
+
+/** Requests wait for a save: it is to add less to a row's way than what its batch waits for. Pure. */
+export function spacingOf(flushIntervalMs: number): number {
+  return Math.min(mostSpacingMs, flushIntervalMs / 4);
+}
 
 export class RecordKeeper {
   #record: SinkRecord;
@@ -32,6 +37,7 @@ export class RecordKeeper {
     /** What is stored of tables. */
     private readonly saved: SavedTables,
     private readonly monotonic: () => number,
+    private readonly spacingMs = mostSpacingMs,
   ) {
     this.#record = record;
   }
@@ -104,7 +110,7 @@ export class RecordKeeper {
 
   async #begin(): Promise<void> {
     await this.#saving?.catch(() => undefined);
-    const waitMs = this.#begunMs + spacingMs - this.monotonic();
+    const waitMs = this.#begunMs + this.spacingMs - this.monotonic();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
     this.#next = null;
     this.#begunMs = this.monotonic();

@@ -16,7 +16,7 @@ import { Inbox } from "./inbox.ts";
 import { KeylessCopies } from "./keyless-copies.ts";
 import type { DeliveryState, FromDelivery, ToDelivery } from "./line-messages.ts";
 import { type MessageEncoding, messageEncoding } from "./message-encoding.ts";
-import { RecordKeeper } from "./record-keeper.ts";
+import { RecordKeeper, spacingOf } from "./record-keeper.ts";
 import { noTables, SavedTables } from "./recorded-tables.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
@@ -73,8 +73,7 @@ export class WebhookDelivery {
   ) {
     this.#encoding = messageEncoding(connector);
     this.#truncates = new TruncateNotice(this.#encoding.sends("truncate"), tools.log);
-    const flushIntervalMs = connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
-    this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
+    this.#clock = new WindowClock(this.#flushIntervalMs, tools.monotonic);
     this.#scheduler = new Scheduler(tools.attempt, schedulerOptions(connector, tools), {
       retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
       failed: (error) => this.#fail(error),
@@ -222,8 +221,9 @@ export class WebhookDelivery {
   }
 
   #start(record: SinkRecord, saved: SavedTables): void {
-    const keeper = new RecordKeeper(this.tools.store, record, saved, this.tools.monotonic);
-    const divided = new DividedCopies(keeper, this.#encoding, this.tools.monotonic);
+    const { store, monotonic } = this.tools;
+    const keeper = new RecordKeeper(store, record, saved, monotonic, spacingOf(this.#flushIntervalMs));
+    const divided = new DividedCopies(keeper, this.#encoding, monotonic);
     const keyless = new KeylessCopies(keeper, this.#encoding.sends("read"));
     const gate = new CopyGate();
     const stream = new StreamWindows({
@@ -237,7 +237,7 @@ export class WebhookDelivery {
       scheduler: this.#scheduler,
       durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
       failed: (error) => this.#fail(error),
-      monotonic: this.tools.monotonic,
+      monotonic,
       breathe,
     });
     this.#delivering = { keeper, stream, divided, keyless, gate };
@@ -264,6 +264,10 @@ export class WebhookDelivery {
   /** Null while time has nothing to do. */
   get #timed(): StreamWindows | null {
     return this.#failed ? null : (this.#delivering?.stream ?? null);
+  }
+
+  get #flushIntervalMs(): number {
+    return this.connector.limits.cdc.flush_interval_ms || defaultFlushIntervalMs;
   }
 
   #limits() {
