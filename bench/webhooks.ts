@@ -40,7 +40,7 @@ const latencyPerSecond = 1000;
 const one = { batch: { max_batch_size: 1 } };
 
 function cases(rows: number): readonly WebhookCase[] {
-  const some = Math.max(1000, Math.floor(rows / 5));
+  const some = Math.max(1000, Math.floor(rows / 2));
   const compressed = (compression: string, wanted: number): WebhookCase => ({
     ...{ name: `webhooks: native, ${compression}`, rows, options: { sink: { compression } }, wanted },
   });
