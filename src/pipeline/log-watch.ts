@@ -3,12 +3,13 @@
 
 import type { Source } from "../source/source.ts";
 
-const defaultEveryMs = 2_000;
+const defaultEveryMs = 5_000;
 
 export class LogWatch implements Disposable {
   /** What is kept, as it was asked last; null: it need not be asked. */
   bytes: number | null = null;
   #isAsking = false;
+  #isOver = false;
   #told: string | null = null;
   readonly #timer: ReturnType<typeof setInterval>;
 
@@ -22,17 +23,23 @@ export class LogWatch implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#isOver = true;
     clearInterval(this.#timer);
   }
 
   async #look(): Promise<void> {
     if (this.#isAsking) return;
     this.#isAsking = true;
-    // A look that fails is no failure of the run: whatever copies or streams sees by itself when the server is gone.
-    const kept = this.isWorthAsking() ? await this.source.keptLog().catch(() => null) : null;
-    this.#isAsking = false;
-    this.bytes = kept?.bytes ?? null;
-    this.#tell(kept?.warning ?? null);
+    try {
+      const kept = this.isWorthAsking() ? await this.source.keptLog() : null;
+      if (this.#isOver) return;
+      this.bytes = kept?.bytes ?? null;
+      this.#tell(kept?.warning ?? null);
+    } catch {
+      // A look that fails says nothing, and is no failure of the run: whatever copies or streams sees when the server is gone.
+    } finally {
+      this.#isAsking = false;
+    }
   }
 
   /** The numbers of a warning change all the time: it is told again when it is over, or says something else. */

@@ -122,7 +122,7 @@ class PipelineRun {
 
   /** While nothing is acknowledged, the stream does not tell how far the server is. */
   #mayKeepMuch(): boolean {
-    return this.#stream === null || this.#isStanding || this.#stream.lag().isBehind;
+    return this.#stream === null || this.#isStanding || this.#stream.lag().isInTheDark;
   }
 
   #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {

@@ -170,8 +170,8 @@ export interface SourceEvents {
 export interface StreamLag {
   /** Bytes of WAL between where the server's log is known to end and the last acknowledgement; 0 where nothing of it is for us. */
   readonly bytes: number;
-  /** Something that is for us is not acknowledged yet: how far the log has come meanwhile, the stream does not hear. */
-  readonly isBehind: boolean;
+  /** Something that is for us is not acknowledged yet, and the server has not said for a while how far its log has come. */
+  readonly isInTheDark: boolean;
   /** Commit time of the last change that arrived, microseconds since 1970-01-01 UTC; null before the first. */
   readonly lastCommitTimeUs: bigint | null;
 }

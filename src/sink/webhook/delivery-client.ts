@@ -19,7 +19,7 @@ interface Waiter {
 }
 
 /** Bytes of batches that the other end has not cut into requests. */
-const maxUncreditedBytes = 8 * 1024 * 1024;
+const maxUncreditedBytes = 10 * 1024 * 1024;
 /** The same of copies beside the stream, which does not wait for them. */
 const maxUncreditedBesideBytes = 4 * 1024 * 1024;
 

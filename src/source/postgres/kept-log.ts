@@ -24,7 +24,7 @@ const muchOfLimit = 0.5;
 /** Null without a slot. */
 export async function readKeptLog(client: Client, slot: string): Promise<KeptLogFacts | null> {
   const { rows } = await client.query<{ bytes: number; is_lost: boolean; limit_mb: number; end: string }>(
-    `select (${logEndSql})::text as end,
+    `select coalesce((${logEndSql})::text, '0/0') as end,
        coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
        (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
      from pg_replication_slots where slot_name = $1`,

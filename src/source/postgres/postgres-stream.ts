@@ -18,6 +18,7 @@ import { ReplicationClient, type ReplicationRequest } from "./replication-client
 import { Silence } from "./silence.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
+import { isGivenUp } from "./transaction-in-progress.ts";
 
 export interface PostgresStreamOptions {
   readonly client: Parameters<typeof ReplicationClient.start>[0];
@@ -43,6 +44,8 @@ export interface PostgresStreamOptions {
 }
 
 const soonMs = 200;
+/** A server that is not busy with a backlog says more often how far its log has come. */
+const untoldMs = 1_000;
 
 export class PostgresStream implements ChangeStream {
   readonly caughtUp: Promise<void>;
@@ -63,6 +66,8 @@ export class PostgresStream implements ChangeStream {
   readonly #advance: IdleAdvance;
   #walEnd: Lsn;
   #logEnd: Lsn;
+  /** When the server said last how far its log has come. */
+  #toldAt = performance.now();
   /** When something of ours came last, or a heartbeat was sent, and where the server's log ended then. */
   #stirredAt = performance.now();
   #stirredEnd: Lsn;
@@ -111,6 +116,8 @@ export class PostgresStream implements ChangeStream {
     this.#regulate();
     while (true) {
       this.options.signal.throwIfAborted();
+      // What waits of such a transaction would be written for nothing, and all else comes again.
+      if (isGivenUp(this.#failure)) throw this.#failure;
       const collectMs = this.#collectForMs();
       const batch = collectMs > 0 ? null : this.#take();
       if (batch) {
@@ -166,7 +173,8 @@ export class PostgresStream implements ChangeStream {
     const isAmid = builder.inTransaction || inProgress !== null;
     const isBehind = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
     const bytes = isBehind && this.#logEnd > this.#acknowledged ? this.#logEnd - this.#acknowledged : 0n;
-    return { bytes: Number(bytes), isBehind, lastCommitTimeUs };
+    const isInTheDark = isBehind && performance.now() - this.#toldAt > untoldMs;
+    return { bytes: Number(bytes), isInTheDark, lastCommitTimeUs };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -200,6 +208,7 @@ export class PostgresStream implements ChangeStream {
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
     if (walEnd > this.#walEnd) this.#walEnd = walEnd;
+    this.#toldAt = performance.now();
     this.sawLogEnd(walEnd);
     const builder = this.#decoder.builder;
     const before = builder.resumeLsn;

@@ -20,10 +20,15 @@ export interface StreamBounds {
    * meanwhile, and then sends that at once: what waits here is the sink's work during the silence.
    */
   readonly ahead: { readonly bytes: number; readonly rows: number };
+  /** So many rows of a transaction in progress make a batch, however few bytes they have. */
+  readonly batchRows: number;
 }
 
 /** Some tens of thousands make a batch cheap. With more the sink begins later, and has more left when the stream is done. */
 const defaultBufferedRows = 50_000;
+
+/** Each batch has memory of its own, however few rows are in it. */
+const leastBatchRows = 1024;
 
 /** `maxBufferedRows` 0: the default. */
 export function streamBounds(maxBufferedRows: number): StreamBounds {
@@ -32,11 +37,17 @@ export function streamBounds(maxBufferedRows: number): StreamBounds {
     maxBufferedRows: maxBufferedRows || defaultBufferedRows,
     pieceBytes: 1024 * 1024,
     ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
+    batchRows: Math.max(leastBatchRows, maxBufferedRows || defaultBufferedRows),
   };
 }
 
+/** Memory that a batch holds on to: the places of its changes are many bytes where rows are few. */
+function heldBytes({ arena, kind, place }: ChangeBatch): number {
+  return arena.byteLength + kind.length * (place ? 38 : 30);
+}
+
 export class StreamBuffer {
-  readonly #closed: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
+  #closed: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
   #closedBytes = 0;
   #closedRows = 0;
   /** Of a large batch that the reader has: there is no memory for another one beside it. */
@@ -62,8 +73,10 @@ export class StreamBuffer {
     // Amid the pieces of another it is not handed out, and does not grow: to wait for it there would be for ever.
     const isWaiting = this.#owesEnd && this.#builder.inTransaction;
     const part = isWaiting ? undefined : this.#inProgress?.builder;
-    const most = part !== undefined && this.decoder.filling === part ? this.bounds.ahead : this.#most;
-    const rows = count + (part?.count ?? 0) + this.#closedRows;
+    const isAhead = part !== undefined && this.decoder.filling === part;
+    const most = isAhead ? this.bounds.ahead : this.#most;
+    // Between its blocks a part stands and is no reason to hand out the others one by one.
+    const rows = (isAhead ? count + part.count : Math.max(count, part?.count ?? 0)) + this.#closedRows;
     const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
     return held >= most.bytes || rows >= most.rows;
   }
@@ -82,7 +95,7 @@ export class StreamBuffer {
   divide(): void {
     const part = this.#inProgress?.builder;
     if (part === undefined || this.decoder.filling !== part) return;
-    if (part.bytes >= ampleBytes || part.count >= this.bounds.maxBufferedRows) this.#closeFilling();
+    if (part.bytes >= ampleBytes || part.count >= this.bounds.batchRows) this.#closeFilling();
   }
 
   /** It is worth a transaction at the sink. */
@@ -136,14 +149,17 @@ export class StreamBuffer {
   #next(): ChangeBatch | null {
     const closed = this.#closed.shift();
     if (closed) {
-      this.#closedBytes -= closed.batch.arena.byteLength;
-      this.#closedRows -= closed.batch.count;
+      this.#forget(closed.batch);
+      const { xid } = closed.batch.inProgress ?? {};
+      if (xid !== undefined && xid === this.#inProgress?.xid) this.#inProgress.isTaken = true;
       return closed.batch;
     }
     if (this.#builder.wholeCount > 0) return this.#continueWith(this.#builder.takeWhole());
     if (this.#isPiece) return this.#continueWith(this.#builder.takeAll());
     if (this.#isOwedEnd) return emptyBatch(this.form, this.#builder.resumeLsn);
-    return this.#inProgress && this.#isPartInProgress ? this.#takePart(this.#inProgress) : null;
+    if (!this.#inProgress || !this.#isPartInProgress) return null;
+    this.#inProgress.isTaken = true;
+    return this.#takePart(this.#inProgress);
   }
 
   /** So much has come of the transaction in progress that it is handed out, where no other is being handed out in pieces. */
@@ -162,7 +178,9 @@ export class StreamBuffer {
 
   /** What was committed before comes before it. One of which nothing has been handed out is one like the others by now. */
   #end(transaction: TransactionInProgress, end: TransactionEnd): void {
-    const { builder, isHandedOut } = transaction;
+    const { builder } = transaction;
+    if (end.outcome === "aborted") this.#drop(transaction);
+    const isHandedOut = end.outcome === "aborted" ? transaction.isTaken : transaction.isHandedOut;
     const inProgress = isHandedOut ? partOf(transaction, end) : undefined;
     this.#closeBefore();
     if (end.outcome === "committed") {
@@ -171,6 +189,13 @@ export class StreamBuffer {
       const { batch } = builder.takeAll();
       if (isHandedOut || batch.count > 0) this.#queue({ ...batch, inProgress }, builder.relations);
     } else if (isHandedOut) this.#queue({ ...emptyBatch(this.form, transaction.since), inProgress }, []);
+  }
+
+  /** What waits of a transaction that is no more needs not be written first. */
+  #drop({ xid }: TransactionInProgress): void {
+    const isOf = ({ batch }: { readonly batch: ChangeBatch }) => batch.inProgress?.xid === xid;
+    for (const { batch } of this.#closed.filter(isOf)) this.#forget(batch);
+    this.#closed = this.#closed.filter((closed) => !isOf(closed));
   }
 
   /** So much of one transaction has come that it is handed out before its end. */
@@ -216,8 +241,13 @@ export class StreamBuffer {
 
   #queue(batch: ChangeBatch, relations: Relation[]): void {
     this.#closed.push({ batch, relations });
-    this.#closedBytes += batch.arena.byteLength;
+    this.#closedBytes += heldBytes(batch);
     this.#closedRows += batch.count;
+  }
+
+  #forget(batch: ChangeBatch): void {
+    this.#closedBytes -= heldBytes(batch);
+    this.#closedRows -= batch.count;
   }
 
   #continueWith(taken: { batch: ChangeBatch; rest: BatchBuilder }): ChangeBatch {

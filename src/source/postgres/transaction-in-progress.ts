@@ -11,8 +11,10 @@ export class TransactionInProgress {
   builder: BatchBuilder;
   /** Of its next change. */
   ordinal = 0;
-  /** Whether a part of it has been handed out. */
+  /** Whether a part of it has been closed as one that is handed out before its end. */
   isHandedOut = false;
+  /** Whether the reader has taken one. */
+  isTaken = false;
 
   /** `since`: all that ends before it was committed before the transaction is. */
   constructor(
@@ -60,4 +62,8 @@ export function partOf({ xid }: TransactionInProgress, end: TransactionEnd | nul
 /** The run goes on from its checkpoint, and is sent transactions when they are committed. */
 export function givenUp(reason: string): MillraceError {
   return new MillraceError("transaction_given_up", `A transaction in progress cannot be carried: ${reason}.`);
+}
+
+export function isGivenUp(error: unknown): boolean {
+  return error instanceof MillraceError && error.code === "transaction_given_up";
 }

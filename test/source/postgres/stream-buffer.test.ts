@@ -7,7 +7,7 @@ import { lsn } from "../../../src/change/lsn.ts";
 import { ampleBytes } from "../../../src/source/postgres/feedback.ts";
 import { PgoutputDecoder } from "../../../src/source/postgres/pgoutput-decoder.ts";
 import { RelationRegistry } from "../../../src/source/postgres/relation-registry.ts";
-import { type StreamBounds, StreamBuffer } from "../../../src/source/postgres/stream-buffer.ts";
+import { type StreamBounds, StreamBuffer, streamBounds } from "../../../src/source/postgres/stream-buffer.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 
@@ -53,9 +53,11 @@ const commitEarly = (xid: number, at: number) =>
   message("c", int32(xid), Buffer.from([0]), int64(at), int64(at + 10), int64(0));
 
 const megabyte = 1024 * 1024;
+const abort = (xid: number) => message("A", int32(xid), int32(xid));
+
 const smallBounds: StreamBounds = {
   ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, pieceBytes: megabyte },
-  ahead: { bytes: 32 * megabyte, rows: 10 },
+  ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10 },
 };
 
 function stream(bounds: StreamBounds = smallBounds) {
@@ -97,17 +99,20 @@ const told = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) 
 });
 
 test("a part that fills the buffer amid another's pieces does not keep that one's end from being read", () => {
-  const { buffer, send } = stream();
+  const { buffer, send } = stream({ ...smallBounds, batchRows: 1000 });
   // One chunk: the socket is paused behind it.
-  send(...block(7, announcement(7), ...inserts(7, 1, 9)), begin(8, 200), announcement(null));
+  send(...block(7, announcement(7), ...inserts(7, 1, 10)), begin(8, 200), announcement(null));
   send(...inserts(null, 101, 103));
   expect(buffer.isFull).toBe(true);
   expect(takeAll(buffer).map(told)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
   expect(buffer.isFull).toBe(false);
   send(...inserts(null, 104, 105), commit(200));
-  expect(takeAll(buffer).map(told)).toEqual([{ count: 2, end: 210, isPiece: false, outcome: null }]);
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 2, end: 210, isPiece: false, outcome: null },
+    { count: 10, end: 100, isPiece: false, outcome: "open" },
+  ]);
   send(commitEarly(7, 300));
-  expect(takeAll(buffer).map(told)).toEqual([{ count: 9, end: 310, isPiece: false, outcome: null }]);
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 0, end: 310, isPiece: false, outcome: "committed" }]);
 });
 
 test("a transaction in progress waits in batches, of which there may be more than of others", () => {
@@ -135,6 +140,37 @@ test("a transaction in progress waits in batches, of which there may be more tha
     { count: 2, end: 310, isPiece: false, outcome: null },
     { count: 5, end: 410, isPiece: false, outcome: "committed" },
   ]);
+});
+
+test("what waits of a transaction in progress that is rolled back is not handed out", () => {
+  const ahead = { bytes: 32 * megabyte, rows: 100 };
+  const { buffer, send } = stream({ ...smallBounds, ahead });
+  send(...block(7, announcement(7), ...inserts(7, 1, 25)), abort(7));
+  expect(takeAll(buffer)).toEqual([]);
+  send(...block(8, announcement(8), ...inserts(8, 1, 25)));
+  expect(told(buffer.take()!)).toEqual({ count: 10, end: 100, isPiece: false, outcome: "open" });
+  send(abort(8), begin(9, 200), announcement(null), insert(null, 1), commit(200));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 0, end: 100, isPiece: false, outcome: "aborted" },
+    { count: 1, end: 210, isPiece: false, outcome: null },
+  ]);
+});
+
+test("what waits is counted with the places of its changes, however little they hold", () => {
+  const { buffer, send } = stream({ ...streamBounds(0) });
+  send(message("S", int32(7), Buffer.from([1])), announcement(7));
+  const row = insert(7, 1);
+  let rows = 0;
+  for (; !buffer.isFull; rows++) send(row);
+  const held = takeAll(buffer).reduce((sum, { arena, kind }) => sum + arena.byteLength + kind.length * 30, 0);
+  expect(rows).toBeGreaterThan(300_000);
+  expect(held).toBeLessThan(40 * megabyte);
+});
+
+test("few rows make no batch of their own, however few may wait", () => {
+  const { buffer, send } = stream(streamBounds(1));
+  send(...block(7, announcement(7), ...inserts(7, 1, 1000)));
+  expect(takeAll(buffer).map(({ count }) => count)).toEqual([1000]);
 });
 
 test("what a transaction in progress announces is not others' before it is committed", () => {
