@@ -83,7 +83,7 @@ function discardingSink(events: SinkEvents): Sink {
     },
     goOnIn: async () => {},
     forget: async () => {},
-    prepare: async () => ({ form: "binary", missing: [], behind: [] }),
+    prepare: async () => ({ form: "binary", missing: [], behind: [], takesInProgress: true }),
     copyForm: () => "binary",
     beginCopy: async () => null,
     copyTable: async () => {},
