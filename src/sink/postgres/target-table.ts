@@ -85,6 +85,23 @@ export interface KeyColumn {
   readonly comparedAs: string | null;
 }
 
+/** The name of `type`, a row of pg_type, or of the type under a domain. Only what is a domain is looked into. */
+const plainType = (type: string) => `(
+  select quote_ident(n.nspname) || '.' || quote_ident(b.typname) from pg_type b join pg_namespace n on n.oid = b.typnamespace
+  where b.oid = case when ${type}.typtype <> 'd' then ${type}.oid else (
+    with recursive under as (
+      select ${type}.typbasetype as oid
+      union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
+    select u.oid from under join pg_type u on u.oid = under.oid and u.typtype <> 'd') end)`;
+
+/** Of the class `k.opclass`, by its number in a B-tree. By itself: one query with all of it takes long to plan. */
+const operatorOf = (strategy: number) => `(
+  select 'operator(' || quote_ident(n.nspname) || '.' || o.oprname || ')' from pg_opclass oc
+  join pg_amop l on l.amopfamily = oc.opcfamily and l.amopstrategy = ${strategy}
+    and l.amoplefttype = oc.opcintype and l.amoprighttype = oc.opcintype
+  join pg_operator o on o.oid = l.amopopr join pg_namespace n on n.oid = o.oprnamespace
+  where oc.oid = k.opclass)`;
+
 const targetQuery = `
 select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
   current_setting('session_replication_role') = 'replica' and c.relkind = 'r'
@@ -103,42 +120,21 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
   (select coalesce(json_agg(json_build_object(
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
-      'plainType', quote_ident(tn.nspname) || '.' || quote_ident(bt.typname), 'isDomain', t.typtype = 'd',
+      'plainType', ${plainType("t")}, 'isDomain', t.typtype = 'd',
       'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid
-    cross join lateral (
-      with recursive under as (
-        select t.oid
-        union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
-      select b.* from under join pg_type b on b.oid = under.oid and b.typtype <> 'd'
-    ) bt join pg_namespace tn on tn.oid = bt.typnamespace
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
       'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
-      'columns', keys.columns)), '[]') from pg_index i cross join lateral (
+      'columns', keys.columns) order by i.indexrelid), '[]') from pg_index i cross join lateral (
       select json_agg(json_build_object('column', a.attname,
         'isLoose', t.typname = 'citext' or exists (select from pg_collation where oid = k.collid and not collisdeterministic),
-        'operator', 'operator(' || quote_ident(opn.nspname) || '.' || op.oprname || ')',
-        'before', (select 'operator(' || quote_ident(ln.nspname) || '.' || lo.oprname || ')'
-          from pg_amop l join pg_operator lo on lo.oid = l.amopopr join pg_namespace ln on ln.oid = lo.oprnamespace
-          where l.amopfamily = oc.opcfamily and l.amopstrategy = 1
-            and l.amoplefttype = oc.opcintype and l.amoprighttype = oc.opcintype),
-        'comparedAs', case when t.typtype = 'd' then (
-          with recursive under as (
-            select t.typbasetype as oid
-            union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
-          select quote_ident(n.nspname) || '.' || quote_ident(b.typname)
-          from under join pg_type b on b.oid = under.oid and b.typtype <> 'd' join pg_namespace n on n.oid = b.typnamespace
-        ) end)) as columns
+        'operator', ${operatorOf(3)}, 'before', ${operatorOf(1)},
+        'comparedAs', case when t.typtype = 'd' then ${plainType("t")} end) order by k.place) as columns
       from unnest(i.indkey::int2[], i.indclass::oid[], i.indcollation::oid[]) with ordinality as k(attnum, opclass, collid, place)
       join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
       join pg_type t on t.oid = a.atttypid
-      join pg_opclass oc on oc.oid = k.opclass
-      join pg_amop amop on amop.amopfamily = oc.opcfamily and amop.amopstrategy = 3
-        and amop.amoplefttype = oc.opcintype and amop.amoprighttype = oc.opcintype
-      join pg_operator op on op.oid = amop.amopopr
-      join pg_namespace opn on opn.oid = op.oprnamespace
       where k.place <= i.indnkeyatts) keys
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null) as keys
 from unnest($1::text[]) with ordinality as wanted(name, place)
@@ -161,7 +157,12 @@ export async function readTargetTables(
   const tables: (TargetTable | null)[] = targets.map(() => null);
   for (let from = 0; from < targets.length; from += readAtOnce) {
     const asked = targets.slice(from, from + readAtOnce);
-    const { rows } = await client.query<TargetRow>(targetQuery, [asked.map(sqlName), ownKeyComment]);
+    const { rows } = await client.query<TargetRow>({
+      // It is long: a session parses it once.
+      name: "millrace_target_tables",
+      text: targetQuery,
+      values: [asked.map(sqlName), ownKeyComment],
+    });
     const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
     const layouts = await BinaryLayouts.read(client, oids);
     for (const row of rows) {

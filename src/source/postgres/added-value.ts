@@ -4,7 +4,7 @@
 
 /**
  * Joined to `c` and `a`. A partitioned table has no rows and remembers no value: its leaves do, under numbers of their own but
- * under the same name.
+ * under the same name. Each leaf by itself (`offset 0`): all columns of the database would be read for each root.
  */
 export const leafValuesJoin = `
 left join lateral (
@@ -13,7 +13,10 @@ left join lateral (
     case when min(array_to_string(leaf.attmissingval, '')) = max(array_to_string(leaf.attmissingval, ''))
       then min(array_to_string(leaf.attmissingval, '')) end as value
   from pg_partition_tree(c.oid) tree
-  join pg_attribute leaf on leaf.attrelid = tree.relid and leaf.attnum > 0 and leaf.atthasmissing
+  cross join lateral (
+    select attname, xmin, attmissingval from pg_attribute
+    where attrelid = tree.relid and attnum > 0 and atthasmissing offset 0
+  ) leaf
   where c.relkind = 'p' and tree.isleaf
   group by leaf.attname
 ) leaf_value on leaf_value.name = a.attname`;

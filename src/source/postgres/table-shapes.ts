@@ -69,6 +69,11 @@ export const isBookkeeping =
   "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$' " +
   "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
 
+/** The tables that hold the rows of `c`, which a root itself does not. By their OIDs: a condition with OR would have all of pg_class read for each table. */
+const leavesSql = `(
+    select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
+  )`;
+
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
  * the sink's own table computes them. `$1` says whether roots are wanted, `$2` which tables: null for all.
@@ -79,25 +84,18 @@ export const isBookkeeping =
 const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
   c.relkind = 'p' as is_partitioned,
-  greatest(sizes.rows, 0)::int8::text as estimated_rows, sizes.bytes::text as estimated_bytes,
+  greatest(storage.rows, 0)::int8::text as estimated_rows, coalesce(storage.bytes, 0)::text as estimated_bytes,
   columns.list as columns, columns.generated, columns.dropped, identity.names as identity_columns,
   (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id,
   primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
-  sizes.has_other_identities as has_other_leaf_identities
+  storage.has_other_identities as has_other_leaf_identities
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
 cross join lateral (
   select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes,
-    coalesce(bool_or(leaf.oid <> c.oid and leaf.relreplident <> 'd'), false) as has_other_identities
-  from pg_class leaf
-  where leaf.oid = c.oid
-    or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
-) sizes
-cross join lateral (
-  select string_agg(nullif(leaf.relfilenode, 0)::text, ' ' order by leaf.oid) as files
-  from pg_class leaf
-  where leaf.oid = c.oid
-    or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
+    coalesce(bool_or(leaf.oid <> c.oid and leaf.relreplident <> 'd'), false) as has_other_identities,
+    string_agg(nullif(leaf.relfilenode, 0)::text, ' ' order by leaf.oid) as files
+  from ${leavesSql} part join pg_class leaf on leaf.oid = part.oid
 ) storage
 cross join lateral (
   select coalesce(json_agg(json_build_object(
@@ -156,8 +154,9 @@ export async function readTableShapes(
 /** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
 const storageQuery = `
 select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
-from pg_class c join pg_class leaf on leaf.oid = c.oid
-  or c.relkind = 'p' and leaf.oid in (select relid from pg_partition_tree(c.oid) where isleaf)
+from pg_class c left join lateral (
+  select leaf.oid from ${leavesSql} part cross join lateral (select oid from pg_class where oid = part.oid offset 0) leaf
+) leaf on true
 where c.oid = $1
 group by c.oid`;
 
