@@ -3,6 +3,7 @@
 // https://www.postgresql.org/docs/current/catalog-pg-publication-rel.html
 
 import type { Client } from "pg";
+import { serverVersion } from "../../connection/server-version.ts";
 
 export interface PublicationState {
   readonly name: string;
@@ -75,10 +76,8 @@ group by m.relid, c.reltoastrelid, c.relfilenode order by m.relid`;
 const schemasSince = 150_000;
 
 export async function readPublished(client: Client, names: readonly string[]): Promise<Published> {
-  const version = await client.query<{ n: number }>(
-    "select current_setting('server_version_num')::int4 as n",
-  );
-  const members = (version.rows[0]?.n ?? 0) >= schemasSince ? tableMembers + schemaMembers : tableMembers;
+  const hasSchemas = (await serverVersion(client)) >= schemasSince;
+  const members = hasSchemas ? tableMembers + schemaMembers : tableMembers;
   const publications = await client.query<PublicationState>(publicationsQuery, [names]);
   const marks = await client.query<{ id: number; mark: string }>(marksQuery(members), [names]);
   return {
@@ -103,6 +102,16 @@ export function interruptionSince(noted: string | undefined, mark: string | unde
   const [now = "", storageNow] = mark.split(storageSign);
   if (before !== now) return membersOf(before) === membersOf(now) ? "altered" : "removed";
   return isSameStorage(storageBefore, storageNow) ? null : "rewritten";
+}
+
+/** Whether two marks of a table tell of the same membership. `setsOptions`: those of the publication were set in between, by us. */
+export function isSameMembership(
+  before: string | undefined,
+  after: string | undefined,
+  setsOptions: boolean,
+): boolean {
+  if (!setsOptions || before === undefined || after === undefined) return before === after;
+  return membersOf(before) === membersOf(after);
 }
 
 function membersOf(mark: string): string {

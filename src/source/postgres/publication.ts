@@ -6,6 +6,7 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { isIdentified } from "../../change/relation.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { serverVersion } from "../../connection/server-version.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
@@ -21,6 +22,7 @@ export function ownPublications(base: string): { identified: string; appendOnly:
 
 /** A table in a publication. */
 interface Member {
+  readonly publication: string;
   readonly id: number;
   readonly schema: string;
   readonly name: string;
@@ -30,26 +32,17 @@ interface Member {
   readonly isFiltered: boolean;
 }
 
-/** What the connector's own publications hold at the moment, by the tables' OIDs. */
-async function readOwnMembers(client: Client, base: string): Promise<ReadonlyMap<number, Member>> {
-  const { identified, appendOnly } = ownPublications(base);
-  const members = [...(await readMembers(client, identified)), ...(await readMembers(client, appendOnly))];
-  return new Map(members.map((member) => [member.id, member]));
-}
-
 /** `tables` with what the connector's own publications say of them by now, and are to list from here on. */
 export async function withOwnCoverage(
   client: Client,
   base: string,
   tables: readonly SourceTable[],
 ): Promise<readonly SourceTable[]> {
-  const { rows } = await client.query<{ number: number }>(
-    "select current_setting('server_version_num')::int4 as number",
-  );
-  const hasLists = (rows[0]?.number ?? 0) >= firstWithColumnLists;
-  const members = await readOwnMembers(client, base);
+  const hasLists = (await serverVersion(client)) >= firstWithColumnLists;
+  const members = await readMembers(client, base);
+  const byTable = new Map(members.map((member) => [member.id, member]));
   return tables.map((table) => {
-    const member = members.get(table.relation.id);
+    const member = byTable.get(table.relation.id);
     const isWhole = table.facts.every(({ name }) => member?.columns?.includes(name) ?? true);
     const coverage = {
       excluded: table.coverage?.excluded ?? [],
@@ -77,54 +70,51 @@ const lockModes = [
 ];
 
 /**
- * Makes the connector's own publications hold exactly `tables`, with the columns that are to be listed. Throws `table_locked` when
- * somebody has locked one of them: then nothing is altered.
+ * Runs `plan`, then `check`, in one transaction. Throws `table_locked` when somebody has locked one of the tables: then nothing is
+ * altered; and `table_changed` when somebody else alters the publications or a table meanwhile.
  */
-export async function reconcilePublications(
+export async function alterPublications<Result>(
   client: Client,
-  base: string,
+  plan: readonly Alteration[],
   tables: readonly SourceTable[],
   viaRoot: boolean,
-): Promise<void> {
-  const isMadeWayFor = await reconcileNow(client, base, tables, viaRoot, false);
-  if (isMadeWayFor) await reconcileNow(client, base, tables, viaRoot, true);
+  check: () => Promise<Result>,
+): Promise<Result> {
+  const attempt = (isPatient: boolean) => alterNow(client, plan, tables, viaRoot, check, isPatient);
+  return (await attempt(false)) ?? (await attempt(true))!;
 }
 
-/** `isPatient`: an autovacuum makes way for who waits for long. True: it is to be tried so. */
-async function reconcileNow(
+/** `isPatient`: an autovacuum makes way for who waits for long. Null: it is to be tried so. */
+async function alterNow<Result>(
   client: Client,
-  base: string,
+  plan: readonly Alteration[],
   tables: readonly SourceTable[],
   viaRoot: boolean,
+  check: () => Promise<Result>,
   isPatient: boolean,
-): Promise<boolean> {
-  const names = ownPublications(base);
-  const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
-  const identified = tables.filter(isWhole);
-  const appendOnly = tables.filter((table) => !isWhole(table));
+): Promise<Result | null> {
   // In one transaction: a table that moves from one to the other, or gets another list, is out of both for no change at all.
   try {
     await client.query("begin");
     await client.query(boundLockWaits, [isPatient]);
-    await reconcile(client, names.identified, identified, "insert, update, delete, truncate", viaRoot);
-    await reconcile(client, names.appendOnly, appendOnly, "insert, truncate", viaRoot);
+    for (const { sql } of plan) await client.query(sql);
+    const result = await check();
     await client.query("commit");
-    return false;
+    return result;
   } catch (error) {
     await client.query("rollback");
+    if (error instanceof MillraceError) throw error;
     if (sqlStateOf(error) === sqlState.lockNotAvailable) {
       const ids = tables.map(({ relation }) => relation.id);
       const holder = await readLockHolder(client, lockModes, ids);
-      if (holder?.isAutovacuum && !isPatient) return true;
+      if (holder?.isAutovacuum && !isPatient) return null;
       throw tableLocked(holder, error);
     }
     if (alteredMeanwhile.has(sqlStateOf(error) ?? "")) {
       throw new MillraceError(
         "table_changed",
-        "A table was altered or dropped while it was being published.",
-        {
-          cause: error,
-        },
+        "A table was altered or dropped while it was being published, or its publication was.",
+        { cause: error },
       );
     }
     const relations = tables.map(({ relation }) => relation);
@@ -139,8 +129,9 @@ function tableLocked(holder: HeldLock | null, cause: unknown): MillraceError {
   return new MillraceError("table_locked", text, { cause });
 }
 
-/** Table, column, member of a publication, or schema: it is not there, or no longer under its name. */
+/** Table, column, member of a publication, or schema: it is not there, or no longer under its name; or it is there by now. */
 const alteredMeanwhile: ReadonlySet<string> = new Set([
+  sqlState.duplicateObject,
   sqlState.undefinedTable,
   sqlState.undefinedColumn,
   sqlState.undefinedObject,
@@ -156,7 +147,7 @@ export async function dropOwnPublications(client: Client, base: string): Promise
 
 /** Column lists as the catalog has them are numbers; to_jsonb, because there are no such columns before PostgreSQL 15. */
 const membersQuery = `
-select c.oid::int8::text as id, n.nspname as schema, c.relname as name, to_jsonb(r) ->> 'prqual' is not null as "isFiltered",
+select p.pubname as publication, c.oid::int8::text as id, n.nspname as schema, c.relname as name, to_jsonb(r) ->> 'prqual' is not null as "isFiltered",
   case when jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array' then (
     select coalesce(json_agg(a.attname order by a.attnum), '[]')
     from jsonb_array_elements_text(to_jsonb(r) -> 'prattrs') as listed(attnum)
@@ -166,49 +157,106 @@ from pg_publication_rel r
 join pg_publication p on p.oid = r.prpubid
 join pg_class c on c.oid = r.prrelid
 join pg_namespace n on n.oid = c.relnamespace
-where p.pubname = $1`;
+where p.pubname = any ($1::text[])
+order by p.pubname`;
 
-async function readMembers(client: Client, publication: string): Promise<readonly Member[]> {
-  const { rows } = await client.query<Member & { id: string }>(membersQuery, [publication]);
+/** Of the connector's own publications. */
+async function readMembers(client: Client, base: string): Promise<readonly Member[]> {
+  const names = Object.values(ownPublications(base));
+  const { rows } = await client.query<Member & { id: string }>(membersQuery, [names]);
   return rows.map((row) => ({ ...row, id: Number(row.id) }));
 }
 
-const optionsQuery = `
-select pubinsert and pubtruncate and pubupdate = $2::bool and pubdelete = $2::bool and pubviaroot = $3::bool as fits
-from pg_publication where pubname = $1`;
+/** A statement that alters a publication. */
+export interface Alteration {
+  readonly sql: string;
+  /** OIDs of those whose membership it changes. */
+  readonly tables: readonly number[];
+  readonly setsOptions: boolean;
+}
 
-async function reconcile(
+interface Options {
+  readonly name: string;
+  readonly operations: string;
+  readonly viaRoot: boolean;
+}
+
+const optionsQuery = `
+select pubname as name, pubviaroot as "viaRoot", concat_ws(', ', case when pubinsert then 'insert' end,
+  case when pubupdate then 'update' end, case when pubdelete then 'delete' end,
+  case when pubtruncate then 'truncate' end) as operations
+from pg_publication where pubname = any ($1::text[])`;
+
+/** What is to be done for the connector's own publications to hold exactly `tables`, with the columns that are to be listed. */
+export async function planPublications(
   client: Client,
-  name: string,
+  base: string,
   tables: readonly SourceTable[],
-  publish: string,
   viaRoot: boolean,
-): Promise<void> {
-  const wanted = new Map(tables.map((table) => [memberSql(table.relation, listOf(table)), table]));
-  const options = `publish = ${escapeLiteral(publish)}, publish_via_partition_root = ${viaRoot}`;
-  const { rows } = await client.query<{ fits: boolean }>(optionsQuery, [
-    name,
-    publish.includes("update"),
-    viaRoot,
-  ]);
-  const [publication] = rows;
-  if (!publication) {
-    const list = wanted.size > 0 ? `for table ${[...wanted.keys()].join(", ")}` : "";
-    await client.query(`create publication ${escapeIdentifier(name)} ${list} with (${options})`);
-    return;
+): Promise<readonly Alteration[]> {
+  const { identified, appendOnly } = ownPublications(base);
+  const { rows } = await client.query<Options>(optionsQuery, [[identified, appendOnly]]);
+  const members = await readMembers(client, base);
+  const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
+  const wanted = [
+    { name: identified, operations: "insert, update, delete, truncate", tables: tables.filter(isWhole) },
+    { name: appendOnly, operations: "insert, truncate", tables: tables.filter((each) => !isWhole(each)) },
+  ];
+  return wanted.flatMap(({ tables: listed, ...options }) =>
+    alterationsOf(
+      { ...options, viaRoot },
+      listed,
+      rows.find(({ name }) => name === options.name),
+      members.filter(({ publication }) => publication === options.name),
+    ),
+  );
+}
+
+/** `present`: as it is; undefined: it is not there. */
+function alterationsOf(
+  wanted: Options,
+  tables: readonly SourceTable[],
+  present: Options | undefined,
+  members: readonly Member[],
+): readonly Alteration[] {
+  const entries = new Map(
+    tables.map((table) => [memberSql(table.relation, listOf(table)), table.relation.id]),
+  );
+  const name = escapeIdentifier(wanted.name);
+  const options = `publish = ${escapeLiteral(wanted.operations)}, publish_via_partition_root = ${wanted.viaRoot}`;
+  if (!present) {
+    const list = entries.size > 0 ? `for table ${[...entries.keys()].join(", ")}` : "";
+    const sql = `create publication ${name} ${list} with (${options})`;
+    return [{ sql, tables: [...entries.values()], setsOptions: true }];
   }
-  const members = await readMembers(client, name);
-  const fits = (member: Member) => !member.isFiltered && wanted.has(memberSql(member, member.columns));
+  const fits = (member: Member) => !member.isFiltered && entries.has(memberSql(member, member.columns));
   const existing = new Set(members.filter(fits).map((member) => memberSql(member, member.columns)));
-  const surplus = members.filter((member) => !fits(member)).map((member) => `only ${sqlName(member)}`);
-  const lacking = [...wanted.keys()].filter((sql) => !existing.has(sql));
-  const alter = `alter publication ${escapeIdentifier(name)}`;
-  // Before the options: a list does not go with every option.
-  if (surplus.length > 0) await client.query(`${alter} drop table ${surplus.join(", ")}`);
-  // Only where needed: it writes the publication's row, which tells that somebody altered it. A process that dies before that
-  // is noted would copy all tables again.
-  if (!publication.fits) await client.query(`${alter} set (${options})`);
-  if (lacking.length > 0) await client.query(`${alter} add table ${lacking.join(", ")}`);
+  const surplus = members.filter((member) => !fits(member));
+  const lacking = [...entries].filter(([sql]) => !existing.has(sql));
+  const alter = `alter publication ${name}`;
+  const change = (action: string, listed: readonly (readonly [sql: string, id: number])[]) =>
+    listed.length === 0
+      ? []
+      : [
+          {
+            sql: `${alter} ${action} table ${listed.map(([sql]) => sql).join(", ")}`,
+            tables: listed.map(([, id]) => id),
+            setsOptions: false,
+          },
+        ];
+  return [
+    // Before the options: a list does not go with every option.
+    ...change(
+      "drop",
+      surplus.map((member) => [`only ${sqlName(member)}`, member.id] as const),
+    ),
+    // Only where needed: it writes the publication's row, which tells that somebody altered it. A process that dies before that
+    // is noted would copy all tables again.
+    ...(Bun.deepEquals(wanted, present)
+      ? []
+      : [{ sql: `${alter} set (${options})`, tables: [], setsOptions: true }]),
+    ...change("add", lacking),
+  ];
 }
 
 function listOf(table: SourceTable): readonly string[] | null {

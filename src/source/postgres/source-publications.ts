@@ -10,14 +10,17 @@ import { listedNames } from "./listed-names.ts";
 import { publishedTables, readMembers, type SeenMembers } from "./named-publication.ts";
 import { namedTables } from "./named-tables.ts";
 import {
+  type Alteration,
+  alterPublications,
   dropOwnPublications,
   ownPublications,
-  reconcilePublications,
+  planPublications,
   withOwnCoverage,
 } from "./publication.ts";
 import {
   type Interruption,
   interruptionSince,
+  isSameMembership,
   type Published,
   printPublished,
   readPublished,
@@ -80,14 +83,29 @@ export class SourcePublications {
   async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
     const { notes } = this.context;
     if (this.#named === null) {
-      requireSeen(this.#published, await readPublished(client, this.names), tables);
-      await reconcilePublications(client, this.slot, tables, this.config.partitions_as_root);
-      this.#published = await readPublished(client, this.names);
+      this.#published = await this.#publishOwn(client, tables);
       notes.set(ownNote, JSON.stringify(this.#published.publications));
     }
     // Of the user's own, what `look` saw: what has become of it since is for the next look to find.
     const { marks } = this.#published;
     for (const table of tables) notes.set(markNote(table), marks.get(table.relation.id) ?? null);
+  }
+
+  /** What somebody else does to the publications meanwhile is not put right unseen: see `requireUndisturbed`. */
+  async #publishOwn(client: Client, tables: readonly SourceTable[]): Promise<Published> {
+    const { partitions_as_root: viaRoot } = this.config;
+    const planNow = () => planPublications(client, this.slot, tables, viaRoot);
+    // The plan first: what is done to them before it is in both, what is done behind it is in neither.
+    const plan = await planNow();
+    const before = await readPublished(client, this.names);
+    requireSeen(this.#published, before, tables);
+    if (plan.length === 0) return before;
+    return await alterPublications(client, plan, tables, viaRoot, async () => {
+      const after = await readPublished(client, this.names);
+      requireUndisturbed(before, after, plan, tables);
+      if ((await planNow()).length > 0) throw alteredMeanwhile();
+      return after;
+    });
   }
 
   /** Whether the publications are other than they were seen last. */
@@ -192,7 +210,25 @@ function asUnpublished(table: SourceTable): SourceTable {
 function requireSeen(seen: Published, now: Published, tables: readonly TableShape[]): void {
   const isSame = ({ relation: { id } }: TableShape) => seen.marks.get(id) === now.marks.get(id);
   if (Bun.deepEquals(seen.publications, now.publications) && tables.every(isSame)) return;
-  throw new MillraceError("table_changed", "A publication was altered while it was looked at.");
+  throw alteredMeanwhile();
+}
+
+/** Of tables that the plan does not touch, everything is as it was before: nobody took one out and put it back. */
+function requireUndisturbed(
+  before: Published,
+  after: Published,
+  plan: readonly Alteration[],
+  tables: readonly TableShape[],
+): void {
+  const touched = new Set(plan.flatMap((alteration) => alteration.tables));
+  const setsOptions = plan.some((alteration) => alteration.setsOptions);
+  const isSame = ({ relation: { id } }: TableShape) =>
+    touched.has(id) || isSameMembership(before.marks.get(id), after.marks.get(id), setsOptions);
+  if (!tables.every(isSame)) throw alteredMeanwhile();
+}
+
+function alteredMeanwhile(): MillraceError {
+  return new MillraceError("table_changed", "A publication was altered while it was looked at.");
 }
 
 function requireUntouched(noted: string, { publications }: Published): void {
