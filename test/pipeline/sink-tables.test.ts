@@ -344,4 +344,12 @@ test("a table that a running connector writes to is refused to another; one that
   first.start();
   await waitFor("the first's rows alone", async () => (await rows()) === "1,2");
   await first.stop();
+  // Who has it back may find nothing of the other's any more.
+  second.start();
+  await waitFor("the second's rows", async () => (await rows()).includes("7"));
+  await second.stop();
+  await first.sink("delete from millrace.table_claim");
+  first.start();
+  await waitFor("the first's rows alone, again", async () => (await rows()) === "1,2");
+  await first.stop();
 });

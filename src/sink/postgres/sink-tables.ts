@@ -234,6 +234,7 @@ export class SinkTables implements AppliedTables {
 
   /** Returns those that there is room for. What may not be renamed for one of them keeps that one. */
   async #makeRoom(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
+    if (tables.length === 0) return tables;
     await client.query("begin");
     for (const [i, { relation }] of tables.entries()) {
       try {

@@ -15,6 +15,9 @@ interface ClaimRow {
   readonly is_running: boolean;
 }
 
+const ownQuery =
+  "select table_schema as schema, table_name as name from millrace.table_claim where connector_id = $1";
+
 /** A run holds its connector's lock: see connector-lock.ts. Two ids may have one hash. */
 const claimedQuery = `
 select c.table_schema as schema, c.table_name as name, c.connector_id as owner, exists (
@@ -31,6 +34,14 @@ select schema, name, $1 from unnest($2::text[], $3::text[]) as t(schema, name)
 on conflict (table_schema, table_name) do update set connector_id = excluded.connector_id
 where table_claim.connector_id <> excluded.connector_id`;
 
+/**
+ * Whoever gets a table back later must not find in the claims alone that it was another's: that one may have released it by then, or
+ * be gone. Of copies from before their tables were noted, all.
+ */
+const voidSql = `
+update millrace.table_copy c set point_lsn = '0/0' from unnest($1::text[], $2::text[]) as t(owner, target)
+where c.connector_id = t.owner and (c.targets = '{}' or c.targets[cardinality(c.targets)] = t.target)`;
+
 const releaseSql = `
 delete from millrace.table_claim c where connector_id = $1 and not exists (
   select from unnest($2::text[], $3::text[]) as t(schema, name) where t.schema = c.table_schema and t.name = c.table_name)`;
@@ -42,8 +53,9 @@ export async function takeTables(
   targets: readonly TargetName[],
   ledger: CopyLedger,
 ): Promise<void> {
-  await client.query("begin");
   try {
+    // Two that begin at once see each other.
+    await client.query("begin; lock table millrace.table_claim in share row exclusive mode");
     const lost = await claimTables(client, connectorId, targets);
     await ledger.void(client, ledger.amongTargets(lost));
     await client.query("commit");
@@ -54,7 +66,7 @@ export async function takeTables(
 }
 
 /**
- * In the open transaction: `targets`, and no others, are the connector's. Returns those that were another's, which may have
+ * In the open transaction, with the claims locked: `targets`, and no others, are the connector's. Returns those that were another's, which may have
  * written to them. Throws `sink_table_taken` when that one is running.
  */
 async function claimTables(
@@ -62,15 +74,21 @@ async function claimTables(
   connectorId: string,
   targets: readonly TargetName[],
 ): Promise<readonly TargetName[]> {
-  // Two that begin at once see each other.
-  await client.query("lock table millrace.table_claim in share row exclusive mode");
+  const own = await client.query<TargetName>(ownQuery, [connectorId]);
+  if (areSame(own.rows, targets)) return [];
   const names = [targets.map(({ schema }) => schema), targets.map(({ name }) => name)];
   const { rows } = await client.query<ClaimRow>(claimedQuery, [connectorId, ...names, lockSpace]);
   const taken = rows.find(({ is_running }) => is_running);
   if (taken) throw tableTaken(taken);
+  if (rows.length > 0) await client.query(voidSql, [rows.map(({ owner }) => owner), rows.map(qualifiedName)]);
   await client.query(claimSql, [connectorId, ...names]);
   await client.query(releaseSql, [connectorId, ...names]);
   return rows.map(({ schema, name }) => ({ schema, name }));
+}
+
+function areSame(some: readonly TargetName[], others: readonly TargetName[]): boolean {
+  const names = (targets: readonly TargetName[]) => new Set(targets.map(qualifiedName));
+  return names(some).symmetricDifference(names(others)).size === 0;
 }
 
 function tableTaken(row: ClaimRow): MillraceError {
