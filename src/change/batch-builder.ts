@@ -11,6 +11,15 @@ const initialArenaBytes = 16 * 1024;
 /** What a builder begins with at most: memory that is not written to costs little, but a large value comes seldom twice. */
 const mostBeforehand = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4.5 * 1024 * 1024 };
 
+/** What a batch keeps of each change beside its values, and where its place is kept. */
+const changeBytes = 30;
+const placeBytes = 8;
+
+/** Memory that a batch holds on to, in bytes: what it keeps of its changes is much where rows are few. */
+export function heldBytes({ arena, kind, place }: ChangeBatch): number {
+  return arena.byteLength + kind.length * (place ? changeBytes + placeBytes : changeBytes);
+}
+
 export class BatchBuilder {
   /** Where the next tuple goes; written by the decoder after `reserve`. */
   arena: Uint8Array<ArrayBuffer> = new Uint8Array(initialArenaBytes);
@@ -71,9 +80,9 @@ export class BatchBuilder {
     return this.#isInsertsOnly;
   }
 
-  /** Bytes that the batch holds on to, roughly. */
+  /** Bytes of what it holds, roughly. */
   get bytes(): number {
-    return this.arenaEnd + this.count * 30;
+    return this.arenaEnd + this.count * changeBytes;
   }
 
   begin(commitLsn: bigint, commitTimeUs: bigint, xid: number): void {

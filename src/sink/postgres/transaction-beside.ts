@@ -7,7 +7,7 @@ import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/ch
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../change/relation.ts";
 import { destroyClient } from "../../connection/postgres-client.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { givenUp, isGivenUp } from "../../errors/given-up.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "./connector-lock.ts";
@@ -129,7 +129,7 @@ export class TransactionBeside implements Disposable {
     try {
       await action();
     } catch (error) {
-      if (error instanceof MillraceError && error.code === "transaction_given_up") throw error;
+      if (isGivenUp(error)) throw error;
       throw givenUp(this.#isGivenUp ? "others had to wait for it" : String(error), error);
     }
   }
@@ -151,12 +151,4 @@ export class TransactionBeside implements Disposable {
     if (isCopied && !isOutside && this.tables.isReadyFor(relation)) return;
     throw givenUp(`table ${qualifiedName(relation)} is not ready at the sink`);
   }
-}
-
-export function givenUp(reason: string, cause?: unknown): MillraceError {
-  return new MillraceError(
-    "transaction_given_up",
-    `A transaction in progress cannot be applied: ${reason}.`,
-    { cause },
-  );
 }

@@ -3,9 +3,10 @@
 import type { Client } from "pg";
 import type { ChangeBatch, InProgress, TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
+import { givenUp } from "../../errors/given-up.ts";
 import type { ConnectorAtSink } from "./connector-lock.ts";
 import type { SinkTables } from "./sink-tables.ts";
-import { givenUp, patienceMs, TransactionBeside } from "./transaction-beside.ts";
+import { patienceMs, TransactionBeside } from "./transaction-beside.ts";
 
 export interface Counted {
   readonly rows: number;

@@ -3,9 +3,9 @@
 
 import type { InProgress } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
+import { givenUp } from "../../errors/given-up.ts";
 import type { Announced } from "./relation-description.ts";
 import { isSameRelation, type RelationRegistry } from "./relation-registry.ts";
-import { givenUp } from "./transaction-in-progress.ts";
 
 export class AssumedRelations {
   #assumed: { readonly announced: Announced; readonly as: Relation }[] = [];

@@ -7,6 +7,7 @@ import { ChangeFlag, ChangeKind, type TupleForm } from "../../change/change-batc
 import { type Checkpoint, doneThrough } from "../../change/checkpoint.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
+import { givenUp } from "../../errors/given-up.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { logPlace } from "./copy-both-reader.ts";
 import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
@@ -15,7 +16,6 @@ import type { TupleRenderer } from "./row-rendering.ts";
 import { fencePrefix } from "./shape-fences.ts";
 import type { Operation } from "./system-columns.ts";
 import {
-  givenUp,
   isWholeAbort,
   readStreamCommit,
   readXid,

@@ -7,6 +7,7 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
+import { isGivenUp } from "../../errors/given-up.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import { AssumedRelations } from "./assumed-relations.ts";
 import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } from "./feedback.ts";
@@ -18,7 +19,6 @@ import { ReplicationClient, type ReplicationRequest } from "./replication-client
 import { Silence } from "./silence.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
-import { isGivenUp } from "./transaction-in-progress.ts";
 
 export interface PostgresStreamOptions {
   readonly client: Parameters<typeof ReplicationClient.start>[0];

@@ -4,13 +4,13 @@
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { type Column, qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
+import { givenUp } from "../../errors/given-up.ts";
 import type { RelationMessage, RelationMessageColumn } from "./pgoutput-messages.ts";
 import type { Announced } from "./relation-description.ts";
 import { replicaIdentityOf } from "./replica-identity.ts";
 import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
 import { areSameNames, type TableNames } from "./table-names.ts";
 import type { TableSelection } from "./table-selection.ts";
-import { givenUp } from "./transaction-in-progress.ts";
 
 /** What the decoder needs of a relation at each change. */
 export interface RelationSlot {

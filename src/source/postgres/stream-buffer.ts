@@ -1,8 +1,7 @@
 // What a stream holds between its socket and its reader: the batch that is being filled, and those that a large message has
 // closed. A large message makes a batch of its own, in the memory that it came in: it is neither copied, nor held by others.
 
-import type { BatchBuilder } from "../../change/batch-builder.ts";
-import { emptyBatch } from "../../change/batch-builder.ts";
+import { type BatchBuilder, emptyBatch, heldBytes } from "../../change/batch-builder.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Relation } from "../../change/relation.ts";
 import { ampleBytes } from "./feedback.ts";
@@ -39,11 +38,6 @@ export function streamBounds(maxBufferedRows: number): StreamBounds {
     ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
     batchRows: Math.max(leastBatchRows, maxBufferedRows || defaultBufferedRows),
   };
-}
-
-/** Memory that a batch holds on to: the places of its changes are many bytes where rows are few. */
-function heldBytes({ arena, kind, place }: ChangeBatch): number {
-  return arena.byteLength + kind.length * (place ? 38 : 30);
 }
 
 export class StreamBuffer {
@@ -170,7 +164,7 @@ export class StreamBuffer {
   }
 
   #takePart(transaction: TransactionInProgress): ChangeBatch {
-    transaction.isHandedOut = true;
+    transaction.hasParts = true;
     const { batch, rest } = transaction.builder.takeAll();
     this.decoder.continueWith(rest, transaction);
     return { ...batch, endsInTransaction: false, inProgress: partOf(transaction, null) };
@@ -180,15 +174,15 @@ export class StreamBuffer {
   #end(transaction: TransactionInProgress, end: TransactionEnd): void {
     const { builder } = transaction;
     if (end.outcome === "aborted") this.#drop(transaction);
-    const isHandedOut = end.outcome === "aborted" ? transaction.isTaken : transaction.isHandedOut;
-    const inProgress = isHandedOut ? partOf(transaction, end) : undefined;
+    const isKnown = end.outcome === "aborted" ? transaction.isTaken : transaction.hasParts;
+    const inProgress = isKnown ? partOf(transaction, end) : undefined;
     this.#closeBefore();
     if (end.outcome === "committed") {
       builder.settle(end.commitLsn, end.timeUs);
       builder.commit(end.endLsn);
       const { batch } = builder.takeAll();
-      if (isHandedOut || batch.count > 0) this.#queue({ ...batch, inProgress }, builder.relations);
-    } else if (isHandedOut) this.#queue({ ...emptyBatch(this.form, transaction.since), inProgress }, []);
+      if (isKnown || batch.count > 0) this.#queue({ ...batch, inProgress }, builder.relations);
+    } else if (isKnown) this.#queue({ ...emptyBatch(this.form, transaction.since), inProgress }, []);
   }
 
   /** What waits of a transaction that is no more needs not be written first. */

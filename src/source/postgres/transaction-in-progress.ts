@@ -5,15 +5,14 @@
 import { BatchBuilder } from "../../change/batch-builder.ts";
 import type { InProgress, TupleForm } from "../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../change/lsn.ts";
-import { MillraceError } from "../../errors/millrace-error.ts";
 
 export class TransactionInProgress {
   builder: BatchBuilder;
   /** Of its next change. */
   ordinal = 0;
-  /** Whether a part of it has been closed as one that is handed out before its end. */
-  isHandedOut = false;
-  /** Whether the reader has taken one. */
+  /** A part of it has been closed, to be handed out before its end. */
+  hasParts = false;
+  /** The reader has taken one. */
   isTaken = false;
 
   /** `since`: all that ends before it was committed before the transaction is. */
@@ -57,13 +56,4 @@ export function isWholeAbort(bytes: Buffer, at: number): boolean {
 export function partOf({ xid }: TransactionInProgress, end: TransactionEnd | null): InProgress {
   if (end === null) return { xid, outcome: "open", commitLsn: null };
   return { xid, outcome: end.outcome, commitLsn: end.outcome === "committed" ? end.commitLsn : null };
-}
-
-/** The run goes on from its checkpoint, and is sent transactions when they are committed. */
-export function givenUp(reason: string): MillraceError {
-  return new MillraceError("transaction_given_up", `A transaction in progress cannot be carried: ${reason}.`);
-}
-
-export function isGivenUp(error: unknown): boolean {
-  return error instanceof MillraceError && error.code === "transaction_given_up";
 }
