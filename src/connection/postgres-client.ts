@@ -6,7 +6,12 @@ import { Client, type ClientConfig } from "pg";
 import { bastionsOf } from "../connector/bastions.ts";
 import type { PostgresConnection } from "../connector/connection.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
-import { describePostgresError, isTlsRefusal, type PostgresSide } from "./postgres-failure.ts";
+import {
+  describePostgresError,
+  isPlainRefusal,
+  isTlsRefusal,
+  type PostgresSide,
+} from "./postgres-failure.ts";
 import { TunnelSocket } from "./tunnel-socket.ts";
 
 /** What a connection is for. It is the end of `application_name`, and decides the statement timeout. */
@@ -97,19 +102,42 @@ export async function connectPostgres(
   signal: AbortSignal,
   side: PostgresSide,
 ): Promise<Client> {
+  const connect = (encrypted?: boolean) => connectOnce(clientOptions(connection, purpose, encrypted), signal);
   try {
-    if (connection.ssl_mode !== "Prefer")
-      return await connectOnce(clientOptions(connection, purpose), signal);
-    try {
-      return await connectOnce(clientOptions(connection, purpose, true), signal);
-    } catch (error) {
-      if (!isTlsRefusal(error)) throw error;
-      return await connectOnce(clientOptions(connection, purpose, false), signal);
-    }
+    return await (connection.ssl_mode === "Prefer" ? preferTls(connection, connect) : connect());
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     throw describePostgresError(error, side);
   }
+}
+
+/** Until when connections that came about without TLS only are not tried with it. */
+const refusedTls = new WeakMap<PostgresConnection, number>();
+/** A run opens its connections side by side: each would be two. */
+const refusalHoldsMs = 10_000;
+
+/** With TLS, or without where the server refuses that. */
+async function preferTls(
+  connection: PostgresConnection,
+  connect: (encrypted: boolean) => Promise<Client>,
+): Promise<Client> {
+  if (performance.now() < (refusedTls.get(connection) ?? 0)) {
+    try {
+      return await connect(false);
+    } catch (error) {
+      refusedTls.delete(connection);
+      // The server wants TLS by now. A wrong password is not sent twice.
+      if (!isPlainRefusal(error)) throw error;
+    }
+  }
+  try {
+    return await connect(true);
+  } catch (error) {
+    if (!isTlsRefusal(error)) throw error;
+  }
+  const client = await connect(false);
+  refusedTls.set(connection, performance.now() + refusalHoldsMs);
+  return client;
 }
 
 /**

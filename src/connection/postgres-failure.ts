@@ -67,8 +67,16 @@ export function sqlStateOf(error: unknown): string | null {
 export function isTlsRefusal(error: unknown): boolean {
   if (error instanceof TunnelFailure) return false;
   const { code, message } = readError(error);
-  if (code === "28000") return /no pg_hba\.conf entry.*SSL encryption|pg_hba\.conf rejects/.test(message);
+  if (code === sqlState.invalidAuthorizationSpecification)
+    return /no pg_hba\.conf entry.*SSL encryption|pg_hba\.conf rejects/.test(message);
   return isTlsProblem(code, message);
+}
+
+/** Whether pg_hba.conf has no place for a connection without TLS: with it, there may be one. */
+export function isPlainRefusal(error: unknown): boolean {
+  const { code, message } = readError(error);
+  const isRefused = code === sqlState.invalidAuthorizationSpecification;
+  return isRefused && /no pg_hba\.conf entry|pg_hba\.conf rejects/.test(message);
 }
 
 function isSqlState(code: string): boolean {

@@ -15,11 +15,10 @@ export interface Beginning {
 
 interface BeginningRequest {
   readonly work: RunWork;
-  readonly initialized: boolean;
   readonly stop: AbortSignal;
 }
 
-/** `known`: the sink's checkpoint. A connector that has not begun, or is to begin anew, gets a new slot. `step` is told what is done. */
+/** A connector that has not begun, or is to begin anew, gets a new slot. `known`: the sink's checkpoint. `step` is told what is done. */
 export async function beginRun(
   request: BeginningRequest,
   source: Source,
@@ -27,7 +26,6 @@ export async function beginRun(
   known: Checkpoint | null,
   step: (name: string) => void,
 ): Promise<Beginning> {
-  if (request.initialized) return { checkpoint: await goOn(request, source, sink, known, step), point: null };
   const hasStream = request.work === "changes";
   // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
   if (hasStream && known !== null) await sink.forget(false);
@@ -44,11 +42,12 @@ export async function beginRun(
   }
 }
 
-async function goOn(
-  { work }: BeginningRequest,
+/** Where a connector that has begun goes on. `log`: what `checkLog` has returned for the sink's checkpoint; null without a stream. */
+export async function goOn(
   source: Source,
   sink: Sink,
   known: Checkpoint | null,
+  log: string | null,
   step: (name: string) => void,
 ): Promise<Checkpoint> {
   if (known === null) {
@@ -58,9 +57,9 @@ async function goOn(
         "Send the command ReIntialize to copy the tables again.",
     );
   }
-  if (work !== "changes") return known;
+  if (log === null) return known;
   step("check the replication slot");
-  const log = await source.checkSlot(known);
+  await source.checkSlot(known);
   // Before anything is delivered from it: an LSN means something in one log only.
   if (log !== known.log) await sink.goOnIn(log);
   return { ...known, log };

@@ -5,10 +5,11 @@ import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
-import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import { isGivenUp } from "../errors/given-up.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
-import { beginRun } from "./beginning.ts";
+import { beginRun, goOn } from "./beginning.ts";
 import { both } from "./both.ts";
 import type { CopyPace } from "./initial-copy.ts";
 import { lockedPauseMs, publishUnlessLocked } from "./locked-tables.ts";
@@ -59,10 +60,10 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
     await new PipelineRun(request, takesInProgress).toTheEnd();
   } catch (error) {
     const { stop } = request;
-    const isGivenUp = takesInProgress && toMillraceError(error).code === "transaction_given_up";
+    const comesAgain = takesInProgress && isGivenUp(error);
     // There was nothing to finish: a point was waited for, or what was given up would have come again.
-    if (stop.aborted && (isGivenUp || error === stop.reason)) return;
-    if (!isGivenUp) throw error;
+    if (stop.aborted && (comesAgain || error === stop.reason)) return;
+    if (!comesAgain) throw error;
     // There was a stream: the connector has begun.
     await attempt({ ...request, initialized: true }, false);
   }
@@ -109,9 +110,14 @@ class PipelineRun {
     using _pause = { [Symbol.dispose]: () => clearTimeout(this.#lockedPause) };
     await using sink = request.makeSink(this.#sinkEvents(meter));
     this.#health.step("connect to the sink, and read the source's tables");
-    const [known, tables] = await both(sink.open(), source.tables());
+    const opened = sink.open();
+    const goesOn = request.initialized && request.work === "changes";
+    // By a connection of its own: it need not wait for the tables.
+    const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
+    const [[known, tables], log] = await both(both(opened, source.tables()), checked);
     using copies = this.#copiesOf(source, sink, meter);
-    const begun = await this.#beginAndCopy(source, sink, copies, known, tables);
+    const resumed = request.initialized ? await goOn(source, sink, known, log, this.#step) : null;
+    const begun = await this.#beginAndCopy(source, sink, copies, known, tables, resumed);
     if (request.stop.aborted) return;
     if (request.work === "changes") return await this.#carry(source, sink, copies, meter, begun);
     await copies.finish(
@@ -119,6 +125,8 @@ class PipelineRun {
       (wake) => request.tasks.onArrival(wake),
     );
   }
+
+  readonly #step = (name: string): void => this.#health.step(name);
 
   /** While nothing is acknowledged, the stream does not tell how far the server is. */
   #mayKeepMuch(): boolean {
@@ -139,10 +147,12 @@ class PipelineRun {
     copies: MissingCopies,
     known: Checkpoint | null,
     tables: readonly TableShape[],
+    resumed: Checkpoint | null,
   ): Promise<Begun> {
     await using held = new AsyncDisposableStack();
-    const step = (name: string) => this.#health.step(name);
-    const { checkpoint, point } = await beginRun(this.request, source, sink, known, step);
+    const { checkpoint, point } = resumed
+      ? { checkpoint: resumed, point: null }
+      : await beginRun(this.request, source, sink, known, this.#step);
     if (point) held.use(point);
     await this.request.reporter.initialized();
     const prepared = await copies.prepare(tables);

@@ -59,10 +59,13 @@ export interface Source extends AsyncDisposable {
   createSlot(stop: AbortSignal): Promise<SnapshotPoint>;
 
   /**
-   * Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, `source_behind`, … unless the stream can go on at `checkpoint`.
-   * Returns the name of the log that it goes on in, which is another one behind a failover.
+   * Throws `source_replaced` and `source_behind` unless `checkpoint` is a place in the source's log. Returns the name of the log that
+   * the stream goes on in, which is another one behind a failover.
    */
-  checkSlot(checkpoint: Checkpoint): Promise<string>;
+  checkLog(checkpoint: Checkpoint): Promise<string>;
+
+  /** Throws `slot_missing`, `slot_invalidated`, `slot_ahead`, … unless the slot leads on from `checkpoint`. */
+  checkSlot(checkpoint: Checkpoint): Promise<void>;
 
   /**
    * A consistent point now, beside the stream: what is committed before `lsn` is in it, and nothing else. It waits as

@@ -11,6 +11,7 @@ import type { PostgresConnection } from "../../src/connector/connection.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { enableTls } from "../support/postgres-tls.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -82,6 +83,18 @@ describe("ssl_mode", () => {
     expect(await attempt(local({ ssl_mode: "Prefer" }))).toBe(true);
     expect(await attempt(connectionTo(plain, { ssl_mode: "Prefer" }))).toBe(false);
     expect(await attempt(local({ ssl_mode: "Prefer", user: "only_plain" }))).toBe(false);
+  });
+
+  test("Prefer does not ask for TLS again at once, but where a plain connection is refused", async () => {
+    await plain.query("create role only_tls login");
+    await using proxy = await TcpProxy.start(plain.port);
+    const connection = connectionTo(plain, { port: proxy.port, user: "only_tls" });
+    expect(await attempt(connection)).toBe(false);
+    const { accepted } = proxy;
+    expect(await attempt(connection)).toBe(false);
+    expect(proxy.accepted - accepted).toBe(1);
+    proxy.targetPort = secured.port;
+    expect(await attempt(connection)).toBe(true);
   });
 
   test("Require wants TLS and checks no name", async () => {

@@ -91,7 +91,11 @@ export class PostgresCopySource implements Source {
     throw new Error("a source of copies has no slot");
   }
 
-  checkSlot(): Promise<string> {
+  checkLog(): Promise<string> {
+    throw new Error("a source of copies has no place in a log");
+  }
+
+  checkSlot(): Promise<void> {
     throw new Error("a source of copies has no slot");
   }
 

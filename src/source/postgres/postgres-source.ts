@@ -189,10 +189,12 @@ export class PostgresSource implements Source {
     }, signal);
   }
 
-  async checkSlot(checkpoint: Checkpoint): Promise<string> {
-    const log = await this.#slot.checkLog(checkpoint);
+  checkLog(checkpoint: Checkpoint): Promise<string> {
+    return this.#slot.checkLog(checkpoint);
+  }
+
+  async checkSlot(checkpoint: Checkpoint): Promise<void> {
     await this.#withClient((client) => this.#slot.check(client, checkpoint));
-    return log;
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
