@@ -13,6 +13,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { columnListOf, firstWithColumnLists } from "./column-list.ts";
 import { type HeldLock, readLockHolder } from "./lock-holder.ts";
 import { describePublicationDenial } from "./privileges.ts";
+import type { PublicationState } from "./publication-marks.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 /** Names of the connector's own publications. No connector id can contain the `$` of the second. */
@@ -110,7 +111,7 @@ async function alterNow<Result>(
       if (holder?.isAutovacuum && !isPatient) return null;
       throw tableLocked(holder, error);
     }
-    if (alteredMeanwhile.has(sqlStateOf(error) ?? "")) {
+    if (alteredStates.has(sqlStateOf(error) ?? "")) {
       throw new MillraceError(
         "table_changed",
         "A table was altered or dropped while it was being published, or its publication was.",
@@ -130,7 +131,7 @@ function tableLocked(holder: HeldLock | null, cause: unknown): MillraceError {
 }
 
 /** Table, column, member of a publication, or schema: it is not there, or no longer under its name; or it is there by now. */
-const alteredMeanwhile: ReadonlySet<string> = new Set([
+const alteredStates: ReadonlySet<string> = new Set([
   sqlState.duplicateObject,
   sqlState.undefinedTable,
   sqlState.undefinedColumn,
@@ -175,38 +176,31 @@ export interface Alteration {
   readonly setsOptions: boolean;
 }
 
-interface Options {
-  readonly name: string;
-  readonly operations: string;
-  readonly viaRoot: boolean;
-}
+type Options = Omit<PublicationState, "oid">;
 
-const optionsQuery = `
-select pubname as name, pubviaroot as "viaRoot", concat_ws(', ', case when pubinsert then 'insert' end,
-  case when pubupdate then 'update' end, case when pubdelete then 'delete' end,
-  case when pubtruncate then 'truncate' end) as operations
-from pg_publication where pubname = any ($1::text[])`;
-
-/** What is to be done for the connector's own publications to hold exactly `tables`, with the columns that are to be listed. */
+/**
+ * What is to be done for the connector's own publications to hold exactly `tables`, with the columns that are to be listed.
+ * `present`: those that are there.
+ */
 export async function planPublications(
   client: Client,
   base: string,
+  present: readonly PublicationState[],
   tables: readonly SourceTable[],
   viaRoot: boolean,
 ): Promise<readonly Alteration[]> {
   const { identified, appendOnly } = ownPublications(base);
-  const { rows } = await client.query<Options>(optionsQuery, [[identified, appendOnly]]);
   const members = await readMembers(client, base);
   const isWhole = ({ relation, insertsOnly }: SourceTable) => isIdentified(relation) && !insertsOnly;
   const wanted = [
-    { name: identified, operations: "insert, update, delete, truncate", tables: tables.filter(isWhole) },
-    { name: appendOnly, operations: "insert, truncate", tables: tables.filter((each) => !isWhole(each)) },
+    { name: identified, operations: "insert update delete truncate", tables: tables.filter(isWhole) },
+    { name: appendOnly, operations: "insert truncate", tables: tables.filter((each) => !isWhole(each)) },
   ];
   return wanted.flatMap(({ tables: listed, ...options }) =>
     alterationsOf(
       { ...options, viaRoot },
       listed,
-      rows.find(({ name }) => name === options.name),
+      present.find(({ name }) => name === options.name),
       members.filter(({ publication }) => publication === options.name),
     ),
   );
@@ -223,7 +217,8 @@ function alterationsOf(
     tables.map((table) => [memberSql(table.relation, listOf(table)), table.relation.id]),
   );
   const name = escapeIdentifier(wanted.name);
-  const options = `publish = ${escapeLiteral(wanted.operations)}, publish_via_partition_root = ${wanted.viaRoot}`;
+  const operations = escapeLiteral(wanted.operations.replaceAll(" ", ", "));
+  const options = `publish = ${operations}, publish_via_partition_root = ${wanted.viaRoot}`;
   if (!present) {
     const list = entries.size > 0 ? `for table ${[...entries.keys()].join(", ")}` : "";
     const sql = `create publication ${name} ${list} with (${options})`;
@@ -252,7 +247,7 @@ function alterationsOf(
     ),
     // Only where needed: it writes the publication's row, which tells that somebody altered it. A process that dies before that
     // is noted would copy all tables again.
-    ...(Bun.deepEquals(wanted, present)
+    ...(wanted.operations === present.operations && wanted.viaRoot === present.viaRoot
       ? []
       : [{ sql: `${alter} set (${options})`, tables: [], setsOptions: true }]),
     ...change("add", lacking),

@@ -94,16 +94,18 @@ export class SourcePublications {
   /** What somebody else does to the publications meanwhile is not put right unseen: see `requireUndisturbed`. */
   async #publishOwn(client: Client, tables: readonly SourceTable[]): Promise<Published> {
     const { partitions_as_root: viaRoot } = this.config;
-    const planNow = () => planPublications(client, this.slot, tables, viaRoot);
+    const planFrom = ({ publications }: Published) =>
+      planPublications(client, this.slot, publications, tables, viaRoot);
+    const seen = this.#published;
     // The plan first: what is done to them before it is in both, what is done behind it is in neither.
-    const plan = await planNow();
+    const plan = await planFrom(seen);
     const before = await readPublished(client, this.names);
-    requireSeen(this.#published, before, tables);
+    requireSeen(seen, before, tables);
     if (plan.length === 0) return before;
     return await alterPublications(client, plan, tables, viaRoot, async () => {
       const after = await readPublished(client, this.names);
       requireUndisturbed(before, after, plan, tables);
-      if ((await planNow()).length > 0) throw alteredMeanwhile();
+      if ((await planFrom(after)).length > 0) throw alteredMeanwhile();
       return after;
     });
   }
