@@ -66,15 +66,18 @@ export function sqlStateOf(error: unknown): string | null {
  */
 export function isTlsRefusal(error: unknown): boolean {
   if (error instanceof TunnelFailure) return false;
-  const { code, message } = readError(error);
-  if (code === sqlState.invalidAuthorizationSpecification)
-    return /no pg_hba\.conf entry.*SSL encryption|pg_hba\.conf rejects/.test(message);
-  return isTlsProblem(code, message);
+  const foreign = readError(error);
+  if (foreign.code === sqlState.invalidAuthorizationSpecification) return isHostRefusal(foreign);
+  return isTlsProblem(foreign.code, foreign.message);
 }
 
 /** Whether pg_hba.conf has no place for a connection without TLS: with it, there may be one. */
 export function isPlainRefusal(error: unknown): boolean {
-  const { code, message } = readError(error);
+  return isHostRefusal(readError(error));
+}
+
+/** By pg_hba.conf, before a password is asked for. */
+function isHostRefusal({ code, message }: ForeignError): boolean {
   const isRefused = code === sqlState.invalidAuthorizationSpecification;
   return isRefused && /no pg_hba\.conf entry|pg_hba\.conf rejects/.test(message);
 }
