@@ -69,10 +69,13 @@ export const isBookkeeping =
   "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$' " +
   "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
 
-/** The tables that hold the rows of `c`, which a root itself does not. By their OIDs: a condition with OR would have all of pg_class read for each table. */
+/**
+ * The tables that hold the rows of `c`, which a root itself does not. Each by its OID: a condition with OR, or a join that
+ * the planner may choose the way of, would have all of pg_class read for each table.
+ */
 const leavesSql = `(
     select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
-  )`;
+  ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
 
 /**
  * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
@@ -95,7 +98,7 @@ cross join lateral (
   select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes,
     coalesce(bool_or(leaf.oid <> c.oid and leaf.relreplident <> 'd'), false) as has_other_identities,
     string_agg(nullif(leaf.relfilenode, 0)::text, ' ' order by leaf.oid) as files
-  from ${leavesSql} part join pg_class leaf on leaf.oid = part.oid
+  from ${leavesSql}
 ) storage
 cross join lateral (
   select coalesce(json_agg(json_build_object(
@@ -154,9 +157,7 @@ export async function readTableShapes(
 /** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
 const storageQuery = `
 select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
-from pg_class c left join lateral (
-  select leaf.oid from ${leavesSql} part cross join lateral (select oid from pg_class where oid = part.oid offset 0) leaf
-) leaf on true
+from pg_class c left join lateral (select leaf.oid from ${leavesSql}) leaf on true
 where c.oid = $1
 group by c.oid`;
 
