@@ -1,11 +1,22 @@
 // Where a run begins: at the sink's checkpoint, or, of a connector that has not begun or is to begin anew, at a point of its own.
 
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
+import type { TableShape } from "../change/relation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
+import { both } from "./both.ts";
 import { publishPatiently } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
+
+/** What a run finds when it looks at both sides. */
+export interface Found {
+  /** The sink's checkpoint. */
+  readonly known: Checkpoint | null;
+  readonly tables: readonly TableShape[];
+  /** The log that the stream goes on in from `known`; null: none goes on. */
+  readonly log: string | null;
+}
 
 export interface Beginning {
   readonly checkpoint: Checkpoint;
@@ -15,17 +26,33 @@ export interface Beginning {
 
 interface BeginningRequest {
   readonly work: RunWork;
+  readonly initialized: boolean;
   readonly stop: AbortSignal;
 }
 
-/** A connector that has not begun, or is to begin anew, gets a new slot. `known`: the sink's checkpoint. `step` is told what is done. */
+export async function lookAtBothSides(
+  { work, initialized }: Omit<BeginningRequest, "stop">,
+  source: Source,
+  sink: Sink,
+): Promise<Found> {
+  const opened = sink.open();
+  const goesOn = initialized && work === "changes";
+  // By a connection of its own: it need not wait for the tables.
+  const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
+  const [[known, tables], log] = await both(both(opened, source.tables()), checked);
+  return { known, tables, log };
+}
+
+/** A connector that has not begun, or is to begin anew, gets a new slot. `step` is told what is done. */
 export async function beginRun(
   request: BeginningRequest,
   source: Source,
   sink: Sink,
-  known: Checkpoint | null,
+  found: Found,
   step: (name: string) => void,
 ): Promise<Beginning> {
+  if (request.initialized) return { checkpoint: await goOn(source, sink, found, step), point: null };
+  const { known } = found;
   const hasStream = request.work === "changes";
   // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
   if (hasStream && known !== null) await sink.forget(false);
@@ -42,12 +69,10 @@ export async function beginRun(
   }
 }
 
-/** Where a connector that has begun goes on. `log`: what `checkLog` has returned for the sink's checkpoint; null without a stream. */
-export async function goOn(
+async function goOn(
   source: Source,
   sink: Sink,
-  known: Checkpoint | null,
-  log: string | null,
+  { known, log }: Found,
   step: (name: string) => void,
 ): Promise<Checkpoint> {
   if (known === null) {

@@ -9,8 +9,7 @@ import { isGivenUp } from "../errors/given-up.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
-import { beginRun, goOn } from "./beginning.ts";
-import { both } from "./both.ts";
+import { beginRun, type Found, lookAtBothSides } from "./beginning.ts";
 import type { CopyPace } from "./initial-copy.ts";
 import { lockedPauseMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
@@ -110,14 +109,9 @@ class PipelineRun {
     using _pause = { [Symbol.dispose]: () => clearTimeout(this.#lockedPause) };
     await using sink = request.makeSink(this.#sinkEvents(meter));
     this.#health.step("connect to the sink, and read the source's tables");
-    const opened = sink.open();
-    const goesOn = request.initialized && request.work === "changes";
-    // By a connection of its own: it need not wait for the tables.
-    const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
-    const [[known, tables], log] = await both(both(opened, source.tables()), checked);
+    const found = await lookAtBothSides(request, source, sink);
     using copies = this.#copiesOf(source, sink, meter);
-    const resumed = request.initialized ? await goOn(source, sink, known, log, this.#step) : null;
-    const begun = await this.#beginAndCopy(source, sink, copies, known, tables, resumed);
+    const begun = await this.#beginAndCopy(source, sink, copies, found);
     if (request.stop.aborted) return;
     if (request.work === "changes") return await this.#carry(source, sink, copies, meter, begun);
     await copies.finish(
@@ -125,8 +119,6 @@ class PipelineRun {
       (wake) => request.tasks.onArrival(wake),
     );
   }
-
-  readonly #step = (name: string): void => this.#health.step(name);
 
   /** While nothing is acknowledged, the stream does not tell how far the server is. */
   #mayKeepMuch(): boolean {
@@ -141,20 +133,13 @@ class PipelineRun {
   }
 
   /** The snapshot that a new slot brings is held until the tables are copied at most. */
-  async #beginAndCopy(
-    source: Source,
-    sink: Sink,
-    copies: MissingCopies,
-    known: Checkpoint | null,
-    tables: readonly TableShape[],
-    resumed: Checkpoint | null,
-  ): Promise<Begun> {
+  async #beginAndCopy(source: Source, sink: Sink, copies: MissingCopies, found: Found): Promise<Begun> {
     await using held = new AsyncDisposableStack();
-    const { checkpoint, point } = resumed
-      ? { checkpoint: resumed, point: null }
-      : await beginRun(this.request, source, sink, known, this.#step);
+    const step = (name: string) => this.#health.step(name);
+    const { checkpoint, point } = await beginRun(this.request, source, sink, found, step);
     if (point) held.use(point);
     await this.request.reporter.initialized();
+    const { tables } = found;
     const prepared = await copies.prepare(tables);
     const locked = point === null ? await this.#publish(source) : null;
     const ready = this.#unlessLocked(prepared, locked);
