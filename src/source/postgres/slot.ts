@@ -5,6 +5,7 @@
 import { type Client, escapeIdentifier } from "pg";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
+import { serverVersion } from "../../connection/server-version.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { freeSlot, isOfThisService } from "./slot-holder.ts";
@@ -49,8 +50,8 @@ export async function readSlotState(client: Client, name: string): Promise<SlotS
   return state;
 }
 
-/** Where a permanent slot may be marked as one that standbys take over: servers from 17 on, and no standby itself. */
-const failoverQuery = `select current_setting('server_version_num')::int4 >= 170000 and not pg_is_in_recovery() as possible`;
+/** Slots that standbys take over came with 17. */
+const failoverSince = 170_000;
 
 const refusals: readonly string[] = [
   sqlState.featureNotSupported,
@@ -70,7 +71,7 @@ export async function createSlot(
   name: string,
   kind: SlotKind,
 ): Promise<NewSlot> {
-  if (kind === "permanent" && (await control.query(failoverQuery)).rows[0]?.possible) {
+  if (kind === "permanent" && (await mayFailOver(control))) {
     try {
       return await create(
         replication,
@@ -83,6 +84,13 @@ export async function createSlot(
   const temporary = kind === "temporary" ? "TEMPORARY " : "";
   // The old form of the options, which every version understands.
   return await create(replication, `${escapeIdentifier(name)} ${temporary}LOGICAL pgoutput EXPORT_SNAPSHOT`);
+}
+
+/** Whether a permanent slot may be marked as one that standbys take over: a standby's own may not. */
+async function mayFailOver(control: Client): Promise<boolean> {
+  if ((await serverVersion(control)) < failoverSince) return false;
+  const { rows } = await control.query<{ isStandby: boolean }>(`select pg_is_in_recovery() as "isStandby"`);
+  return rows[0]?.isStandby === false;
 }
 
 /** The grammar of replication commands knows upper case only. */
