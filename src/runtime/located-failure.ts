@@ -1,5 +1,5 @@
-// Which side of a connector, and which host, a failed connection is about: what a status says, and an API error never does.
-// Pure.
+// Which side of a connector, and which host, a failed connection is about, and what to do where it is not tried again:
+// what a status says, and an API error never does. Pure.
 
 import { bastionsOf } from "../connector/bastions.ts";
 import type { PostgresConnection } from "../connector/connection.ts";
@@ -18,16 +18,18 @@ const sides: Readonly<Partial<Record<ErrorCode, "source" | "sink">>> = {
   sink_connection_lost: "sink",
 };
 
-/** `error` with side, host and port before its text, when it is a connection's to a Postgres server. */
+const remedy = " Put that right, then send the command Start.";
+
+/** `error` with side, host and port before its text, and the remedy behind, when it is a connection's to a Postgres server. */
 export function locateFailure(error: MillraceError, { source, sink }: ConnectorConfig): MillraceError {
   const side = sides[error.code];
   if (side === undefined) return error;
   const connection = (side === "source" ? source : sink).postgres?.connection;
   if (!connection) return error;
   const name = side === "source" ? "Source" : "Sink";
-  return new MillraceError(error.code, `${name} ${addressOf(connection)}: ${error.message}`, {
-    cause: error.cause,
-  });
+  const text = `${name} ${addressOf(connection)}: ${error.message}`;
+  const isForGood = error.retry === "permanent";
+  return new MillraceError(error.code, isForGood ? text + remedy : text, { cause: error.cause });
 }
 
 function addressOf({ host, port, tunnel }: PostgresConnection): string {

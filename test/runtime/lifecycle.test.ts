@@ -197,7 +197,11 @@ test("a transient error is retried, a permanent one fails in its phase until Sta
   const failed = await statusWhere(runtime, "refused", ({ status }) => status.failed !== undefined);
   expect(failed).toMatchObject({
     state: { realtime: {} },
-    status: { failed: { reason: "Source 127.0.0.1:1: The password is wrong." } },
+    status: {
+      failed: {
+        reason: "Source 127.0.0.1:1: The password is wrong. Put that right, then send the command Start.",
+      },
+    },
   });
   const { run_id } = await runtime.connectors.get("refused");
   await runtime.connectors.command("refused", "Start");

@@ -9,7 +9,13 @@ const text = (code: ConstructorParameters<typeof MillraceError>[0], config = con
 
 test("a failed connection is told with its side and host", () => {
   expect(text("source_connection_lost")).toBe("Source db.internal:5432: It is gone.");
-  expect(text("sink_authentication_failed")).toBe("Sink db.internal:5432: It is gone.");
+  expect(text("sink_connection_lost")).toBe("Sink db.internal:5432: It is gone.");
+});
+
+test("what to do is told of one that is not tried again", () => {
+  const remedy = "Put that right, then send the command Start.";
+  expect(text("sink_authentication_failed")).toBe(`Sink db.internal:5432: It is gone. ${remedy}`);
+  expect(text("source_authentication_failed")).toBe(`Source db.internal:5432: It is gone. ${remedy}`);
 });
 
 test("and with the SSH servers that lead there", () => {
