@@ -4,6 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
+import { describeSession, type HoldingSession, sessionColumns } from "../../connection/holding-session.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
 /** First key of the advisory locks: "mill" in ASCII, so that they meet nobody else's. */
@@ -80,26 +81,16 @@ async function lock(
   }
 }
 
-interface LockHolder {
-  readonly pid: number;
-  readonly user: string | null;
-  readonly isSameUser: boolean;
-  readonly applicationName: string | null;
-  /** Null on a Unix socket, and where the role may not see it. */
-  readonly address: string | null;
-}
-
 /** `objid` is the hash as an unsigned number. Another connector's id may have the same. */
 const holdersQuery = `
-select l.pid, a.usename as "user", coalesce(a.usename = current_user, false) as "isSameUser",
-  a.application_name as "applicationName", host(a.client_addr) || ':' || a.client_port as address
+select l.pid, ${sessionColumns}
 from pg_locks l left join pg_stat_activity a on a.pid = l.pid
 where l.locktype = 'advisory' and l.granted and l.pid <> pg_backend_pid()
   and l.database = (select oid from pg_database where datname = current_database())
   and l.classid = $1::int8::oid and l.objid = (hashtext($2)::int8 & 4294967295)::oid and l.objsubid = 2`;
 
-async function readHolders(client: Client, connectorId: string): Promise<readonly LockHolder[]> {
-  const { rows } = await client.query<LockHolder>(holdersQuery, [lockSpace, connectorId]);
+async function readHolders(client: Client, connectorId: string): Promise<readonly HoldingSession[]> {
+  const { rows } = await client.query<HoldingSession>(holdersQuery, [lockSpace, connectorId]);
   return rows;
 }
 
@@ -116,15 +107,8 @@ async function endEarlierRun(client: Client, connector: ConnectorAtSink): Promis
   ]);
 }
 
-function heldBy(connectorId: string, holders: readonly LockHolder[]): MillraceError {
-  const who = holders.map(({ pid, user, applicationName, address }) => {
-    const known = [
-      applicationName ? `application ${applicationName}` : "",
-      user ? `user ${user}` : "",
-      address ? `from ${address}` : "",
-    ].filter((part) => part !== "");
-    return `process ${pid}${known.length > 0 ? ` (${known.join(", ")})` : ""}`;
-  });
+function heldBy(connectorId: string, holders: readonly HoldingSession[]): MillraceError {
+  const who = holders.map(describeSession);
   const end = holders.map(({ pid }) => `SELECT pg_terminate_backend(${pid});`).join(" ");
   return new MillraceError(
     "sink_connection_lost",

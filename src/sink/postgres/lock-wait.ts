@@ -1,6 +1,7 @@
 // Says what a session at the sink waits for while somebody else holds a lock: which table, and who; and that it waits for a standby.
 
 import type { Client } from "pg";
+import { describeProcess } from "../../connection/holding-session.ts";
 
 interface Blocker {
   readonly relation: string | null;
@@ -47,14 +48,10 @@ export async function describeLockWait(observer: Client, pid: number): Promise<s
   const [blocker] = rows;
   if (!blocker) return (await observer.query(standbySql, [pid])).rowCount ? standbyText : null;
   const table = blocker.relation === null ? "a row or a transaction" : `table ${blocker.relation}`;
-  const known = [
-    ...(blocker.application ? [blocker.application] : []),
-    ...(blocker.state ? [blocker.state] : []),
-    ...(blocker.since ? [`in a transaction since ${blocker.since}`] : []),
-  ];
-  const who = `process ${blocker.pid}${known.length > 0 ? ` (${known.join(", ")})` : ""}`;
+  const { pid: holder, application, state, since } = blocker;
+  const who = describeProcess(holder, [application, state, since && `in a transaction since ${since}`]);
   return (
     `The sink waits for a lock on ${table} that ${who} holds, and goes on when it is let go: end that transaction, or run ` +
-    `SELECT pg_terminate_backend(${blocker.pid});`
+    `SELECT pg_terminate_backend(${holder});`
   );
 }

@@ -1,6 +1,7 @@
 // Who keeps a lock of a table from us, for people. No query text: it may hold values.
 
 import type { Client } from "pg";
+import { describeProcess } from "../../connection/holding-session.ts";
 
 /** Who waits for such a lock keeps others waiting like who has it. */
 const holderQuery = `
@@ -45,11 +46,7 @@ export async function readLockHolder(
   const [holder] = rows;
   if (!holder) return null;
   const { relation, pid, isHeld, application, since, isAutovacuum } = holder;
-  const known = [
-    ...(application ? [application] : []),
-    ...(since ? [`in a transaction since ${since}`] : []),
-  ];
-  const who = `process ${pid}${known.length > 0 ? ` (${known.join(", ")})` : ""}`;
+  const who = describeProcess(pid, [application, since && `in a transaction since ${since}`]);
   return {
     table: relation,
     who: `${who} ${isHeld ? "holds" : "waits for"} the lock`,

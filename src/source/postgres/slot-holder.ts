@@ -3,16 +3,8 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
+import { describeSession, type HoldingSession, sessionColumns } from "../../connection/holding-session.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-
-export interface SlotHolder {
-  readonly pid: number;
-  readonly user: string | null;
-  readonly isSameUser: boolean;
-  readonly applicationName: string | null;
-  /** Null on a Unix socket, and where the role may not see it. */
-  readonly address: string | null;
-}
 
 const replicationName = "millrace replication";
 
@@ -25,19 +17,18 @@ export function walsenderName(owner: string | undefined): string {
 }
 
 /** A walsender of some millrace that logs in as we do: enough to clear a slot away that is ours to drop. */
-export function isOfThisService(holder: SlotHolder): boolean {
+export function isOfThisService(holder: HoldingSession): boolean {
   return holder.isSameUser && (holder.applicationName ?? "").startsWith(replicationName);
 }
 
 /** A walsender of an earlier run of the connector. Without an owner nobody is known well enough. */
-export function isOfEarlierRun(owner: string | undefined): (holder: SlotHolder) => boolean {
+export function isOfEarlierRun(owner: string | undefined): (holder: HoldingSession) => boolean {
   return (holder) =>
     owner !== undefined && holder.isSameUser && holder.applicationName === walsenderName(owner);
 }
 
 const holderQuery = `
-select s.active_pid as pid, a.usename as "user", coalesce(a.usename = current_user, false) as "isSameUser",
-  a.application_name as "applicationName", host(a.client_addr) || ':' || a.client_port as address
+select s.active_pid as pid, ${sessionColumns}
 from pg_replication_slots s left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1 and s.active_pid is not null`;
 
@@ -52,13 +43,13 @@ const foreignBoundMs = 2_000;
 export async function freeSlot(
   client: Client,
   slot: string,
-  isOurs: (holder: SlotHolder) => boolean,
+  isOurs: (holder: HoldingSession) => boolean,
   signal: AbortSignal,
   boundMs = 10_000,
 ): Promise<void> {
   const begunAt = performance.now();
   for (let told: number | null = null; ; ) {
-    const { rows } = await client.query<SlotHolder>(holderQuery, [slot]);
+    const { rows } = await client.query<HoldingSession>(holderQuery, [slot]);
     const holder = rows[0];
     if (!holder) return;
     const ours = isOurs(holder);
@@ -72,16 +63,10 @@ export async function freeSlot(
   }
 }
 
-function heldBy(slot: string, holder: SlotHolder): MillraceError {
-  const known = [
-    holder.applicationName ? `application ${holder.applicationName}` : "",
-    holder.user ? `user ${holder.user}` : "",
-    holder.address ? `from ${holder.address}` : "",
-  ].filter((part) => part !== "");
-  const details = known.length > 0 ? ` (${known.join(", ")})` : "";
+function heldBy(slot: string, holder: HoldingSession): MillraceError {
   return new MillraceError(
     "slot_active",
-    `Replication slot ${slot} is held by process ${holder.pid}${details}: stop what reads from it. ` +
+    `Replication slot ${slot} is held by ${describeSession(holder)}: stop what reads from it. ` +
       `If nothing is there any more: SELECT pg_terminate_backend(${holder.pid});`,
   );
 }
