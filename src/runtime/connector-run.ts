@@ -1,12 +1,10 @@
 // One attempt of one run: its worker threads, and the answers to what they ask. It knows neither the state nor
 // whether it is tried again; both stand behind `RunEvents` and `ended`.
 
-import type { ConnectorConfig } from "../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
-import type { RunWork } from "../pipeline/run-work.ts";
 import { replicationWorkerUrl, webhookWorkerUrl } from "../worker-urls.ts";
 import type {
   FromReplicationWorker,
@@ -16,22 +14,13 @@ import type {
   Reply,
   ReplyValue,
   RunMetrics,
+  RunRequest,
   StoreRequest,
   ToReplicationWorker,
   ToWebhookWorker,
   WireError,
 } from "./messages.ts";
 import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
-
-export interface RunRequest {
-  readonly connector: ConnectorConfig;
-  readonly work: RunWork;
-  readonly runId: string;
-  readonly owner: string;
-  readonly initialized: boolean;
-  /** The attempt before it ended because the sink refused rows. */
-  readonly isAfterRefusal: boolean;
-}
 
 /** What the run tells and asks. A rejected promise is answered to the worker as an error. */
 export interface RunEvents {

@@ -7,23 +7,24 @@ import type { SnapshotSpec } from "../connector/task.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
 import type { RunWork } from "../pipeline/run-work.ts";
 
+/** What one attempt of a run is given. */
+export interface RunRequest {
+  /** Full form, with its secrets. */
+  readonly connector: ConnectorConfig;
+  readonly work: RunWork;
+  readonly runId: string;
+  /** Names this service's hold on the connector, for the source: the same in every run, and nobody else's. */
+  readonly owner: string;
+  /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
+  readonly initialized: boolean;
+  /** The attempt before this one ended because the sink refused rows. */
+  readonly isAfterRefusal: boolean;
+}
+
 /** main → replication worker */
 export type ToReplicationWorker =
-  | {
-      readonly type: "start";
-      /** Full form, with its secrets. */
-      readonly connector: ConnectorConfig;
-      readonly work: RunWork;
-      readonly runId: string;
-      /** Names this service's hold on the connector, for the source: the same in every run, and nobody else's. */
-      readonly owner: string;
-      /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
-      readonly initialized: boolean;
-      /** The attempt before this one ended because the sink refused rows. */
-      readonly isAfterRefusal: boolean;
-      /** The line to the webhook worker, for a webhook sink. */
-      readonly webhook: MessagePort | null;
-    }
+  /** `webhook`: the line to the webhook worker, for a webhook sink. */
+  | (RunRequest & { readonly type: "start"; readonly webhook: MessagePort | null })
   /** Finish what is in flight, then end. */
   | { readonly type: "stop" }
   /** A snapshot task is waiting. The worker asks for it with `task.claim` when it can begin. */
