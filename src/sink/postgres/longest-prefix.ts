@@ -14,12 +14,7 @@ export async function longestPrefix(
     if (await isTaken(length)) taken = length;
     else refused = length;
   }
-  while (refused - taken > 1) {
-    const length = (taken + refused) >> 1;
-    if (await isTaken(length)) taken = length;
-    else refused = length;
-  }
-  return taken;
+  return await lastTakenBetween(taken, refused, isTaken);
 }
 
 /**
@@ -40,6 +35,15 @@ export async function lastTaken(
     }
     refused = to - step;
   }
+  return await lastTakenBetween(taken, refused, isTaken);
+}
+
+/** By halves. */
+async function lastTakenBetween(
+  taken: number,
+  refused: number,
+  isTaken: (length: number) => Promise<boolean>,
+): Promise<number> {
   while (refused - taken > 1) {
     const length = (taken + refused) >> 1;
     if (await isTaken(length)) taken = length;
