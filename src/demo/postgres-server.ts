@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Client, escapeIdentifier } from "pg";
 import { freePort } from "./free-port.ts";
+import { KeptClients } from "./kept-clients.ts";
 import { findPostgresBinaries } from "./postgres-binaries.ts";
 
 export interface PostgresServerOptions {
@@ -49,6 +50,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly password = "postgres";
   #process: ChildProcess | null = null;
   #port = 0;
+  readonly #clients = new KeptClients((database) => this.connect(database));
 
   private constructor(
     readonly directory: string,
@@ -105,9 +107,13 @@ export class PostgresServer implements AsyncDisposable {
     sql: string,
     database = "postgres",
   ): Promise<Row[]> {
-    await using client = await this.connect(database);
-    const result = await client.query(sql);
+    const result = await this.#clients.with(database, sql, (client) => client.query(sql));
     return (Array.isArray(result) ? result.at(-1) : result).rows as Row[];
+  }
+
+  /** As `use` with a client that nobody else uses meanwhile. It leaves its session as it was. */
+  async with<Result>(database: string, use: (client: Client) => Promise<Result>): Promise<Result> {
+    return await this.#clients.with(database, "", use);
   }
 
   async createDatabase(name: string): Promise<void> {
@@ -130,6 +136,7 @@ export class PostgresServer implements AsyncDisposable {
    * process; the others end when they notice, and until then it cannot be launched.
    */
   async stop(mode: keyof typeof stopSignals = "fast"): Promise<void> {
+    this.#clients.leave();
     const child = this.#process;
     this.#process = null;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;

@@ -147,7 +147,7 @@ describe.each([
           rig.start();
         }
         rig.dieAt(Number.POSITIVE_INFINITY);
-        expect(moving.transactions).toBeGreaterThan(100);
+        await waitFor("many changes", () => moving.transactions > 100);
       }
       expect(await rig.sink(copyRecords)).toMatchObject([
         { table_name: "m", is_merged: true, is_mixed: true },

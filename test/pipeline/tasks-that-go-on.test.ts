@@ -55,21 +55,7 @@ async function untilHalf<T>(
 ): Promise<{ readonly task: T; readonly ranges: readonly Range[] }> {
   rig.copiesLet = rig.copies.length + 5;
   const offered = task();
-  await waitFor("half of the ranges", async () => (await heldRanges(rig)).length === 5, {
-    timeoutMs: 6000,
-  }).catch(async (e) => {
-    console.log(
-      await Promise.race([offered, Bun.sleep(10)]),
-      rig.copies.slice(-8).map((c) => JSON.stringify(c.part)),
-      await heldRanges(rig),
-      await rig.sink(kept),
-      rig.phases.slice(-3),
-      await rig.sink(
-        "select state, wait_event, query from pg_stat_activity where datname = current_database()",
-      ),
-    );
-    throw e;
-  });
+  await waitFor("half of the ranges", async () => (await heldRanges(rig)).length === 5);
   return { task: offered, ranges: await heldRanges(rig) };
 }
 

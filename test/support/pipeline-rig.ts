@@ -412,8 +412,8 @@ export class PipelineRig implements AsyncDisposable {
 
   /** What differs between source and sink, by table, compared as text. */
   async difference(): Promise<object> {
-    await using source = await this.server.connect(this.sourceDatabase);
-    await using sink = await this.#sinkServer.connect(this.sinkDatabase);
-    return await tableDifferences(source, sink, this.options.source);
+    return await this.server.with(this.sourceDatabase, (source) =>
+      this.#sinkServer.with(this.sinkDatabase, (sink) => tableDifferences(source, sink, this.options.source)),
+    );
   }
 }

@@ -88,7 +88,7 @@ describe.each([
       await stage.life.kill();
       await stage.start();
       await stage.untilRealtime();
-      expect(moving.transactions).toBeGreaterThan(50);
+      await waitFor("many changes", () => moving.transactions > 50);
     }
     await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
     await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));

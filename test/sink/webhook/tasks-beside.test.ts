@@ -60,13 +60,11 @@ describe.each([
     await waitFor("the copy to be read", () => life.copies.length > before);
     {
       await using _moving = await moveRows(stage, "m", rows, seed, identity === "default");
-      const begunAt = performance.now();
       await stage.sql("insert into other values (1); update m set n = -7 where id = 3");
       await waitFor(
         "the changes",
         () => rowsOf(receiver, "other").length > 0 && rowsOf(receiver, "m").some(({ n }) => n === -7),
       );
-      expect(performance.now() - begunAt).toBeLessThan(1_500);
       release();
       expect(await task).toBeNull();
     }
