@@ -62,12 +62,17 @@ export function addKeySql(target: TargetName, { key, isPrimary }: Pick<AddKey, "
     : `create unique index on ${sqlName(target)} (${sqlList(key)})`;
 }
 
+/** For the transaction: a large table's keys are sorted in memory, where the server's own bound is smaller. */
+const sortRoomSql = `select set_config('maintenance_work_mem', '256MB', true)
+where pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('256MB')`;
+
 /** Makes a key, marked as one of ours. Its name is the server's choice: one that is free. */
 export async function addKey(
   client: Client,
   target: TargetName,
   key: Pick<AddKey, "key" | "isPrimary">,
 ): Promise<void> {
+  await client.query(sortRoomSql);
   await client.query(addKeySql(target, key));
   const { rows } = await client.query<{ name: string }>(newIndexQuery, [sqlName(target), key.key]);
   const index = { schema: target.schema, name: rows[0]?.name ?? "" };
