@@ -5,7 +5,6 @@ import manifest from "../package.json";
 import { defaults, environmentHelp, logLevels, readSettings, type ServeFlags } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
 import { createLog } from "./log.ts";
-import { raiseRequestLimit } from "./request-limit.ts";
 import { serveUntilStopped } from "./serve-until-stopped.ts";
 
 const { version } = manifest;
@@ -68,7 +67,6 @@ program
 await program.parseAsync();
 
 async function serve(flags: ServeFlags): Promise<void> {
-  raiseRequestLimit();
   try {
     const settings = readSettings(flags, process.env);
     const readable = process.stdout.isTTY === true;

@@ -6,6 +6,7 @@ import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
+import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
 import { LineServer } from "./sink/webhook/line-server.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { createSender } from "./sink/webhook/sender.ts";
@@ -29,7 +30,7 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   const config = configuredSink(connector);
   const monotonic = () => performance.now();
   const attempt = createSender(config, {
-    resolver: new AddressResolver(egressPolicy(process.env)),
+    egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: new ConnectionPool() },
     pacer: new Pacer({
       maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
       maxBytesPerSecond: config.rate_limit.max_bytes_per_second,

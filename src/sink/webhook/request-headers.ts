@@ -32,15 +32,13 @@ export function requestHeaders(
   return Object.fromEntries(headers);
 }
 
-/** `shared` with what changes from request to request, and with the signature from attempt to attempt. */
+/** What changes from request to request, and with the signature from attempt to attempt. */
 export function attemptHeaders(
   config: WebhookSinkConfig,
-  shared: Readonly<Record<string, string>>,
   attempt: { readonly idempotencyKey: string; readonly body: RequestBody; readonly nowMs: number },
 ): Record<string, string> {
-  const headers = { ...shared };
   const { idempotency_key: sent, idempotency_key_header: name } = config.headers;
-  if (sent) headers[name.toLowerCase()] = attempt.idempotencyKey;
+  const headers = sent ? { [name.toLowerCase()]: attempt.idempotencyKey } : {};
   if (!config.signing) return headers;
   const key = signingKey(config.signing.secret);
   return Object.assign(headers, sign(key, attempt.idempotencyKey, attempt.body, attempt.nowMs));

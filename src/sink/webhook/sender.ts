@@ -5,10 +5,9 @@ import { formatLsn } from "../../change/lsn.ts";
 import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { compress } from "./compression.ts";
-import type { AddressResolver } from "./egress.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
-import { PostTarget, post } from "./post.ts";
+import { type Egress, PostTarget, post } from "./post.ts";
 import { letGoOfBody, type RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
@@ -24,7 +23,7 @@ export type AttemptOutcome =
 export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;
 
 export interface SenderTools {
-  readonly resolver: AddressResolver;
+  readonly egress: Egress;
   readonly pacer: Pacer;
   /** Milliseconds since 1970-01-01 UTC. */
   readonly now: () => number;
@@ -35,13 +34,8 @@ export interface SenderTools {
   readonly delivered: () => void;
 }
 
-interface TableTarget {
-  readonly target: PostTarget;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
-  const targets = new Map<string, TableTarget>();
+  const targets = new Map<string, PostTarget>();
   const bodies = new WeakMap<OutgoingRequest, RequestBody>();
 
   let stops: StopList | null = null;
@@ -50,12 +44,12 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     return stops;
   };
 
-  const tableTarget = (schema: string, table: string): TableTarget => {
+  const tableTarget = (schema: string, table: string): PostTarget => {
     const name = `${schema}\0${table}`;
     let found = targets.get(name);
     if (!found) {
       const url = targetUrl(config.url, config.path_template, schema, table);
-      found = { target: new PostTarget(url), headers: requestHeaders(config, { schema, table }) };
+      found = new PostTarget(url, requestHeaders(config, { schema, table }));
       targets.set(name, found);
     }
     return found;
@@ -71,19 +65,14 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 
   return async (request, signal) => {
-    const { target, headers: shared } = tableTarget(request.schema, request.table);
+    const target = tableTarget(request.schema, request.table);
     const body = config.compression === "None" ? request.body : await wireBody(request, signal);
     const wait = tools.pacer.delayMs(body.length, tools.monotonic());
     if (wait > 0) await tools.sleep(wait, signal);
     signal.throwIfAborted();
     const { idempotencyKey } = request;
-    const headers = attemptHeaders(config, shared, {
-      idempotencyKey,
-      body: request.body,
-      nowMs: tools.now(),
-    });
-    const { resolver } = tools;
-    const result = await post({ target, headers, body, resolver, stops: stopList(signal) });
+    const headers = attemptHeaders(config, { idempotencyKey, body: request.body, nowMs: tools.now() });
+    const result = await post({ target, headers, body, egress: tools.egress, stops: stopList(signal) });
     if (result.kind === "failed") {
       signal.throwIfAborted();
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;

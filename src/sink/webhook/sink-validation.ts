@@ -9,6 +9,9 @@ import type { ValidateEvent } from "../../connector/validation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { compress } from "./compression.ts";
 import { AddressResolver, egressPolicy } from "./egress.ts";
+import { failureCode } from "./failure-code.ts";
+import { ConnectionPool } from "./http/connection-pool.ts";
+import { portOf } from "./http/endpoint.ts";
 import { uuidV7 } from "./idempotency-key.ts";
 import { type PostResult, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
@@ -92,7 +95,7 @@ async function reach(
       return { finding: passed, address };
     } catch (error) {
       signal.throwIfAborted();
-      code = codeOf(error);
+      code = failureCode(error);
     }
   }
   const reason = `No connection to port ${portOf(url)}: ${code}. Is the receiver running and reachable from here?`;
@@ -110,7 +113,7 @@ async function checkTls(url: URL, address: string, signal: AbortSignal): Promise
     return passed;
   } catch (error) {
     signal.throwIfAborted();
-    return { type: "failed", reason: `The TLS handshake failed: ${codeOf(error)}.` };
+    return { type: "failed", reason: `The TLS handshake failed: ${failureCode(error)}.` };
   }
 }
 
@@ -122,12 +125,12 @@ async function tryPost(
   const json = new TextEncoder().encode("[]");
   const nowMs = Date.now();
   const idempotencyKey = uuidV7(nowMs, crypto.getRandomValues(new Uint8Array(10)));
-  const headers = attemptHeaders(sink, requestHeaders(sink, sample), { idempotencyKey, body: json, nowMs });
+  using pool = new ConnectionPool();
   const result = await post({
-    target: new PostTarget(targetUrlOrBase(sink)),
-    headers,
+    target: new PostTarget(targetUrlOrBase(sink), requestHeaders(sink, sample)),
+    headers: attemptHeaders(sink, { idempotencyKey, body: json, nowMs }),
     body: await compress(sink.compression, json, signal),
-    resolver,
+    egress: { resolver, pool },
     stops: new StopList(signal, sink.request_timeout_ms),
   });
   signal.throwIfAborted();
@@ -161,11 +164,6 @@ function deliveryFinding(result: PostResult): Finding {
   return { type: "warned", message: `The receiver answered ${result.status} to an empty list.` };
 }
 
-function portOf(url: URL): number {
-  if (url.port !== "") return Number(url.port);
-  return url.protocol === "https:" ? 443 : 80;
-}
-
 /** Opens a socket, waits for `event`, and closes it again. Throws what keeps it from opening in time. */
 async function opened(signal: AbortSignal, event: string, open: () => Socket): Promise<void> {
   const socket = open();
@@ -190,9 +188,4 @@ async function bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<
     limit.addEventListener("abort", () => reject(limit.reason), { once: true });
     promise.then(resolve, reject);
   });
-}
-
-function codeOf(error: unknown): string {
-  if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
-  return error instanceof Error ? error.name : "unknown";
 }

@@ -160,7 +160,7 @@ test("auth, source and content headers win over static ones; each source header 
       ],
     },
   }).sink.webhook!;
-  const headers = attemptHeaders(config, requestHeaders(config, source), attempt);
+  const headers = { ...requestHeaders(config, source), ...attemptHeaders(config, attempt) };
   const basic = `Basic ${Buffer.from("u:pä:ss").toString("base64")}`;
   const lower = Object.fromEntries(
     Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]),
@@ -191,7 +191,7 @@ test("static headers of one name are all sent, and a key in the place of a signa
     },
     signing: { secret },
   }).sink.webhook!;
-  const headers = attemptHeaders(config, requestHeaders(config, source), attempt);
+  const headers = { ...requestHeaders(config, source), ...attemptHeaders(config, attempt) };
   expect(headers).toMatchObject({ "x-tag": "a, b", "user-agent": "mine", "webhook-id": "the-key" });
   expect(Object.keys(headers).filter((name) => name.toLowerCase() === "webhook-id").length).toBe(1);
   const sent = Object.fromEntries(new Headers(headers));
@@ -211,7 +211,7 @@ test("signatures are those of Standard Webhooks", () => {
       const secret = `whsec_${Buffer.from(key).toString("base64")}`;
       const config = webhookConnector("http://x.example", { signing: { secret } }).sink.webhook!;
       const body = new TextEncoder().encode(JSON.stringify([text]));
-      const headers = attemptHeaders(config, requestHeaders(config, source), { ...attempt, body });
+      const headers = attemptHeaders(config, { ...attempt, body });
       const verified = new Webhook(secret).verify(Buffer.from(body).toString(), headers);
       expect(verified).toEqual([text]);
     }),

@@ -1,12 +1,12 @@
 // One timer for many posts: each is ended in its own time, and none that has ended by itself.
 
 import { expect, test } from "bun:test";
-import { StopList, TimedOut } from "../../../src/sink/webhook/stop-list.ts";
+import { type PostStop, StopList, TimedOut } from "../../../src/sink/webhook/stop-list.ts";
 
 const timeoutMs = 100;
 
-function endOf({ signal }: AbortController): Promise<unknown> {
-  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(signal.reason)));
+function endOf(post: PostStop): Promise<unknown> {
+  return new Promise((resolve) => post.tell(resolve));
 }
 
 test("each post times out in its own time, and one that has ended does not", async () => {
@@ -25,7 +25,7 @@ test("each post times out in its own time, and one that has ended does not", asy
   }
   stops.end(ended);
   for (const waitedMs of await Promise.all(waits)) expect(waitedMs).toBeGreaterThanOrEqual(timeoutMs - 2);
-  expect(ended.signal.aborted).toBe(false);
+  expect(ended.isStopped).toBe(false);
   // Nothing was under way for a while: what comes then has its timeout as well.
   await Bun.sleep(2 * timeoutMs);
   const late = stops.begin();
@@ -38,5 +38,5 @@ test("all posts end with the signal, and so does one that begins later", () => {
   const posts = [stops.begin(), stops.begin()];
   const reason = new Error("stopped");
   stop.abort(reason);
-  for (const { signal } of [...posts, stops.begin()]) expect(signal.reason).toBe(reason);
+  for (const post of [...posts, stops.begin()]) expect(post.reason).toBe(reason);
 });

@@ -4,6 +4,7 @@ import { afterEach, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createServer, type TLSSocket } from "node:tls";
 import { testRootCertificate, testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 
@@ -13,7 +14,10 @@ afterEach(async () => {
 });
 
 /** Posts `count` times in a process that trusts the test root, or not; resolves with the results. */
-async function postFrom(url: string, options: { trusted: boolean; count: number; resolved: string }) {
+async function postFrom(
+  url: string,
+  options: { trusted: boolean; count: number; resolved: string; bytes?: number; lastsMs?: number },
+) {
   const directory = await mkdtemp(join(tmpdir(), "millrace-tls-"));
   owned.push({ [Symbol.asyncDispose]: () => rm(directory, { recursive: true }) });
   const root = join(directory, "root.pem");
@@ -24,13 +28,17 @@ async function postFrom(url: string, options: { trusted: boolean; count: number;
     const { StopList } = await import(${module("stop-list.ts")});
     const { AddressResolver } = await import(${module("egress.ts")});
     const resolver = new AddressResolver("default", async () => [${JSON.stringify(options.resolved)}]);
-    const target = new PostTarget(${JSON.stringify(url)});
+    const { ConnectionPool } = await import(${module("http/connection-pool.ts")});
+    const egress = { resolver, pool: new ConnectionPool() };
+    const target = new PostTarget(${JSON.stringify(url)}, {});
     const stops = new StopList(new AbortController().signal, 5000);
     const results = [];
     for (let i = 0; i < ${options.count}; i++) {
-      results.push(await post({ target, headers: {}, body: new Uint8Array(2), resolver, stops }));
+      results.push(await post({ target, headers: {}, body: new Uint8Array(${options.bytes ?? 2}), egress, stops }));
     }
-    console.log(JSON.stringify(results));`;
+    await Bun.sleep(${options.lastsMs ?? 0});
+    console.log(JSON.stringify(results));
+    process.exit(0);`;
   const child = Bun.spawn([process.execPath, "-e", code], {
     env: { ...process.env, ...(options.trusted ? { NODE_EXTRA_CA_CERTS: root } : {}) },
     stdout: "pipe",
@@ -65,4 +73,51 @@ test("a certificate of another name, or of an unknown root, is refused and nothi
   const [unknown] = await postFrom(url, { trusted: false, count: 1, resolved: "127.0.0.1" });
   expect(unknown!.kind).toBe("failed");
   expect(to.requests.length).toBe(0);
+});
+
+const identity = { cert: testServerCertificate, key: testServerKey };
+
+async function tlsServer(serve: (socket: TLSSocket) => void): Promise<string> {
+  const server = createServer(identity, (socket) => {
+    socket.on("error", () => undefined);
+    serve(socket);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  owned.push({ [Symbol.asyncDispose]: async () => void server.close() });
+  return `https://localhost:${(server.address() as { port: number }).port}/x`;
+}
+
+test("gigabytes of an answer are not read, also once the answer is there", async () => {
+  let written = 0;
+  const url = await tlsServer((socket) => {
+    const more = () => {
+      while (!socket.destroyed && written < 2e9) {
+        written += 65_536;
+        if (!socket.write(Buffer.alloc(65_536, "x"))) return void socket.once("drain", more);
+      }
+    };
+    socket.once("data", () => {
+      socket.write("HTTP/1.1 200 OK\r\n\r\n");
+      more();
+    });
+  });
+  const [result] = await postFrom(url, { trusted: true, count: 1, resolved: "127.0.0.1", lastsMs: 1_000 });
+  expect(result).toMatchObject({ kind: "answered", status: 200 });
+  expect(written).toBeLessThan(64 * 1024 * 1024);
+});
+
+test("a large body arrives as it is at a receiver that takes its time", async () => {
+  const bytes = 20_000_000;
+  let read = 0;
+  const url = await tlsServer((socket) => {
+    socket.on("data", (chunk) => {
+      read += chunk.length;
+      socket.pause();
+      setTimeout(() => socket.resume(), 1);
+      if (read >= bytes) socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    });
+  });
+  const [result] = await postFrom(url, { trusted: true, count: 1, resolved: "127.0.0.1", bytes });
+  expect(result).toMatchObject({ kind: "answered", status: 200 });
+  expect(read).toBeGreaterThanOrEqual(bytes);
 });

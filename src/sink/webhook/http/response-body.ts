@@ -1,0 +1,120 @@
+// Where the body of a response ends; what is in it is nobody's concern. Pure.
+
+import type { BodyFraming } from "./response-head.ts";
+
+export interface BodyEnd {
+  /** `faulty`: where it ends cannot be told. */
+  readonly state: "unfinished" | "reached" | "faulty";
+  /** Takes `bytes` from `from` on; gives where it stopped: their end, that of the body, or the fault. */
+  take(bytes: Uint8Array, from: number): number;
+}
+
+export function bodyEnd(framing: BodyFraming): BodyEnd {
+  if (framing.kind === "length") return new LengthEnd(framing.bytes);
+  return framing.kind === "chunked" ? new ChunkedEnd() : endless;
+}
+
+/** The connection's end is the body's. */
+const endless: BodyEnd = { state: "unfinished", take: (bytes) => bytes.length };
+
+class LengthEnd implements BodyEnd {
+  constructor(private left: number) {}
+
+  get state(): BodyEnd["state"] {
+    return this.left === 0 ? "reached" : "unfinished";
+  }
+
+  take(bytes: Uint8Array, from: number): number {
+    const taken = Math.min(this.left, bytes.length - from);
+    this.left -= taken;
+    return from + taken;
+  }
+}
+
+/** What the next byte of a chunked body belongs to (RFC 9112, section 7.1). */
+type Part = "size" | "extension" | "data" | "data's end" | "trailer" | "over" | "fault";
+
+const lineFeed = 10;
+const carriageReturn = 13;
+/** What may stand behind a chunk's size: blanks, `;` and the line's end. */
+const behindSize: ReadonlySet<number> = new Set([9, 32, 59, carriageReturn]);
+
+class ChunkedEnd implements BodyEnd {
+  #part: Part = "size";
+  /** Of the chunk under way; null: its size has no digit yet. */
+  #left: number | null = null;
+  #isLineEmpty = true;
+
+  get state(): BodyEnd["state"] {
+    if (this.#part === "over") return "reached";
+    return this.#part === "fault" ? "faulty" : "unfinished";
+  }
+
+  take(bytes: Uint8Array, from: number): number {
+    let at = from;
+    while (at < bytes.length && this.state === "unfinished") {
+      if (this.#part === "data") at += this.#takeData(bytes.length - at);
+      else this.#part = this.#partBehind(bytes[at++]!);
+    }
+    return at;
+  }
+
+  /** How many of so many bytes are the chunk's. */
+  #takeData(length: number): number {
+    const left = this.#left ?? 0;
+    const taken = Math.min(left, length);
+    this.#left = left - taken;
+    if (this.#left === 0) this.#part = "data's end";
+    return taken;
+  }
+
+  #partBehind(byte: number): Part {
+    switch (this.#part) {
+      case "size":
+        return this.#behindSizeByte(byte);
+      case "extension":
+        return byte === lineFeed ? this.#beginData() : "extension";
+      case "data's end":
+        return this.#behindDataByte(byte);
+      default:
+        return this.#behindTrailerByte(byte);
+    }
+  }
+
+  #behindSizeByte(byte: number): Part {
+    const digit = hexDigit(byte);
+    if (digit >= 0) {
+      // Beyond what is read of any body: that it is inexact then does not matter.
+      this.#left = (this.#left ?? 0) * 16 + digit;
+      return "size";
+    }
+    if (this.#left === null) return "fault";
+    if (byte === lineFeed) return this.#beginData();
+    return behindSize.has(byte) ? "extension" : "fault";
+  }
+
+  #beginData(): Part {
+    this.#isLineEmpty = true;
+    return this.#left === 0 ? "trailer" : "data";
+  }
+
+  #behindDataByte(byte: number): Part {
+    if (byte === carriageReturn) return "data's end";
+    this.#left = null;
+    return byte === lineFeed ? "size" : "fault";
+  }
+
+  #behindTrailerByte(byte: number): Part {
+    if (byte === carriageReturn) return "trailer";
+    if (byte === lineFeed && this.#isLineEmpty) return "over";
+    this.#isLineEmpty = byte === lineFeed;
+    return "trailer";
+  }
+}
+
+/** -1: none. */
+function hexDigit(byte: number): number {
+  if (byte >= 48 && byte <= 57) return byte - 48;
+  const lower = byte | 32;
+  return lower >= 97 && lower <= 102 ? lower - 87 : -1;
+}

@@ -1,0 +1,95 @@
+// The head of a response, and what it says of the body's end and of the connection (RFC 9112, sections 4 to 6 and 9). Pure.
+
+export interface ResponseHead {
+  readonly status: number;
+  readonly framing: BodyFraming;
+  /** What follows the body is the answer to the next request. */
+  readonly isKeptAlive: boolean;
+  readonly retryAfter: string | null;
+}
+
+export type BodyFraming =
+  | { readonly kind: "length"; readonly bytes: number }
+  | { readonly kind: "chunked" }
+  | { readonly kind: "until close" }
+  /** The headers contradict each other, or cannot be read: nobody knows where it ends. */
+  | { readonly kind: "unknown" };
+
+const none: BodyFraming = { kind: "length", bytes: 0 };
+const unknown: BodyFraming = { kind: "unknown" };
+
+/**
+ * `text`: a head with its empty line, one character to a byte. Null: it is not HTTP/1. A line alone may end as one with a carriage
+ * return before it.
+ */
+export function parseHead(text: string): ResponseHead | null {
+  const line = /^HTTP\/1\.(\d) ([1-9]\d\d)(?: [^\r\n]*)?\r?\n/.exec(text);
+  if (!line) return null;
+  const isOld = line[1] === "0";
+  const status = Number(line[2]);
+  const fields = readFields(text, line[0].length);
+  const framing = fields ? bodyFraming(status, isOld, fields) : unknown;
+  const options = tokens(fields?.connection ?? null);
+  const isKept = isOld ? options.includes("keep-alive") : !options.includes("close");
+  return {
+    status,
+    framing,
+    isKeptAlive: isKept && (framing.kind === "length" || framing.kind === "chunked"),
+    retryAfter: fields?.["retry-after"] ?? null,
+  };
+}
+
+/** Of the fields that decide anything here, the values, those of one name joined by commas; null: there is none. */
+type Fields = Record<(typeof readNames)[number], string | null>;
+const readNames = ["connection", "content-length", "retry-after", "transfer-encoding"] as const;
+const isRead: ReadonlySet<string> = new Set(readNames);
+
+/** Null: a line is no field (RFC 9112, section 5.1), or goes on in the next. */
+function readFields(text: string, from: number): Fields | null {
+  const fields: Fields = {
+    connection: null,
+    "content-length": null,
+    "retry-after": null,
+    "transfer-encoding": null,
+  };
+  for (let start = from; start < text.length; ) {
+    const end = text.indexOf("\n", start);
+    const line = text.slice(start, end).trimEnd();
+    start = end + 1;
+    if (line === "") continue;
+    const colon = line.indexOf(":");
+    const name = line.slice(0, colon).toLowerCase();
+    if (colon < 1 || /\s/.test(name)) return null;
+    if (isRead.has(name)) addField(fields, name as keyof Fields, line.slice(colon + 1).trim());
+  }
+  return fields;
+}
+
+function addField(fields: Fields, name: keyof Fields, value: string): void {
+  const before = fields[name];
+  fields[name] = before === null ? value : `${before},${value}`;
+}
+
+/** RFC 9112, section 6.3, for the answer to a POST. */
+function bodyFraming(status: number, isOld: boolean, fields: Fields): BodyFraming {
+  // What comes behind it is of another protocol.
+  if (status === 101) return unknown;
+  if (status < 200 || status === 204 || status === 304) return none;
+  if (fields["transfer-encoding"] !== null) {
+    // Both, or chunks where there are none: it may have come through somebody who reads it otherwise.
+    if (isOld || fields["content-length"] !== null) return unknown;
+    return tokens(fields["transfer-encoding"]).at(-1) === "chunked"
+      ? { kind: "chunked" }
+      : { kind: "until close" };
+  }
+  if (fields["content-length"] === null) return { kind: "until close" };
+  const lengths = new Set(tokens(fields["content-length"]));
+  const [length] = lengths;
+  if (lengths.size !== 1 || length === undefined || !/^\d{1,15}$/.test(length)) return unknown;
+  return { kind: "length", bytes: Number(length) };
+}
+
+function tokens(value: string | null): readonly string[] {
+  if (value === null) return [];
+  return value.split(",").map((token) => token.trim().toLowerCase());
+}

@@ -1,0 +1,78 @@
+// Reads the answer to one request out of what a connection brings: its head, and where its body ends. Pure.
+
+import { type BodyEnd, bodyEnd } from "./response-body.ts";
+import { parseHead, type ResponseHead } from "./response-head.ts";
+
+/** What is read of heads, those that only say that it goes on among them, and of a body. */
+const maxBytes = 64 * 1024;
+
+/**
+ * - `kept`: it was read to its end, and the connection can take the next request.
+ * - `closing`: it was read to its end, and the receiver closes the connection.
+ * - `cut`: it stands, and what comes behind is not read.
+ * - `faulty`: it is none.
+ */
+export type ResponseState = "unfinished" | "kept" | "closing" | "cut" | "faulty";
+
+export class ResponseReader {
+  /** Stands once it is there, whatever comes of the body. */
+  head: ResponseHead | null = null;
+  /** Nothing has come. */
+  isUntouched = true;
+  #text = "";
+  #headBytes = 0;
+  #body: BodyEnd | null = null;
+  #bodyBytes = 0;
+
+  take(bytes: Uint8Array): ResponseState {
+    this.isUntouched = false;
+    if (this.#body) return this.#takeBody(this.#body, bytes, 0);
+    // Where `bytes` begin in the text.
+    let begin = this.#text.length;
+    this.#text += latin1(bytes);
+    this.#headBytes += bytes.length;
+    for (let length = headLength(this.#text); length >= 0; length = headLength(this.#text)) {
+      const head = parseHead(this.#text.slice(0, length));
+      if (!head) return "faulty";
+      if (isFinal(head)) return this.#takeHead(head, bytes, length - begin);
+      this.#text = this.#text.slice(length);
+      begin -= length;
+    }
+    return this.#headBytes > maxBytes ? "faulty" : "unfinished";
+  }
+
+  #takeHead(head: ResponseHead, bytes: Uint8Array, from: number): ResponseState {
+    this.head = head;
+    this.#text = "";
+    const { framing } = head;
+    if (framing.kind === "unknown" || (framing.kind === "length" && framing.bytes > maxBytes)) return "cut";
+    this.#body = bodyEnd(framing);
+    return this.#takeBody(this.#body, bytes, from);
+  }
+
+  #takeBody(body: BodyEnd, bytes: Uint8Array, from: number): ResponseState {
+    const end = body.take(bytes, from);
+    this.#bodyBytes += end - from;
+    if (body.state === "unfinished") return this.#bodyBytes > maxBytes ? "cut" : "unfinished";
+    // What comes behind it, unasked for, must not count as the next one's answer.
+    if (body.state === "faulty" || end < bytes.length) return "cut";
+    return this.head?.isKeptAlive ? "kept" : "closing";
+  }
+}
+
+/** Others say that the answer is on its way. Nobody asked for another protocol: 101 is an answer, if a strange one. */
+function isFinal({ status }: ResponseHead): boolean {
+  return status >= 200 || status === 101;
+}
+
+/** Bytes of the first head in `text`, with its empty line; -1: it has not come to its end. */
+function headLength(text: string): number {
+  const usual = text.indexOf("\n\r\n");
+  const bare = text.indexOf("\n\n");
+  if (bare >= 0 && (usual < 0 || bare < usual)) return bare + 2;
+  return usual < 0 ? -1 : usual + 3;
+}
+
+function latin1({ buffer, byteOffset, byteLength }: Uint8Array): string {
+  return Buffer.from(buffer, byteOffset, byteLength).toString("latin1");
+}
