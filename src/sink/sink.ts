@@ -72,7 +72,10 @@ export interface Sink extends AsyncDisposable {
   /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;
 
-  /** Returns when everything written is durable. */
+  /**
+   * Returns when everything written is durable, but for the beginning of a transaction where the sink writes those whole. Not while
+   * changes are a repetition: a sink that sends them with the same keys would cut them otherwise than it did.
+   */
   flush(): Promise<void>;
 }
 
@@ -190,6 +193,7 @@ export interface CopyRequest {
   readonly rowsRead: () => number;
   /** The consistent point of the copy: changes committed before it are in it. */
   readonly lsn: Lsn;
+  /** When that was; a later point has a later time. */
   readonly timeUs: bigint;
   /**
    * - `initial`: the table's first copy. The sink holds nothing of it but what an interrupted first copy left.

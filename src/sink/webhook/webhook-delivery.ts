@@ -184,8 +184,7 @@ export class WebhookDelivery {
     }
     const { record } = stored;
     this.#start(record, new SavedTables(stored.isParted ? record : noTables));
-    const { checkpoint, log } = record;
-    return { checkpoint: log === null ? checkpoint : { ...checkpoint, log }, missing: [] };
+    return { checkpoint: placed(record.checkpoint, record.log), missing: [] };
   }
 
   async #begin(checkpoint: Checkpoint): Promise<void> {
@@ -235,7 +234,9 @@ export class WebhookDelivery {
       rows: this.#rows(record, divided),
       ...{ keyless, gate, keeper },
       scheduler: this.#scheduler,
-      durable: ({ checkpoint, rows, bytes }) => this.send({ type: "durable", checkpoint, rows, bytes }),
+      durable: ({ checkpoint, rows, bytes }) => {
+        this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
+      },
       failed: (error) => this.#fail(error),
       monotonic,
       breathe,
@@ -306,4 +307,9 @@ export class WebhookDelivery {
     this.#breakOff();
     void this.#scheduler.drain(AbortSignal.abort(error));
   }
+}
+
+/** With the log that it is a place in, where that is known. */
+function placed(checkpoint: Checkpoint, log: string | null): Checkpoint {
+  return log === null ? checkpoint : { ...checkpoint, log };
 }
