@@ -20,6 +20,8 @@ export class TcpProxy implements AsyncDisposable {
   #accepted = 0;
   #recorded: Buffer[] | null = null;
   #fatalText: string | null = null;
+  /** Of what clients send: the chunk at which everything is cut. */
+  #cutting: { left: number; readonly isPassedOn: boolean; readonly happened: () => void } | null = null;
   #lost: { readonly request: string; readonly reply: string; readonly happened: () => void } | null = null;
 
   private constructor(
@@ -98,6 +100,14 @@ export class TcpProxy implements AsyncDisposable {
     });
   }
 
+  /**
+   * The `count`-th chunk from here on that any client sends is passed on, or is not, and then every connection ends as those of a
+   * process do that dies.
+   */
+  cutAt(count: number, isPassedOn: boolean, happened: () => void): void {
+    this.#cutting = { left: count, isPassedOn, happened };
+  }
+
   /** Ends one direction of every connection: the client or the server hears that the other will say no more. */
   halfClose(towards: "client" | "upstream"): void {
     for (const pair of this.#pairs) pair[towards].end();
@@ -137,6 +147,7 @@ export class TcpProxy implements AsyncDisposable {
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
+      if (from === pair.client && this.#isCutAt(chunk, pair)) return;
       if (!pair.isStranded && !this.#isLost(from, chunk, pair) && !to.write(chunk)) from.pause();
     });
     to.on("drain", () => {
@@ -148,6 +159,22 @@ export class TcpProxy implements AsyncDisposable {
       if (pair.isStranded) from.destroy();
       else to.end();
     });
+  }
+
+  #isCutAt(chunk: Buffer, pair: Pair): boolean {
+    const cutting = this.#cutting;
+    if (cutting === null || --cutting.left > 0) return false;
+    this.#cutting = null;
+    if (cutting.isPassedOn) pair.upstream.write(chunk);
+    for (const each of [...this.#pairs]) {
+      this.#pairs.delete(each);
+      each.client.resetAndDestroy();
+      // What was sent arrives.
+      each.upstream.end();
+      each.upstream.resume();
+    }
+    cutting.happened();
+    return true;
   }
 
   /** Whether the chunk is part of the reply that is not passed on. */
@@ -169,6 +196,7 @@ export class TcpProxy implements AsyncDisposable {
 
   /** `side` is gone. The other hears of it, unless they were stranded. */
   #lose(pair: Pair, side: Socket): void {
+    if (!this.#pairs.has(pair)) return;
     if (!pair.isStranded || (pair.client.destroyed && pair.upstream.destroyed)) this.#close(pair);
     else if (side === pair.client) pair.upstream.once("close", () => this.#pairs.delete(pair));
   }

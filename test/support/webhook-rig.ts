@@ -20,6 +20,10 @@ export class RecordStore {
   saves = 0;
   /** Holds saves back while it is set. */
   gate: Promise<void> | null = null;
+  /** Nothing is answered while it is set. */
+  silence: Promise<void> | null = null;
+  /** Asked before each load and save. False: that does not arrive, and is not answered. */
+  admit: () => boolean = () => true;
 }
 
 export interface RigReports {
@@ -95,6 +99,11 @@ export class WebhookRig implements AsyncDisposable {
     return sink;
   }
 
+  /** Fires the sink's signal; the worker goes on. */
+  abort(reason: Error): void {
+    this.#abort.abort(reason);
+  }
+
   /** Ends the worker at once, whatever it is doing. One that has ended tells no more that it does. */
   async kill(): Promise<void> {
     this.#killed ??= this.#kill();
@@ -120,6 +129,8 @@ async function answer(
   store: RecordStore,
   post: (message: ToWebhookWorker) => void,
 ): Promise<void> {
+  if (!store.admit()) return;
+  if (store.silence) await store.silence;
   if (request.type === "store.save") {
     store.asked++;
     if (store.gate) await store.gate;

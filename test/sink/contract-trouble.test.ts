@@ -1,0 +1,237 @@
+// What src/sink/sink.ts promises of bad times, shown for every kind of sink that test/support/contract-kinds.ts lists: back-pressure,
+// failure, stopping.
+
+import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { isDone } from "../../src/change/checkpoint.ts";
+import type { Sink } from "../../src/sink/sink.ts";
+import { batches, transaction } from "../support/batch-fixture.ts";
+import {
+  bothTables,
+  refusedValue,
+  type SinkBench,
+  type SinkGround,
+  type SinkLife,
+} from "../support/contract-bench.ts";
+import { carry, copyOf, openOrBegin, outcomeOf, ready, writeAndReuse } from "../support/contract-carrying.ts";
+import {
+  accounts,
+  beginning,
+  contractTables,
+  entries,
+  growth,
+  history,
+  insert,
+  rowsAfter,
+  update,
+} from "../support/contract-history.ts";
+import { sinkKinds } from "../support/contract-kinds.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+const reason = new Error("stopped");
+
+/** While it waits for its target, unless it has nothing to ask of it. */
+async function stopSoon(life: SinkLife): Promise<void> {
+  await Bun.sleep(20);
+  life.stop(reason);
+}
+
+async function disposed(sink: Sink): Promise<void> {
+  await sink[Symbol.asyncDispose]();
+}
+
+describe.each(sinkKinds)("a $name sink", (kind) => {
+  let ground: SinkGround;
+  beforeAll(async () => {
+    ground = await kind.start();
+  });
+  afterAll(() => ground[Symbol.asyncDispose]());
+
+  describe("back-pressure", () => {
+    test("while the target takes nothing, writing stops with a bounded amount on its way, and goes on when it takes", async () => {
+      await using bench = await ground.bench();
+      await using life = await bench.live();
+      await ready(life.sink);
+      await bench.keepBusy();
+      const value = "x".repeat(500_000);
+      const most = 100;
+      let returned = 0;
+      let isEnough = false;
+      const writing = (async () => {
+        for (let n = 0; n < most && !isEnough; n++) {
+          const pair = [insert(entries, 2 * n, value), insert(entries, 2 * n + 1, value)];
+          await carry(life, [transaction(n + 1, pair)]);
+          returned++;
+        }
+      })();
+      await bench.metBusy();
+      let seen = -1;
+      const stands = () => {
+        const before = seen;
+        seen = returned;
+        return before === seen;
+      };
+      await waitFor("writing to stand", stands, { intervalMs: 700 });
+      // A megabyte each.
+      expect(returned).toBeLessThan(50);
+      isEnough = true;
+      const standing = returned;
+      await bench.answer();
+      await writing;
+      expect(returned).toBeGreaterThan(standing);
+      await life.sink.flush();
+      const held = await bench.rows("entries");
+      expect(held.map(({ id }) => id)).toEqual(Array.from({ length: 2 * returned }, (_, id) => id));
+      expect(life.told.retrying.at(-1) ?? null).toBeNull();
+    });
+
+    test("a batch's memory is used no more once it was written", async () => {
+      await using bench = await ground.bench();
+      await using life = await bench.live();
+      await ready(life.sink);
+      for (const batch of batches(growth, { perBatch: 4 })) {
+        await life.sink.write(batch);
+        const numbers = [
+          batch.kind,
+          batch.flags,
+          batch.relation,
+          batch.ordinal,
+          batch.newStart,
+          batch.newEnd,
+        ];
+        // What has moved to another thread is out of reach.
+        for (const each of [batch.arena, ...numbers]) if (each.byteLength > 0) each.fill(0x7f);
+      }
+      await life.sink.flush();
+      expect(await bothTables(bench)).toEqual(rowsAfter(growth));
+    });
+  });
+
+  describe("failure", () => {
+    test("a failed call leaves the checkpoint where it was, and another sink goes on from there", async () => {
+      await using bench = await ground.bench();
+      const refused = transaction(11, [
+        insert(entries, 500),
+        insert(entries, 501, refusedValue),
+        insert(accounts, 1),
+      ]);
+      const behind = transaction(12, [insert(entries, 502), update(1, "later")]);
+      const changes = [...growth.slice(0, 10), refused, behind];
+      let durable = beginning;
+      for (let attempt = 0; attempt < 2; attempt++) {
+        await using life = await bench.live();
+        const from = await ready(life.sink);
+        expect(from).toEqual(durable);
+        if (attempt === 0) await bench.refuse(true);
+        const calls = carry(life, changes, { from }).then(() => life.sink.flush());
+        expect(await outcomeOf("what is refused", calls)).toMatchObject({ name: "MillraceError" });
+        const [failure] = life.told.failed;
+        if (failure) expect(await outcomeOf("another call", life.sink.flush())).toEqual(failure);
+        durable = life.told.durable.at(-1)?.checkpoint ?? durable;
+        expect(isDone(durable, { commitLsn: refused.commitLsn, ordinal: 1 })).toBe(false);
+      }
+      await bench.refuse(false);
+      await using life = await bench.live();
+      const from = await openOrBegin(life.sink);
+      expect(from).toEqual(durable);
+      expect((await life.sink.prepare(contractTables, ["text"])).missing).toEqual([]);
+      await carry(life, changes, { from });
+      await life.sink.flush();
+      expect(await bothTables(bench)).toEqual(rowsAfter(changes));
+    });
+  });
+
+  describe("stopping", () => {
+    const calls: Readonly<Record<string, (sink: Sink) => Promise<unknown>>> = {
+      prepare: (sink) => sink.prepare(contractTables, ["text"]),
+      goOnIn: (sink) => sink.goOnIn("another log"),
+      beginCopy: (sink) => sink.beginCopy(accounts, false),
+      copyTable: (sink) => sink.copyTable(copyOf(accounts, copied, { mode: "merge" })),
+      endCopy: (sink) => sink.endCopy(accounts),
+      "a copy beside the stream": async (sink) => {
+        const copy = await sink.beginBeside(accounts, "merge", new AbortController().signal);
+        await copy?.take(copyOf(accounts, copied, { mode: "merge" }));
+      },
+      forget: (sink) => sink.forget(false),
+      write: async (sink) => {
+        const value = "x".repeat(1_000_000);
+        for (let n = 1; ; n++) await carry({ sink }, [transaction(n, [insert(entries, n, value)])]);
+      },
+    };
+    const copied = [
+      { id: 1, v: "copied" },
+      { id: 2, v: "copied" },
+    ];
+    /** Of which a sink may have nothing to say to its target. */
+    const mayBeQuiet = new Set(["prepare", "beginCopy"]);
+
+    let bench: SinkBench;
+    beforeAll(async () => {
+      bench = await ground.bench();
+    });
+    afterEach(() => bench.answer());
+    afterAll(() => bench[Symbol.asyncDispose]());
+
+    test("the signal ends opening while nothing answers", async () => {
+      bench.silence();
+      {
+        await using life = await bench.live();
+        const opened = outcomeOf("opening", life.sink.open());
+        await stopSoon(life);
+        expect(await opened).toBe(reason);
+      }
+      await bench.answer();
+    });
+
+    test.each(Object.keys(calls))(
+      "the signal ends %s while nothing answers, and all that is called later",
+      async (name) => {
+        {
+          await using life = await bench.live();
+          await ready(life.sink);
+          bench.silence();
+          const ended = outcomeOf(name, calls[name]!(life.sink));
+          await stopSoon(life);
+          const outcome = await ended;
+          if (!(mayBeQuiet.has(name) && outcome === null)) expect(outcome).toBe(reason);
+          expect(await outcomeOf("prepare", life.sink.prepare(contractTables, ["text"]))).toBe(reason);
+          expect(await outcomeOf("disposing", disposed(life.sink))).toBeNull();
+        }
+        await bench.answer();
+        await using next = await bench.live();
+        expect(await openOrBegin(next.sink)).toMatchObject({ resumeLsn: beginning.resumeLsn });
+        expect(await bothTables(bench)).toEqual({ accounts: [], entries: [] });
+      },
+    );
+
+    test("the signal ends a flush, and nothing is half there: what was written comes again, and is had once", async () => {
+      await using bench = await ground.bench();
+      const changes = history(2, 20);
+      const amid = batches(changes, { perBatch: 7 }).findIndex(({ endsInTransaction }) => endsInTransaction);
+      {
+        await using life = await bench.live();
+        await ready(life.sink);
+        for (const batch of batches(changes, { perBatch: 7 }).slice(0, amid + 1))
+          await writeAndReuse(life.sink, batch);
+        bench.silence();
+        const ended = outcomeOf("flush", life.sink.flush());
+        await stopSoon(life);
+        const outcome = await ended;
+        // It has nothing to wait for where each batch is durable when it is written.
+        if (!(kind.isTransactional && outcome === null)) expect(outcome).toBe(reason);
+      }
+      await bench.answer();
+      await using next = await bench.live();
+      const from = await ready(next.sink);
+      const { entries: held } = await bothTables(bench);
+      if (kind.isTransactional) expect(await bothTables(bench)).toEqual(rowsAfter(changes, from));
+      const all = rowsAfter(changes).entries;
+      expect(held.filter(({ id, v }) => !all.some((row) => row.id === id && row.v === v))).toEqual([]);
+      await carry(next, changes, { from, perBatch: 5 });
+      await next.sink.flush();
+      expect(await bothTables(bench)).toEqual(rowsAfter(changes));
+      expect(bench.contradictions()).toEqual([]);
+    });
+  });
+});

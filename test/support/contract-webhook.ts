@@ -1,0 +1,151 @@
+// A real HTTP server on the bench of the sinks' contract, with the real worker before it, and a state store that outlives both.
+
+import type { Sink } from "../../src/sink/sink.ts";
+import {
+  eventsTo,
+  type LifeOptions,
+  nothingTold,
+  refusedValue,
+  type SinkBench,
+  type SinkGround,
+  type SinkKind,
+  type SinkLife,
+  type Told,
+} from "./contract-bench.ts";
+import { type ContractRow, sorted, type TableName } from "./contract-history.ts";
+import { waitFor } from "./wait-for.ts";
+import { heldInOrder, keysThatWentBack, rowsOf } from "./webhook-oracles.ts";
+import { type ReceiverAction, WebhookReceiver } from "./webhook-receiver.ts";
+import { RecordStore, WebhookRig, webhookConnector } from "./webhook-rig.ts";
+
+export const webhookKind: SinkKind = {
+  name: "webhook",
+  isTransactional: false,
+  removesRows: false,
+  async start(): Promise<SinkGround> {
+    return {
+      bench: async () => new WebhookBench(await WebhookReceiver.start()),
+      [Symbol.asyncDispose]: async () => {},
+    };
+  },
+};
+
+const retry = { max_retries: 0, max_retry_duration_ms: 0, initial_backoff_ms: 5, max_backoff_ms: 20 };
+
+class WebhookBench implements SinkBench {
+  readonly #store = new RecordStore();
+  #mood: "takes" | "busy" | "silent" = "takes";
+  #isRefusing = false;
+  #metBusy = false;
+  /** Hears of all that is asked of the receiver or the state; false: it does not arrive. */
+  #heard: () => boolean = () => true;
+  #speak: () => void = () => {};
+
+  constructor(private readonly receiver: WebhookReceiver) {
+    receiver.script = ({ body }) => this.#answerTo(body);
+    this.#store.admit = () => this.#heard();
+  }
+
+  async live({ diesAt = Number.POSITIVE_INFINITY, durable }: LifeOptions = {}): Promise<SinkLife> {
+    const { url } = this.receiver;
+    const limits = { cdc: { flush_interval_ms: 5 } };
+    const connector = webhookConnector(url, { batch: { max_batch_size: 7 }, retry }, { limits });
+    const rig = await WebhookRig.start(connector, this.#store);
+    const life = new WebhookLife(rig, durable);
+    let left = diesAt;
+    this.#heard = () => {
+      if (life.isDead) return false;
+      if (--left !== 0) return true;
+      void life.kill();
+      return diesAt % 2 === 0;
+    };
+    return life;
+  }
+
+  async rows(table: TableName): Promise<readonly ContractRow[]> {
+    if (table === "accounts") {
+      return sorted(
+        [...heldInOrder(this.receiver, table).values()].map((row) => row as unknown as ContractRow),
+      );
+    }
+    return sorted(rowsOf(this.receiver, table).map(({ id, v }) => ({ id: Number(id), v: String(v) })));
+  }
+
+  contradictions(): readonly string[] {
+    const bodies = new Map<string, string>();
+    const others = this.receiver.requests.flatMap(({ headers, body }) => {
+      const key = headers["idempotency-key"] ?? "none";
+      const isOther = (bodies.get(key) ?? body) !== body;
+      bodies.set(key, body);
+      return isOther ? [`${key} came with another body`] : [];
+    });
+    const back = keysThatWentBack(rowsOf(this.receiver, "accounts"));
+    return [...others, ...back.map((id) => `account ${id} went back to an older version`)];
+  }
+
+  async keepBusy(): Promise<void> {
+    this.#mood = "busy";
+    this.#metBusy = false;
+  }
+
+  async metBusy(): Promise<void> {
+    await waitFor("a request that meets a busy receiver", () => this.#metBusy);
+  }
+
+  silence(): void {
+    this.#mood = "silent";
+    this.#store.silence = new Promise((resolve) => {
+      this.#speak = resolve;
+    });
+  }
+
+  async answer(): Promise<void> {
+    this.#mood = "takes";
+    this.#store.silence = null;
+    this.#speak();
+  }
+
+  async refuse(isRefused: boolean): Promise<void> {
+    this.#isRefusing = isRefused;
+  }
+
+  #answerTo(body: string): ReceiverAction | number | undefined {
+    if (!this.#heard()) return { kind: "reset" };
+    if (this.#mood === "silent") return { kind: "hang" };
+    if (this.#mood === "busy") {
+      this.#metBusy = true;
+      return 503;
+    }
+    return this.#isRefusing && body.includes(`"${refusedValue}"`) ? 410 : undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.receiver[Symbol.asyncDispose]();
+  }
+}
+
+class WebhookLife implements SinkLife {
+  readonly told: Told = nothingTold();
+  readonly sink: Sink;
+  isDead = false;
+
+  constructor(
+    private readonly rig: WebhookRig,
+    durable: LifeOptions["durable"],
+  ) {
+    this.sink = rig.sink(eventsTo(this.told, (checkpoint) => durable?.(checkpoint, this)));
+  }
+
+  stop(reason: Error): void {
+    this.rig.abort(reason);
+  }
+
+  async kill(): Promise<void> {
+    this.isDead = true;
+    await this.rig.kill();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.rig[Symbol.asyncDispose]();
+  }
+}
