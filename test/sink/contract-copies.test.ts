@@ -23,6 +23,7 @@ import {
   history,
   insert,
   remove,
+  risingSteps,
   rowsAfter,
   sorted,
   update,
@@ -84,6 +85,24 @@ describe.each(sinkKinds)("a $name sink", (kind) => {
       await second.sink.copyTable(copyOf(accounts, rows));
       expect(await bench.rows("accounts")).toEqual(rows);
       expect(await missingOf(second.sink)).toEqual(["public.entries"]);
+    });
+
+    test("amid which the service dies anywhere was made with all its rows, or was not made (seed 2)", async () => {
+      await using bench = await ground.bench();
+      const deathsAt = risingSteps(2, 5);
+      for (let isMade = false; !isMade; ) {
+        await using life = await bench.live();
+        life.dieIn(deathsAt());
+        isMade = await lived(life, async () => {
+          await openOrBegin(life.sink);
+          const missing = await missingOf(life.sink);
+          const held = await bench.rows("accounts");
+          if (!missing.includes("public.accounts")) expect(held).toEqual(rows);
+          else if (kind.isTransactional) expect(held).toEqual([]);
+          await life.sink.copyTable(copyOf(accounts, rows, { mode: held.length > 0 ? "merge" : "initial" }));
+        });
+      }
+      expect(await bench.rows("accounts")).toEqual(rows);
     });
 
     test("whose source fails was not made", async () => {

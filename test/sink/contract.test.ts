@@ -13,9 +13,11 @@ import {
   growth,
   history,
   insert,
+  risingSteps,
   rowsAfter,
 } from "../support/contract-history.ts";
 import { sinkKinds } from "../support/contract-kinds.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -209,17 +211,19 @@ describe.each(sinkKinds)("a $name sink", (kind) => {
   });
 
   describe("repetition", () => {
-    test("changes that come again after deaths anywhere are had once", async () => {
+    test.each([
+      ["each step", growth, (death: number) => death + 1],
+      ["steps that are drawn (seed 1)", history(1, 14), risingSteps(1)],
+    ] as const)("changes that come again after deaths at %s are had once", async (_, changes, stepOf) => {
       await using bench = await ground.bench();
-      const changes = history(1, 24);
       let deaths = 0;
       for (let isThrough = false; !isThrough; deaths++) {
-        // Each third step of a life, odd and even ones: what is said there arrives, or does not.
-        await using life = await bench.live({ diesAt: 1 + 3 * deaths });
+        await using life = await bench.live();
+        const from = await ready(life.sink);
+        if (kind.isTransactional) expect(await bothTables(bench)).toEqual(rowsAfter(changes, from));
+        life.dieIn(stepOf(deaths));
         isThrough = await lived(life, async () => {
-          const from = await ready(life.sink);
-          if (kind.isTransactional) expect(await bothTables(bench)).toEqual(rowsAfter(changes, from));
-          await carry(life, changes, { from, perBatch: 2 + (deaths % 9) });
+          await carry(life, changes, { from, perBatch: 2 + (deaths % 7) });
           await life.sink.flush();
         });
       }
@@ -231,10 +235,17 @@ describe.each(sinkKinds)("a $name sink", (kind) => {
     test("what is written again behind the durable checkpoint, cut otherwise, is had once", async () => {
       await using bench = await ground.bench();
       const changes = history(3, 40);
-      for (const perBatch of [5, 3, 11]) {
+      for (const [perBatch, given] of [
+        [5, 15],
+        [3, 28],
+        [11, 40],
+      ] as const) {
         await using life = await bench.live();
         const from = await ready(life.sink);
-        await carry(life, changes, { from, perBatch });
+        const before = (await bench.rows("entries")).length;
+        await carry(life, changes.slice(0, given), { from, perBatch });
+        const hasMore = async () => (await bench.rows("entries")).length > before;
+        await waitFor("some of it to arrive", hasMore, { intervalMs: 1 });
         await life.kill();
       }
       await using last = await bench.live();

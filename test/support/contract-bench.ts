@@ -43,21 +43,21 @@ export interface SinkBench extends AsyncDisposable {
 export const refusedValue = "refused";
 
 export interface LifeOptions {
-  /**
-   * It dies when it says something to its target, or asks something of its state, for so many times: of each two such deaths what is
-   * said arrives in one, and not in the other.
-   */
-  readonly diesAt?: number;
   readonly durable?: (checkpoint: Checkpoint, life: SinkLife) => void;
 }
 
 export interface SinkLife extends AsyncDisposable {
   readonly sink: Sink;
   readonly told: Told;
-  /** It was killed, or has died at the time that was set. */
+  /** It was killed, or has died at the step that was set. */
   readonly isDead: boolean;
   /** Fires the sink's signal. */
   stop(reason: Error): void;
+  /**
+   * It dies at that step, counted from 1 and from here on: a step is what it says to its target, or asks of its state. At an even one
+   * that arrives, at an odd one it does not.
+   */
+  dieIn(steps: number): void;
   /** As SIGKILL does, wherever it is. */
   kill(): Promise<void>;
 }

@@ -76,6 +76,16 @@ export function seeded(seed: number): () => number {
   };
 }
 
+/** One number after the other, from 1 on, each a little above the last: at no fixed distance, which a sink's own steps may share. */
+export function risingSteps(seed: number, mostApart = 3): () => number {
+  const random = seeded(seed);
+  let last = 0;
+  return () => {
+    last += 1 + Math.floor(random() * mostApart);
+    return last;
+  };
+}
+
 /** Transactions of random sizes: changes of few accounts, again and again, and an entry with each. */
 export function history(seed: number, count: number): readonly FixtureTransaction[] {
   const random = seeded(seed);

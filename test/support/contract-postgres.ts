@@ -120,7 +120,7 @@ class PostgresLife implements SinkLife {
     connectorId: string,
     config: ReturnType<typeof postgresSink>,
     private readonly proxy: TcpProxy,
-    { diesAt, durable }: LifeOptions,
+    { durable }: LifeOptions,
   ) {
     const { signal } = this.#ended;
     const events = eventsTo(this.told, (checkpoint) => durable?.(checkpoint, this));
@@ -133,11 +133,14 @@ class PostgresLife implements SinkLife {
       events,
     };
     this.sink = createPostgresSink(config, context, { SourceNaming: {} });
-    if (diesAt !== undefined) proxy.cutAt(diesAt, diesAt % 2 === 0, () => this.#die());
   }
 
   stop(reason: Error): void {
     this.#ended.abort(reason);
+  }
+
+  dieIn(steps: number): void {
+    this.proxy.cutAt(steps, steps % 2 === 0, () => this.#die());
   }
 
   async kill(): Promise<void> {

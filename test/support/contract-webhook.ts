@@ -46,19 +46,12 @@ class WebhookBench implements SinkBench {
     this.#store.admit = () => this.#heard();
   }
 
-  async live({ diesAt = Number.POSITIVE_INFINITY, durable }: LifeOptions = {}): Promise<SinkLife> {
+  async live({ durable }: LifeOptions = {}): Promise<SinkLife> {
     const { url } = this.receiver;
     const limits = { cdc: { flush_interval_ms: 5 } };
     const connector = webhookConnector(url, { batch: { max_batch_size: 7 }, retry }, { limits });
-    const rig = await WebhookRig.start(connector, this.#store);
-    const life = new WebhookLife(rig, durable);
-    let left = diesAt;
-    this.#heard = () => {
-      if (life.isDead) return false;
-      if (--left !== 0) return true;
-      void life.kill();
-      return diesAt % 2 === 0;
-    };
+    const life = new WebhookLife(await WebhookRig.start(connector, this.#store), durable);
+    this.#heard = () => life.step();
     return life;
   }
 
@@ -128,6 +121,8 @@ class WebhookLife implements SinkLife {
   readonly told: Told = nothingTold();
   readonly sink: Sink;
   isDead = false;
+  #steps = Number.POSITIVE_INFINITY;
+  #arrives = true;
 
   constructor(
     private readonly rig: WebhookRig,
@@ -138,6 +133,19 @@ class WebhookLife implements SinkLife {
 
   stop(reason: Error): void {
     this.rig.abort(reason);
+  }
+
+  dieIn(steps: number): void {
+    this.#steps = steps;
+    this.#arrives = steps % 2 === 0;
+  }
+
+  /** Something is asked. Returns whether that arrives. */
+  step(): boolean {
+    if (this.isDead) return false;
+    if (--this.#steps !== 0) return true;
+    void this.kill();
+    return this.#arrives;
   }
 
   async kill(): Promise<void> {
