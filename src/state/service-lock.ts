@@ -18,6 +18,7 @@ export interface LockBounds {
 
 const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, reacquireMs: 60_000 };
 const retryMs = 100;
+const answerMs = 5_000;
 
 export interface ServiceLock extends AsyncDisposable {
   /** Aborted when another service holds the lock in our place. */
@@ -26,7 +27,18 @@ export interface ServiceLock extends AsyncDisposable {
 
 /** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
 export async function holdServiceLock(url: string, bounds = defaultBounds): Promise<ServiceLock> {
-  const client = postgres(url, {
+  const client = open(url);
+  try {
+    if (!(await acquireWithin(client, bounds.acquireMs))) throw await inUse(client);
+    return watch(url, client, await sessionPid(client), bounds);
+  } catch (error) {
+    await client.end({ timeout: 1 });
+    throw error;
+  }
+}
+
+function open(url: string): postgres.Sql {
+  return postgres(url, {
     max: 1,
     idle_timeout: 0,
     max_lifetime: null,
@@ -34,20 +46,20 @@ export async function holdServiceLock(url: string, bounds = defaultBounds): Prom
     onnotice: () => {},
     connection: { application_name: "millrace service lock" },
   });
-  try {
-    if (!(await acquireWithin(client, bounds.acquireMs))) throw await inUse(client);
-    return watch(client, await sessionPid(client), bounds);
-  } catch (error) {
-    await client.end({ timeout: 1 });
-    throw error;
-  }
+}
+
+/** A client whose connection was reset may take queries, and answer none of them for ever. */
+async function answered<Result>(query: Promise<Result>): Promise<Result> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error("no answer")), answerMs);
+  return await Promise.race([query, promise]).finally(() => clearTimeout(timer));
 }
 
 async function acquireWithin(client: postgres.Sql, boundMs: number): Promise<boolean> {
   for (const deadline = Date.now() + boundMs; ; ) {
-    const [row] = await client<
-      { locked: boolean }[]
-    >`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`;
+    const [row] = await answered(
+      client<{ locked: boolean }[]>`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`,
+    );
     if (row?.locked) return true;
     if (Date.now() >= deadline) return false;
     await Bun.sleep(retryMs);
@@ -55,7 +67,7 @@ async function acquireWithin(client: postgres.Sql, boundMs: number): Promise<boo
 }
 
 async function sessionPid(client: postgres.Sql): Promise<number> {
-  const [row] = await client<{ pid: number }[]>`select pg_backend_pid() as pid`;
+  const [row] = await answered(client<{ pid: number }[]>`select pg_backend_pid() as pid`);
   return row?.pid ?? 0;
 }
 
@@ -72,8 +84,9 @@ async function inUse(client: postgres.Sql): Promise<MillraceError> {
 }
 
 /** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
-function watch(client: postgres.Sql, pid: number, bounds: LockBounds): ServiceLock {
+function watch(url: string, first: postgres.Sql, pid: number, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
+  let client = first;
   let holder = pid;
   let check: Promise<void> = Promise.resolve();
   const verify = async () => {
@@ -86,9 +99,12 @@ function watch(client: postgres.Sql, pid: number, bounds: LockBounds): ServiceLo
   const timer = setInterval(() => {
     if (busy) return;
     busy = true;
-    // An unreachable server proves nothing: connectors go on, and the next round asks again.
+    // An unreachable server proves nothing: connectors go on, and the next round asks again, by another client.
     check = verify()
-      .catch(() => {})
+      .catch(() => {
+        leave(client);
+        client = open(url);
+      })
       .finally(() => {
         busy = false;
       });
@@ -99,6 +115,11 @@ function watch(client: postgres.Sql, pid: number, bounds: LockBounds): ServiceLo
       clearInterval(timer);
       await client.end({ timeout: 1 });
       await check;
+      leave(client);
     },
   };
+}
+
+function leave(client: postgres.Sql): void {
+  void client.end({ timeout: 0 }).catch(() => {});
 }

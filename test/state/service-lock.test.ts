@@ -56,6 +56,20 @@ test("a holder whose connection was cut takes the lock again", async () => {
   expect(lock.lost.aborted).toBe(false);
 });
 
+test("a holder whose connection is cut amid its questions takes the lock again, each time", async () => {
+  for (let n = 0; n < 10; n++) {
+    await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1 });
+    const [before] = await holderPids();
+    await Bun.sleep(n);
+    await using _client = await cut(false);
+    await waitFor("another session holds it", async () => {
+      const [now] = await holderPids();
+      return now !== undefined && now.pid !== before?.pid;
+    });
+    expect(lock.lost.aborted).toBe(false);
+  }
+});
+
 test("a holder that comes too late knows that it has lost it", async () => {
   await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1_000 });
   await using _client = await cut(true);
