@@ -43,7 +43,7 @@ function changeSql(): string {
     case 0:
       return `delete from t where id = ${id}`;
     case 1:
-      return `update t set id = id + 1000 + ${random(1_000_000)}, n = ${next} where id = ${id}`;
+      return `update t set id = 1000 + ${next}, n = ${next} where id = ${id}`;
     default:
       return `insert into t values (${id}, ${next}) on conflict (id) do update set n = ${next}`;
   }

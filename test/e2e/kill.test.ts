@@ -25,7 +25,7 @@ async function setUp(scale: number): Promise<DemoStage> {
 }
 
 /** `test:long` kills more often. */
-const kills = Number(process.env.MILLRACE_KILLS ?? 8);
+const kills = Number(process.env.MILLRACE_KILLS ?? 5);
 
 /** Some milliseconds between the two, at random: the moment is the point of the test. */
 const sometime = (fromMs: number, toMs: number) => Bun.sleep(fromMs + Math.random() * (toMs - fromMs));
@@ -54,7 +54,7 @@ describe("kill -9", () => {
     {
       await using _load = await loadInBackground(on, 20);
       await on.createConnectors();
-      for (let kill = 1; kill <= 6; kill += 1) {
+      for (let kill = 1; kill <= 4; kill += 1) {
         await sometime(20, 600);
         await on.service.kill();
         await on.service.launch();

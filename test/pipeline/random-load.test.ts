@@ -157,7 +157,7 @@ test(
         fc.boolean(),
         play,
       ),
-      { numRuns: Number(process.env.MILLRACE_FUZZ_RUNS ?? 12), endOnFailure: true },
+      { numRuns: Number(process.env.MILLRACE_FUZZ_RUNS ?? 8), endOnFailure: true },
     );
     await withItsPlace(playing);
   },
