@@ -3,6 +3,7 @@
 
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
+import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
@@ -75,6 +76,8 @@ class PipelineRun {
   #logWatch: LogWatch | null = null;
   /** The sink wants another look at the tables, maybe since before there was a stream. */
   #isLookDue = false;
+  /** Where the sink wants the stream to come to, maybe since before there was one. */
+  #awaited: Lsn | null = null;
   /** Runs when a table that was locked is to be published again. */
   #lockedPause: Timer | undefined;
   /** Why the table cannot be copied now; null: it can. */
@@ -162,6 +165,7 @@ class PipelineRun {
     const { stop, tasks } = this.request;
     await using stream = await source.stream(checkpoint, form, takesInProgress);
     this.#stream = stream;
+    if (this.#awaited !== null) stream.reach(this.#awaited);
     this.#health.enter({ name: "realtime" });
     if (behind.length > 0) await source.announceShapes(behind);
     using events = new StreamEvents(stream, source, tasks, stop);
@@ -273,6 +277,10 @@ class PipelineRun {
       failed: (error) => this.#events?.fail(error),
       setAside: (tables) => this.#health.setAside(tables),
       mended: () => this.#lookAgain(),
+      awaits: (lsn) => {
+        this.#awaited = lsn;
+        this.#stream?.reach(lsn);
+      },
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }

@@ -162,7 +162,7 @@ export type CopyPoint = Pick<CopyRequest, "lsn" | "timeUs">;
 
 export interface SettledPiece {
   readonly isMore: boolean;
-  /** Somebody holds the sink's table: nothing was written, and it is to be tried again in a moment. */
+  /** Somebody holds the sink's table, or rows of it come with the stream still: nothing was written, and it is to be tried again in a moment. */
   readonly isHeld: boolean;
   /**
    * Rows of which the stream has brought a part alone: before the next batch they are to be copied by their keys, by `copyTable`, and
@@ -234,6 +234,11 @@ export interface SinkEvents {
   setAside(tables: readonly SetAsideTable[]): void;
   /** A table that is set aside can go on, or needs something else, or a table may be behind its source's: `prepare` is to be called, between two batches. */
   mended(): void;
+  /**
+   * Rows are owed from `lsn` on: a batch is to tell that the stream has come there, though it has nothing more to bring. Without a stream it
+   * is for the next one.
+   */
+  awaits(lsn: Lsn): void;
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void;
 }

@@ -68,7 +68,7 @@ test("a task ends though rows go on moving to other keys", async () => {
     await session.end();
   };
   const moving = move();
-  const ended = await Promise.race([rig.snapshot("t", true), Bun.sleep(15_000).then(() => "not ended")]);
+  const ended = await Promise.race([rig.snapshot("t", true), Bun.sleep(40_000).then(() => "not ended")]);
   isOver = true;
   await moving;
   expect(ended).toBeNull();

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PageRange } from "../../src/change/page-range.ts";
 import type { Sink } from "../../src/sink/sink.ts";
-import { transaction } from "../support/batch-fixture.ts";
+import { transaction, unchanged } from "../support/batch-fixture.ts";
 import { bothTables, type SinkBench, type SinkGround, type SinkLife } from "../support/contract-bench.ts";
 import {
   carry,
@@ -22,6 +22,7 @@ import {
   entries,
   history,
   insert,
+  pointBehind,
   remove,
   risingSteps,
   rowsAfter,
@@ -29,6 +30,7 @@ import {
   update,
 } from "../support/contract-history.ts";
 import { sinkKinds } from "../support/contract-kinds.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -225,6 +227,29 @@ describe.each(sinkKinds)("a $name sink", (kind) => {
       const third = await prepared(bench);
       await using _third = third.life;
       expect(third.missing).toEqual(["public.entries"]);
+    });
+
+    test("owes rows that are in none, once the stream is at its last point, and asks for that", async () => {
+      await using bench = await ground.bench();
+      const { life, sink } = await prepared(bench);
+      await using _life = life;
+      await sink.copyTable(copyOf(entries, []));
+      await sink.beginCopy(accounts, true);
+      await sink.copyTable(range(head, rows.slice(0, 2)));
+      const last = { part: { kind: "range", range: tail }, behind: 3 } as const;
+      await sink.copyTable(copyOf(accounts, rows.slice(2), last));
+      await sink.endCopy(accounts);
+      expect(life.told.awaited).toEqual([]);
+      const none = [2, 3, 4].map((n) => transaction(n, [insert(entries, n)]));
+      await carry(life, [transaction(1, [update(9, unchanged)])]);
+      await waitFor("a place to be asked for", () => life.told.awaited.length > 0);
+      expect(new Set(life.told.awaited)).toEqual(new Set([pointBehind(3).lsn]));
+      expect((await sink.prepare(contractTables, ["text"])).owed ?? []).toEqual([]);
+      const looks = life.told.mended;
+      await carry(life, none);
+      await waitFor("a look to be asked for", () => life.told.mended > looks);
+      const { owed } = await sink.prepare(contractTables, ["text"]);
+      expect(owed?.map(({ table, keys }) => [table.relation.name, keys])).toEqual([["accounts", [["9"]]]]);
     });
 
     test("begins anew where no stream brings what lies between", async () => {

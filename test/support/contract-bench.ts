@@ -2,6 +2,7 @@
 // misbehave, and one life of the service after the other over it. A kind has a file of its own, and a line in contract-kinds.ts.
 
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
+import type { Lsn } from "../../src/change/lsn.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { SetAsideTable, Sink, SinkEvents } from "../../src/sink/sink.ts";
 import type { ContractRow, ContractRows, TableName } from "./contract-history.ts";
@@ -68,9 +69,16 @@ export interface Told {
   readonly failed: MillraceError[];
   readonly retrying: (number | null)[];
   setAside: readonly SetAsideTable[];
+  /** How often the tables were to be looked at. */
+  mended: number;
+  /** Where the stream was to come to. */
+  readonly awaited: Lsn[];
 }
 
-export const nothingTold = (): Told => ({ durable: [], failed: [], retrying: [], setAside: [] });
+export const nothingTold = (): Told => ({
+  ...{ durable: [], failed: [], retrying: [] },
+  ...{ setAside: [], mended: 0, awaited: [] },
+});
 
 /** Events that are written down; `durable` hears of each checkpoint. */
 export function eventsTo(told: Told, durable: (checkpoint: Checkpoint) => void): SinkEvents {
@@ -84,7 +92,8 @@ export function eventsTo(told: Told, durable: (checkpoint: Checkpoint) => void):
     setAside(tables) {
       told.setAside = tables;
     },
-    mended() {},
+    mended: () => void told.mended++,
+    awaits: (lsn) => void told.awaited.push(lsn),
     retrying: (attempt) => void told.retrying.push(attempt),
   };
 }

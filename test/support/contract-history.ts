@@ -10,6 +10,7 @@ import {
   relation,
   tableShape,
   transaction,
+  type unchanged,
 } from "./batch-fixture.ts";
 
 /** A row of either table, and of either target. */
@@ -52,7 +53,7 @@ export function insert({ relation: of }: TableShape, id: number, v = `v${id}`): 
   return { kind: "insert", relation: of, after: [String(id), v] };
 }
 
-export function update(id: number, v: string): FixtureChange {
+export function update(id: number, v: string | typeof unchanged): FixtureChange {
   return { kind: "update", relation: accounts.relation, after: [String(id), v] };
 }
 

@@ -87,6 +87,8 @@ export class PipelineRig implements AsyncDisposable {
   copiesHeld: Promise<void> = Promise.resolve();
   /** Of `copies`, those behind so many first ones stand still until their run ends. */
   copiesLet = Number.POSITIVE_INFINITY;
+  /** Runs before each point that copies are to be as of. */
+  beforePoint: () => Promise<void> = async () => {};
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
   #stop = new AbortController();
@@ -382,6 +384,11 @@ export class PipelineRig implements AsyncDisposable {
     source.stream = (checkpoint, form, takesInProgress) => {
       this.streamForms.push(form);
       return stream(checkpoint, form, takesInProgress);
+    };
+    const snapshotPoint = source.snapshotPoint.bind(source);
+    source.snapshotPoint = async (signal) => {
+      await this.beforePoint();
+      return await snapshotPoint(signal);
     };
     const copyTable = source.copyTable.bind(source);
     source.copyTable = (table, point, form, part) => {

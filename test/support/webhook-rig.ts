@@ -80,6 +80,7 @@ export class WebhookRig implements AsyncDisposable {
         events: {
           setAside: () => {},
           mended: () => {},
+          awaits: () => {},
           ...events,
           durable: (checkpoint, rows, bytes) => {
             this.reports.durable.push({ checkpoint, rows, bytes });

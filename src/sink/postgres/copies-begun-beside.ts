@@ -98,7 +98,8 @@ export class CopiesBegunBeside {
           throw refusals.told(relation, error);
         }),
       );
-    return { connector, naming, tables, inTurn };
+    const owedAsOf = () => tables.owedAsOf(relation, apply.resumeLsn());
+    return { connector, naming, tables, inTurn, owedAsOf };
   }
 
   #request(table: TableShape, mode: BesideRequest["mode"], stop: AbortSignal): BesideRequest {

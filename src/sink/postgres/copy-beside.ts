@@ -30,6 +30,10 @@ import { readTargetTable, type TargetTable } from "./target-table.ts";
 import { besideSpoiled, type TouchedKeys } from "./touched-keys.ts";
 
 const lockWaitMs = 1_000;
+/** Nobody but the server itself holds the copy's own tables, to vacuum them: it gives way after its `deadlock_timeout`. */
+const dropWaitMs = 5_000;
+/** Rows that get one key after the other may be owed again each time: a copy is not to wait for their rest. */
+const mostRounds = 5;
 
 export interface CopyBesideOptions {
   readonly connector: ConnectorAtSink;
@@ -52,6 +56,8 @@ export interface CopyBesideOptions {
   readonly takesInTurn: boolean;
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
+  /** See `SinkTables`. */
+  readonly owedAsOf: () => Lsn | null;
   /** The run is to end; or the copy, without a failure of its own. */
   readonly stop: AbortSignal;
 }
@@ -83,6 +89,10 @@ export class PostgresCopyBeside implements CopyBeside {
   #mayBeKept: boolean;
   /** What was taken is put into place, or is of no use to another attempt. */
   #isSpent = false;
+  /** All of it is put into place. */
+  #isSettled = false;
+  /** Points that rows of the table were copied by their keys as of since then. */
+  readonly #owedAsOf = new Set<Lsn>();
 
   constructor(private readonly options: CopyBesideOptions) {
     this.#mayBeKept = options.kept.isKept;
@@ -158,6 +168,19 @@ export class PostgresCopyBeside implements CopyBeside {
   }
 
   async settle(): Promise<SettledPiece> {
+    const piece = this.#isSettled ? settled : await this.#settleNext();
+    this.#isSettled = !piece.isMore && piece.owed.length === 0;
+    return this.#isSettled && this.#isOwing() ? isHeld : piece;
+  }
+
+  /** What a first copy owes others see to: nobody waits for that. */
+  #isOwing(): boolean {
+    const point = this.options.first === null ? this.options.owedAsOf() : null;
+    if (point !== null) this.#owedAsOf.add(point);
+    return point !== null && this.#owedAsOf.size <= mostRounds;
+  }
+
+  async #settleNext(): Promise<SettledPiece> {
     this.#requireUnspoiled();
     return await this.#unlessInVain(this.options.inTurn((client) => this.#settlePiece(client)));
   }
@@ -177,18 +200,18 @@ export class PostgresCopyBeside implements CopyBeside {
     } catch (error) {
       await client.query("rollback").catch(() => {});
       if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
-      return { isMore: true, isHeld: true, owed: [] };
+      return isHeld;
     }
   }
 
   /** What is kept waits for the next attempt. What cannot be dropped now is dropped by the next run. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { touchedKeys, inSession, connector, kept, keptCopies } = this.options;
+    const { touchedKeys, inSession, connector, kept, keptCopies, takesInTurn } = this.options;
     const { tables, touched } = kept;
     const { connectorId } = connector;
     const inTransaction = (action: (client: Client) => Promise<void>) => {
       const whole = async (client: Client) => {
-        await client.query(`begin; set local lock_timeout = ${lockWaitMs}`);
+        await client.query(`begin; set local lock_timeout = ${takesInTurn ? lockWaitMs : dropWaitMs}`);
         await lockForCopy(client, connector);
         await action(client);
         await client.query("commit");
@@ -253,6 +276,8 @@ export class PostgresCopyBeside implements CopyBeside {
 }
 
 const goesOn: SettledPiece = { isMore: true, isHeld: false, owed: [] };
+const isHeld: SettledPiece = { isMore: true, isHeld: true, owed: [] };
+const settled: SettledPiece = { isMore: false, isHeld: false, owed: [] };
 
 /** What a copy relies on of its table at the sink. */
 export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable): string {

@@ -9,6 +9,7 @@ import type { TableShape } from "../../change/relation.ts";
 import type { OwedRows } from "../sink.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { PreparedTable } from "./prepared-table.ts";
+import { RowsAhead } from "./rows-ahead.ts";
 import { equalSql } from "./target-table.ts";
 import type { UndoLog } from "./undo-log.ts";
 
@@ -21,11 +22,15 @@ export class OwedRowNotes {
   /** What is due was told of. */
   readonly #told = new Set<number>();
 
+  readonly ahead: RowsAhead;
+
   constructor(
     private readonly connectorId: string,
     private readonly ledger: CopyLedger,
     private readonly undo: UndoLog,
-  ) {}
+  ) {
+    this.ahead = new RowsAhead(ledger);
+  }
 
   async load(client: Client): Promise<void> {
     const { rows } = await client.query<{ id: number }>(
@@ -39,6 +44,7 @@ export class OwedRowNotes {
   forget(): void {
     this.#tables.clear();
     this.#told.clear();
+    this.ahead.forget();
   }
 
   /** Whether rows of the table may be missing at the sink for that reason. */
@@ -77,6 +83,16 @@ export class OwedRowNotes {
     const due = [...this.#tables].filter((id) => !this.#told.has(id) && !isHeld(id) && this.#isDue(id, at));
     for (const id of due) this.#told.add(id);
     return due.length > 0;
+  }
+
+  /** The place that the stream has to come to before all that is owed is due; null: it is there. */
+  awaited(at: Lsn): Lsn | null {
+    let awaited: Lsn | null = null;
+    for (const id of this.#tables) {
+      const point = this.ledger.pointOf(id);
+      if (point !== null && point > (awaited ?? at)) awaited = point;
+    }
+    return awaited;
   }
 
   /** What is to be copied now, before the stream goes on. Of tables that are not among `tables` it is told once more when it is due. */

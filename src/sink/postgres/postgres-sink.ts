@@ -289,9 +289,7 @@ export class PostgresSink implements Sink {
     if (!this.#checkpoint) throw new Error("a write before begin");
     this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
-    const isLookDue = this.#tables.registry.takeLookDue();
-    const isHeld = (id: number) => this.#tables.held.has(id);
-    if (this.#tables.owed.takeDue(resumeLsn, isHeld) || isLookDue) this.context.events.mended();
+    if (this.#tables.takeLookDue(resumeLsn)) this.context.events.mended();
   }
 
   #session(client: Client): WatchedSession {

@@ -3,6 +3,8 @@
 
 import { type Client, escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../change/change-batch.ts";
+import type { RowKey } from "../../change/copy-part.ts";
+import { type Lsn, lsn } from "../../change/lsn.ts";
 import { isSystemColumn, qualifiedName } from "../../change/relation.ts";
 import { newTuple, type TupleRef, unchangedColumns } from "../../change/tuple.ts";
 import { copyBody } from "./copy-body.ts";
@@ -27,7 +29,7 @@ export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): b
 /**
  * A row without a key that is not there is reported as a warning. Throws RowsMissing for one that moves and is not there; for one that moves while a merged copy is caught up with,
  * and that the copy does not have where it moves to, unless it is owed then: what is under its old key may be another row of the copy's by now, whose
- * values would stand for those that were not sent; and for one that nothing tells from others.
+ * values would stand for those that were not sent, unless it is known to be no row of the copy; and for one that nothing tells from others.
  */
 export async function applySingle(
   session: MergeSession,
@@ -56,10 +58,12 @@ export async function applySingle(
   if (session.repeats && table.key.length > 0) {
     if (await isMovedAlready(session, table, keeps)) return;
     if (session.owed === null) throw new RowsMissing();
-    await oweMoved(session.client, session.owed, table);
-    return;
-  }
-  if (session.careful && table.key.length > 0) await giveWay(session, table, isOldWhole);
+    const commitLsn = lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
+    if (!(await isAsBefore(session.client, session.owed, table, commitLsn))) {
+      await oweMoved(session.client, session.owed, table);
+      return;
+    }
+  } else if (session.careful && table.key.length > 0) await giveWay(session, table, isOldWhole);
   const set = table.columns
     .map((column, c) => ({ column, c }))
     .filter(({ c }) => !keeps.includes(c))
@@ -85,6 +89,23 @@ async function giveWay(session: MergeSession, table: PreparedTable, isOldWhole: 
   const sql = `${deleteSameSql(table, isNew)} and not (${found(table, isOldWhole)})`;
   const { rowCount } = await session.client.query(sql);
   if (rowCount) warnOfReplaced(session, table, rowCount);
+}
+
+/** The row that is to move is there, and it is known to be no row of the copy. */
+async function isAsBefore(
+  client: Client,
+  owed: OwedRowNotes,
+  table: PreparedTable,
+  commitLsn: Lsn,
+): Promise<boolean> {
+  if (table.key.some((c) => table.columns[c]!.indexed?.isLoose !== false)) return false;
+  const key = table.key.map((c) => `s.c${c}::text`).join(", ");
+  const { rows } = await client.query<{ key: RowKey }>(
+    `select array[${key}] as key from pg_temp.${table.staging} s where ${staged(table).isOld} ` +
+      `and exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")})`,
+  );
+  const from = rows[0]?.key;
+  return from !== undefined && !owed.ahead.mayHold(table.relation, from, commitLsn);
 }
 
 /**

@@ -143,10 +143,12 @@ export class SinkCopies implements AsyncDisposable {
     if (request.mode !== "initial") {
       await this.apply.guard((client) => this.tables.takeName(client, relation));
     }
+    const before = this.tables.ledger.pointOf(relation.id);
     const outcome = await this.#inSession(relation, true, (client) =>
       watchedCopy(this.apply.watched(client), request, (counted) => this.#copyWhole(client, counted)),
     );
     this.#made(relation, outcome, part === undefined);
+    if (part) this.tables.owed.ahead.copied(relation.id, part.keys, before, this.apply.resumeLsn());
     if (outcome.record === null) this.#besides.tookPart(relation, request.lsn);
     if (part) this.tables.touched.followed(relation);
     else await this.#applyKept(relation);
@@ -204,6 +206,7 @@ export class SinkCopies implements AsyncDisposable {
   #made(relation: Relation, { record, shape, owesMore }: Omit<CopyOutcome, "rows">, isWhole = true): void {
     if (record) this.tables.ledger.add(record);
     if (isWhole) this.tables.touched.spoil(relation.id, "was copied anew");
+    if (isWhole) this.tables.owed.ahead.copiedWhole(relation.id);
     this.tables.owed.brought(relation.id, !owesMore);
     if (shape) this.tables.shapes.add(shape);
     if (record) this.tables.setAside.copied(relation);

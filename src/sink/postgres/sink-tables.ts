@@ -140,6 +140,7 @@ export class SinkTables implements AppliedTables {
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
     const isAsFollowed = (table: TableShape) => !behind.includes(table) && !this.held.has(table.relation.id);
     const asFollowed = tables.filter(isAsFollowed);
+    this.#awaitOwed(since);
     return {
       best,
       missing: inOrder ?? missing,
@@ -147,6 +148,30 @@ export class SinkTables implements AppliedTables {
       behind,
       owed: await this.owed.due(client, asFollowed, since),
     };
+  }
+
+  /** Whether `prepare` is to be called. `at`: what the stream has brought. */
+  takeLookDue(at: Lsn): boolean {
+    this.#awaitOwed(at);
+    const isLookDue = this.registry.takeLookDue();
+    return this.owed.takeDue(at, (id) => this.held.has(id)) || isLookDue;
+  }
+
+  /**
+   * What the table's copy is as of, where rows of it are as of later than `at`, which the stream is asked to come to then, or are to be
+   * copied still. Null: neither.
+   */
+  owedAsOf({ id }: Relation, at: Lsn): Lsn | null {
+    const point = this.ledger.pointOf(id);
+    const isAhead = point !== null && point > at;
+    if (isAhead) this.context.events.awaits(point);
+    return isAhead || this.owed.has(id) ? point : null;
+  }
+
+  /** A quiet source would not say for long that all of its log was sent up to there. */
+  #awaitOwed(at: Lsn): void {
+    const awaited = this.owed.awaited(at);
+    if (awaited !== null) this.context.events.awaits(awaited);
   }
 
   /** Rows of unlogged tables are gone with a crash of the sink's server: the next copies bring them. */

@@ -109,6 +109,9 @@ export class DeliveryClient {
       case "due":
         this.events.mended();
         return;
+      case "awaits":
+        this.events.awaits(message.lsn);
+        return;
       case "failed":
         this.#fail(new MillraceError(message.code, message.message));
         return;

@@ -169,6 +169,16 @@ export class DividedCopies implements ChangeWatch {
     return true;
   }
 
+  /** The place that the stream has to come to before all that is owed is due; null: it is there. */
+  awaited(at: Lsn): Lsn | null {
+    let awaited: Lsn | null = null;
+    for (const { phase, points, owed } of this.keeper.record.divided.values()) {
+      if (phase !== "joined" || points === null || owed.isEmpty) continue;
+      if (points.last > (awaited ?? at)) awaited = points.last;
+    }
+    return awaited;
+  }
+
   /** What is to be copied now, before the stream goes on. */
   due(at: Lsn): readonly OwedKeysOf[] {
     this.#isTold = false;

@@ -114,6 +114,8 @@ export type FromDelivery =
   | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
   /** Rows are due to be copied by themselves, or tables are to be copied again. */
   | { readonly type: "due" }
+  /** They are once the stream has come there. */
+  | { readonly type: "awaits"; readonly lsn: Lsn }
   /** Nothing is delivered in this session any more. */
   | { readonly type: "failed"; readonly code: ErrorCode; readonly message: string };
 

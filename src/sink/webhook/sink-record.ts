@@ -236,3 +236,8 @@ export function withEnd(ends: readonly Position[], end: Position): Position[] {
   const behind = ends.filter((each) => isBefore(end, each));
   return [...before, end, ...behind];
 }
+
+/** With the log that it is a place in, where that is known. */
+export function placed(checkpoint: Checkpoint, log: string | null): Checkpoint {
+  return log === null ? checkpoint : { ...checkpoint, log };
+}

@@ -21,7 +21,7 @@ import { noTables, SavedTables } from "./recorded-tables.ts";
 import { Scheduler } from "./scheduler.ts";
 import { schedulerOptions } from "./scheduler-options.ts";
 import type { Attempt } from "./sender.ts";
-import { parseRecord, type SinkRecord } from "./sink-record.ts";
+import { parseRecord, placed, type SinkRecord } from "./sink-record.ts";
 import { StreamWindows } from "./stream-windows.ts";
 import { type Delivering, TableCopies, type TableCopiesOptions } from "./table-copies.ts";
 import { TransactionCounts } from "./transaction-counts.ts";
@@ -164,7 +164,7 @@ export class WebhookDelivery {
         if (gate.isFull) void gate.ample().then(credit);
         else credit();
         if (divided.takeDue(stream.resumeLsn)) this.send({ type: "due" });
-        return;
+        return this.#awaitOwed(this.#begun());
       }
       case "flush":
         await this.#begun().stream.flush();
@@ -259,7 +259,14 @@ export class WebhookDelivery {
   }: Extract<DeliveryMessage, { type: "prepare" }>): Promise<DeliveryState> {
     const { keeper, stream, divided } = this.#begun();
     const prepared = await keeper.prepare(tables, unreadable);
+    this.#awaitOwed(this.#begun());
     return { ...prepared, owed: divided.due(stream.resumeLsn) };
+  }
+
+  /** A quiet source would not say for long that all of its log was sent up to there. */
+  #awaitOwed({ divided, stream }: Delivering): void {
+    const lsn = divided.awaited(stream.resumeLsn);
+    if (lsn !== null) this.send({ type: "awaits", lsn });
   }
 
   /** Null while time has nothing to do. */
@@ -307,9 +314,4 @@ export class WebhookDelivery {
     this.#breakOff();
     void this.#scheduler.drain(AbortSignal.abort(error));
   }
-}
-
-/** With the log that it is a place in, where that is known. */
-function placed(checkpoint: Checkpoint, log: string | null): Checkpoint {
-  return log === null ? checkpoint : { ...checkpoint, log };
 }

@@ -64,7 +64,7 @@ class Rig implements AsyncDisposable {
         ...{ connectorId: this.name, owner: "test", signal: this.#ended.signal, makesCopies: true },
         checkpoints: { load: async () => null, save: async () => {} },
         events: {
-          ...{ durable() {}, warning() {}, setAside() {}, mended() {}, retrying() {} },
+          ...{ durable() {}, warning() {}, setAside() {}, mended() {}, awaits() {}, retrying() {} },
           failed(error) {
             throw error;
           },
