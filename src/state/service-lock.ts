@@ -1,8 +1,9 @@
 // One service on one state database at a time: a session-level advisory lock on a connection of its own.
 // https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 
-import postgres from "postgres";
+import type { Client, ClientConfig } from "pg";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { connectToState, leaveState } from "./state-connection.ts";
 
 /** "mill" and "race" as two int4: the lock's name within the database. */
 const lockName = [0x6d696c6c, 0x72616365] as const;
@@ -18,6 +19,7 @@ export interface LockBounds {
 
 const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, reacquireMs: 60_000 };
 const retryMs = 100;
+/** A question that is not answered for so long is asked of another session. */
 const answerMs = 5_000;
 
 export interface ServiceLock extends AsyncDisposable {
@@ -26,56 +28,46 @@ export interface ServiceLock extends AsyncDisposable {
 }
 
 /** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
-export async function holdServiceLock(url: string, bounds = defaultBounds): Promise<ServiceLock> {
-  const client = open(url);
+export async function holdServiceLock(config: ClientConfig, bounds = defaultBounds): Promise<ServiceLock> {
+  const client = await open(config);
   try {
     if (!(await acquireWithin(client, bounds.acquireMs))) throw await inUse(client);
-    return watch(url, client, await sessionPid(client), bounds);
+    return watch(config, client, bounds);
   } catch (error) {
-    await client.end({ timeout: 1 });
+    await leaveState(client);
     throw error;
   }
 }
 
-function open(url: string): postgres.Sql {
-  return postgres(url, {
-    max: 1,
-    idle_timeout: 0,
-    max_lifetime: null,
-    connect_timeout: 10,
-    onnotice: () => {},
-    connection: { application_name: "millrace service lock" },
+function open(config: ClientConfig): Promise<Client> {
+  return connectToState({
+    ...config,
+    query_timeout: answerMs,
+    application_name: "millrace service lock",
   });
 }
 
-/** A client whose connection was reset may take queries, and answer none of them for ever. */
-async function answered<Result>(query: Promise<Result>): Promise<Result> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error("no answer")), answerMs);
-  return await Promise.race([query, promise]).finally(() => clearTimeout(timer));
-}
-
-async function acquireWithin(client: postgres.Sql, boundMs: number): Promise<boolean> {
+/** Gives up at once when `stop` fires. */
+async function acquireWithin(client: Client, boundMs: number, stop?: AbortSignal): Promise<boolean> {
   for (const deadline = Date.now() + boundMs; ; ) {
-    const [row] = await answered(
-      client<{ locked: boolean }[]>`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`,
+    const { rows } = await client.query<{ locked: boolean }>(
+      "select pg_try_advisory_lock($1, $2) as locked",
+      [...lockName],
     );
-    if (row?.locked) return true;
-    if (Date.now() >= deadline) return false;
+    if (rows[0]?.locked) return true;
+    if (Date.now() >= deadline || stop?.aborted) return false;
     await Bun.sleep(retryMs);
   }
 }
 
-async function sessionPid(client: postgres.Sql): Promise<number> {
-  const [row] = await answered(client<{ pid: number }[]>`select pg_backend_pid() as pid`);
-  return row?.pid ?? 0;
-}
-
-async function inUse(client: postgres.Sql): Promise<MillraceError> {
-  const [holder] = await client<{ pid: number; address: string }[]>`
-    select a.pid, coalesce(host(a.client_addr), 'a local socket') as address
-    from pg_locks l join pg_stat_activity a on a.pid = l.pid
-    where l.locktype = 'advisory' and l.classid = ${lockName[0]} and l.objid = ${lockName[1]} and l.granted`;
+async function inUse(client: Client): Promise<MillraceError> {
+  const { rows } = await client.query<{ pid: number; address: string }>(
+    `select a.pid, coalesce(host(a.client_addr), 'a local socket') as address
+     from pg_locks l join pg_stat_activity a on a.pid = l.pid
+     where l.locktype = 'advisory' and l.classid = $1::int4::oid and l.objid = $2::int4::oid and l.granted`,
+    [...lockName],
+  );
+  const [holder] = rows;
   const who = holder ? ` (its session there is pid ${holder.pid}, from ${holder.address})` : "";
   return new MillraceError(
     "invalid_setting",
@@ -84,42 +76,51 @@ async function inUse(client: postgres.Sql): Promise<MillraceError> {
 }
 
 /** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
-function watch(url: string, first: postgres.Sql, pid: number, bounds: LockBounds): ServiceLock {
+function watch(config: ClientConfig, first: Client, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
-  let client = first;
-  let holder = pid;
-  let check: Promise<void> = Promise.resolve();
-  const verify = async () => {
-    const current = await sessionPid(client);
-    if (current === holder) return;
-    if (await acquireWithin(client, bounds.reacquireMs)) holder = await sessionPid(client);
-    else lost.abort(await inUse(client));
+  let holder: Client | null = first;
+  const closing = new AbortController();
+  /** The lock is held as long as its session answers. */
+  const stillHeld = async () => {
+    const session = holder;
+    holder = null;
+    if (session === null) return;
+    try {
+      await session.query("select");
+      holder = session;
+    } catch {
+      void leaveState(session);
+    }
   };
-  let busy = false;
+  const takeAgain = async () => {
+    const session = await open(config);
+    try {
+      if (await acquireWithin(session, bounds.reacquireMs, closing.signal)) holder = session;
+      else if (!closing.signal.aborted) lost.abort(await inUse(session));
+    } finally {
+      if (holder !== session) await leaveState(session);
+    }
+  };
+  const verify = async () => {
+    await stillHeld();
+    if (holder === null && !closing.signal.aborted) await takeAgain();
+  };
+  let check: Promise<void> | null = null;
   const timer = setInterval(() => {
-    if (busy) return;
-    busy = true;
-    // An unreachable server proves nothing: connectors go on, and the next round asks again, by another client.
-    check = verify()
-      .catch(() => {
-        leave(client);
-        client = open(url);
-      })
+    // An unreachable server proves nothing: connectors go on, and the next round asks again.
+    check ??= verify()
+      .catch(() => {})
       .finally(() => {
-        busy = false;
+        check = null;
       });
   }, bounds.watchMs);
   return {
     lost: lost.signal,
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer);
-      await client.end({ timeout: 1 });
+      closing.abort();
       await check;
-      leave(client);
+      if (holder) await leaveState(holder);
     },
   };
-}
-
-function leave(client: postgres.Sql): void {
-  void client.end({ timeout: 0 }).catch(() => {});
 }

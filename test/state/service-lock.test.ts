@@ -1,8 +1,10 @@
 // The lock on a state database: one holder, kept over a cut connection, lost to whoever was faster.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import type { ClientConfig } from "pg";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { holdServiceLock } from "../../src/state/service-lock.ts";
+import { stateConnection } from "../../src/state/state-connection.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Real databases and threads, on machines that do other things too.
@@ -10,11 +12,11 @@ setDefaultTimeout(60_000);
 
 const bounds = { acquireMs: 300, watchMs: 50, reacquireMs: 300 };
 let server: PostgresServer;
-let url: string;
+let config: ClientConfig;
 
 beforeAll(async () => {
   server = await PostgresServer.start();
-  url = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  config = await stateConnection(`postgres://postgres@127.0.0.1:${server.port}/postgres`);
 });
 
 afterAll(async () => {
@@ -36,17 +38,17 @@ async function cut(first: boolean): Promise<AsyncDisposable> {
 
 test("a second holder is refused with the first one's session, and may come when it has gone", async () => {
   {
-    await using _first = await holdServiceLock(url, bounds);
+    await using _first = await holdServiceLock(config, bounds);
     const [holder] = await holderPids();
-    const error = await holdServiceLock(url, bounds).catch((reason: unknown) => reason);
+    const error = await holdServiceLock(config, bounds).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: "invalid_setting" });
     expect(String(error)).toContain(`pid ${holder?.pid}`);
   }
-  await using _second = await holdServiceLock(url, bounds);
+  await using _second = await holdServiceLock(config, bounds);
 });
 
 test("a holder whose connection was cut takes the lock again", async () => {
-  await using lock = await holdServiceLock(url, bounds);
+  await using lock = await holdServiceLock(config, bounds);
   const [before] = await holderPids();
   await using _client = await cut(false);
   await waitFor("another session holds it", async () => {
@@ -58,7 +60,7 @@ test("a holder whose connection was cut takes the lock again", async () => {
 
 test("a holder whose connection is cut amid its questions takes the lock again, each time", async () => {
   for (let n = 0; n < 10; n++) {
-    await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1 });
+    await using lock = await holdServiceLock(config, { ...bounds, watchMs: 1 });
     const [before] = await holderPids();
     await Bun.sleep(n);
     await using _client = await cut(false);
@@ -71,7 +73,7 @@ test("a holder whose connection is cut amid its questions takes the lock again, 
 });
 
 test("a holder that comes too late knows that it has lost it", async () => {
-  await using lock = await holdServiceLock(url, { ...bounds, watchMs: 1_000 });
+  await using lock = await holdServiceLock(config, { ...bounds, watchMs: 1_000 });
   await using _client = await cut(true);
   await waitFor("lost", () => lock.lost.aborted);
   expect(lock.lost.reason).toMatchObject({ code: "invalid_setting" });

@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { slotName } from "../../src/connector/connector-id.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {
   cancelTask,
@@ -15,24 +14,15 @@ import {
   retryTask,
 } from "../../src/connector/task-state.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
-import { noRound, type StoredConnector } from "../../src/state/connector-store.ts";
 import { historyBound } from "../../src/state/history-store.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { taskListBound } from "../../src/state/task-store.ts";
-import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
 
 // Real databases and threads, on machines that do other things too.
 setDefaultTimeout(60_000);
 
 const key = Buffer.alloc(32, 7).toString("base64");
-
-function storedConnector(id: string): StoredConnector {
-  return {
-    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
-    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
-  };
-}
 
 function task(name: string): Task {
   const snapshot = { database: "shop", schema: "public", name, truncate: false, force_parallel: false };

@@ -1,7 +1,9 @@
 // A connector in full form for tests that store one: real enough to be run, small enough to read.
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
+import { slotName } from "../../src/connector/connector-id.ts";
 import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+import { noRound, type StoredConnector } from "../../src/state/connector-store.ts";
 
 export const plantedSecret = "planted-secret-7c1f";
 
@@ -35,4 +37,13 @@ export function sampleWebhookRequest(): ConnectorRequest {
 
 export function sampleConfig(id: string, request = sampleRequest()): ConnectorConfig {
   return resolveConnector(request, { id, stored: null });
+}
+
+/** As the state keeps it. */
+export function storedConnector(id: string): StoredConnector {
+  return {
+    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
+    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
+  };
 }

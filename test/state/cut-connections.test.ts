@@ -1,0 +1,106 @@
+// The state's Postgres cuts connections amid questions, or says nothing any more: no question waits for ever.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { sql } from "drizzle-orm";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { openState, type State } from "../../src/state/open-state.ts";
+import { openPostgresDatabase } from "../../src/state/postgres-database.ts";
+import { storedConnector } from "../support/sample-connector.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
+
+setDefaultTimeout(60_000);
+
+let server: PostgresServer;
+let directory: string;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+  directory = await mkdtemp(join(tmpdir(), "millrace-cut-"));
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true });
+});
+
+const cutAll =
+  "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'millrace state'";
+
+interface Seen {
+  answered: number;
+  failed: number;
+}
+
+/** Saves and loads one record after the other. What was saved is there, and what was not is as before or as it was to be. */
+async function keep(state: State, name: string, isOver: () => boolean): Promise<Seen> {
+  const seen: Seen = { answered: 0, failed: 0 };
+  let possible = ["0"];
+  await state.connectors.insert(storedConnector(name));
+  await state.sinkRecords.save(name, "0");
+  for (let n = 1; !isOver(); n++) {
+    const text = String(n);
+    if (await isAnswered(state.sinkRecords.save(name, text, new Map([["part", text]])), seen))
+      possible = [text];
+    else possible.push(text);
+    const found = state.sinkRecords.load(name);
+    if (!(await isAnswered(found, seen))) continue;
+    const saved = await found;
+    expect(possible).toContain(saved?.text ?? "");
+    if (saved?.text !== "0") expect(saved?.parts.get("part")).toBe(saved?.text ?? "");
+  }
+  return seen;
+}
+
+async function isAnswered(question: Promise<unknown>, seen: Seen): Promise<boolean> {
+  const asked = question.then(
+    () => true,
+    (error: unknown) => {
+      expect(error).toMatchObject({ code: "state_unavailable" });
+      return false;
+    },
+  );
+  const outcome = await Promise.race([asked, Bun.sleep(20_000).then(() => null)]);
+  if (outcome === null) throw new Error("a question had no answer");
+  if (outcome) seen.answered++;
+  else seen.failed++;
+  return outcome;
+}
+
+test("connections that are cut amid questions fail these, and no others", async () => {
+  await using state = await openState({
+    databaseUrl: `postgres://postgres@127.0.0.1:${server.port}/postgres`,
+    dataDirectory: directory,
+    encryptionKey: null,
+  });
+  let isOver = false;
+  const asking = Array.from({ length: 6 }, (_, i) => keep(state, `keeps-${i}`, () => isOver));
+  await Bun.sleep(300);
+  for (let cuts = 0; cuts < 60; cuts++) {
+    await server.query(cutAll);
+    await Bun.sleep(20);
+  }
+  isOver = true;
+  for (const { answered, failed } of await Promise.all(asking)) {
+    expect(answered).toBeGreaterThan(0);
+    expect(failed).toBeGreaterThan(0);
+  }
+  for (let n = 0; n < 10; n++) await state.ping();
+});
+
+test("a server that falls silent fails what is asked of it, and answers again when it can be reached", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
+  await using open = await openPostgresDatabase(url, 500);
+  const { database } = open;
+  const ask = () => database.execute(sql`select 1`).execute();
+  const transact = () => database.transaction((inside) => inside.execute(sql`select 1`).execute());
+  await Promise.all([ask(), ask(), transact(), transact()]);
+  proxy.strand();
+  const begunAt = performance.now();
+  const silent = await Promise.allSettled([ask(), ask(), transact(), transact()]);
+  expect(silent.map(({ status }) => status)).toEqual(Array(4).fill("rejected"));
+  expect(performance.now() - begunAt).toBeLessThan(10_000);
+  await Promise.all([ask(), transact(), ask(), transact(), ask()]);
+  expect(open.lost.aborted).toBe(false);
+});
