@@ -1,10 +1,9 @@
 // What src/sink/sink.ts promises of copies that are made while batches are written, shown for every kind of sink that
 // test/support/contract-kinds.ts lists.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import type { CopyBeside, CopyRequest, Sink } from "../../src/sink/sink.ts";
 import { transaction } from "../support/batch-fixture.ts";
-import type { SinkGround } from "../support/contract-bench.ts";
 import { carry, copyOf, missingOf, openOrBegin, outcomeOf } from "../support/contract-carrying.ts";
 import {
   accounts,
@@ -17,7 +16,7 @@ import {
   sorted,
   update,
 } from "../support/contract-history.ts";
-import { sinkKinds } from "../support/contract-kinds.ts";
+import { describeSinks } from "../support/contract-kinds.ts";
 
 setDefaultTimeout(60_000);
 
@@ -63,13 +62,7 @@ async function settle(sink: Sink, copy: CopyBeside, written: number): Promise<vo
   }
 }
 
-describe.each(sinkKinds)("a $name sink, beside the stream", (kind) => {
-  let ground: SinkGround;
-  beforeAll(async () => {
-    ground = await kind.start();
-  });
-  afterAll(() => ground[Symbol.asyncDispose]());
-
+describeSinks("beside the stream", (kind, ground) => {
   /** The table's first copy, where one is to be made before. Returns rows that the sink has and the source has not. */
   async function prepare(sink: Sink, mode: Mode): Promise<readonly ContractRow[]> {
     await openOrBegin(sink);

@@ -1,11 +1,11 @@
 // What src/sink/sink.ts promises of copies that are made between two batches, shown for every kind of sink that
 // test/support/contract-kinds.ts lists. Those beside the stream are in contract-beside.test.ts.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PageRange } from "../../src/change/page-range.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import { transaction, unchanged } from "../support/batch-fixture.ts";
-import { bothTables, type SinkBench, type SinkGround, type SinkLife } from "../support/contract-bench.ts";
+import { bothTables, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
 import {
   carry,
   copyOf,
@@ -29,7 +29,7 @@ import {
   sorted,
   update,
 } from "../support/contract-history.ts";
-import { sinkKinds } from "../support/contract-kinds.ts";
+import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -39,13 +39,7 @@ const rowsOf = (text: string): readonly ContractRow[] =>
 
 const rows = rowsOf("1:a 2:b 3:c 4:d");
 
-describe.each(sinkKinds)("a $name sink", (kind) => {
-  let ground: SinkGround;
-  beforeAll(async () => {
-    ground = await kind.start();
-  });
-  afterAll(() => ground[Symbol.asyncDispose]());
-
+describeSinks("", (kind, ground) => {
   /** A life that has begun, and has looked at its tables. */
   async function prepared(
     bench: SinkBench,

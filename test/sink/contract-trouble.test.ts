@@ -5,13 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, te
 import { isDone } from "../../src/change/checkpoint.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import { batches, transaction } from "../support/batch-fixture.ts";
-import {
-  bothTables,
-  refusedValue,
-  type SinkBench,
-  type SinkGround,
-  type SinkLife,
-} from "../support/contract-bench.ts";
+import { bothTables, refusedValue, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
 import { carry, copyOf, openOrBegin, outcomeOf, ready, writeAndReuse } from "../support/contract-carrying.ts";
 import {
   accounts,
@@ -24,7 +18,7 @@ import {
   rowsAfter,
   update,
 } from "../support/contract-history.ts";
-import { sinkKinds } from "../support/contract-kinds.ts";
+import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -41,13 +35,7 @@ async function disposed(sink: Sink): Promise<void> {
   await sink[Symbol.asyncDispose]();
 }
 
-describe.each(sinkKinds)("a $name sink", (kind) => {
-  let ground: SinkGround;
-  beforeAll(async () => {
-    ground = await kind.start();
-  });
-  afterAll(() => ground[Symbol.asyncDispose]());
-
+describeSinks("", (kind, ground) => {
   describe("back-pressure", () => {
     test("while the target takes nothing, writing stops with a bounded amount on its way, and goes on when it takes", async () => {
       await using bench = await ground.bench();

@@ -1,10 +1,10 @@
 // What src/sink/sink.ts promises, shown for every kind of sink that test/support/contract-kinds.ts lists: what it opens with, order,
 // durability, repetition. Back-pressure, failure and stopping are in contract-trouble.test.ts, copies in contract-copies.test.ts.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { batches, transaction } from "../support/batch-fixture.ts";
-import { bothTables, type SinkBench, type SinkGround, type SinkLife } from "../support/contract-bench.ts";
+import { bothTables, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
 import { carry, lived, ready } from "../support/contract-carrying.ts";
 import {
   beginning,
@@ -16,7 +16,7 @@ import {
   risingSteps,
   rowsAfter,
 } from "../support/contract-history.ts";
-import { sinkKinds } from "../support/contract-kinds.ts";
+import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -39,13 +39,7 @@ async function lacking(bench: SinkBench, checkpoint: Checkpoint): Promise<readon
   return due.map(({ id }) => id).filter((id) => !held.has(id));
 }
 
-describe.each(sinkKinds)("a $name sink", (kind) => {
-  let ground: SinkGround;
-  beforeAll(async () => {
-    ground = await kind.start();
-  });
-  afterAll(() => ground[Symbol.asyncDispose]());
-
+describeSinks("", (kind, ground) => {
   describe("opening", () => {
     test("tells that nothing was ever begun, also when it has been opened before", async () => {
       await using bench = await ground.bench();

@@ -1,7 +1,23 @@
 // The kinds of sinks that are held to the contract: one line each.
 
-import type { SinkKind } from "./contract-bench.ts";
+import { afterAll, beforeAll, describe } from "bun:test";
+import type { SinkBench, SinkGround, SinkKind } from "./contract-bench.ts";
 import { postgresKind } from "./contract-postgres.ts";
 import { webhookKind } from "./contract-webhook.ts";
 
-export const sinkKinds: readonly SinkKind[] = [postgresKind, webhookKind];
+const sinkKinds: readonly SinkKind[] = [postgresKind, webhookKind];
+
+/** The suite `what`, once for each kind, on ground of its own: `ground.bench` is there once its tests run. */
+export function describeSinks(
+  what: string,
+  suite: (kind: SinkKind, ground: Pick<SinkGround, "bench">) => void,
+): void {
+  describe.each(sinkKinds)(`a $name sink${what === "" ? "" : `, ${what}`}`, (kind) => {
+    let ground: SinkGround;
+    beforeAll(async () => {
+      ground = await kind.start();
+    });
+    afterAll(() => ground[Symbol.asyncDispose]());
+    suite(kind, { bench: (): Promise<SinkBench> => ground.bench() });
+  });
+}
