@@ -192,12 +192,15 @@ export async function forgetConnector(
   connectorId: string,
   keepsShapes: boolean,
 ): Promise<void> {
-  await client.query("update millrace.table_copy set point_lsn = '0/0' where connector_id = $1", [
+  const emptied = ["set_aside", "owed_row", "held_table", "held_change", "checkpoint"];
+  const parts = [
+    "update millrace.table_copy set point_lsn = '0/0' where connector_id = $1",
+    ...[...emptied, ...(keepsShapes ? [] : ["table_shape"])].map(
+      (table) => `delete from millrace.${table} where connector_id = $1`,
+    ),
+  ];
+  // One statement: what is forgotten in part would be taken for what it was.
+  await client.query(`with ${parts.map((part, i) => `part${i} as (${part})`).join(", ")} select`, [
     connectorId,
   ]);
-  if (!keepsShapes)
-    await client.query("delete from millrace.table_shape where connector_id = $1", [connectorId]);
-  await client.query("delete from millrace.set_aside where connector_id = $1", [connectorId]);
-  for (const table of ["owed_row", "held_table", "held_change", "checkpoint"])
-    await client.query(`delete from millrace.${table} where connector_id = $1`, [connectorId]);
 }
