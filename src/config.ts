@@ -61,17 +61,28 @@ export const defaults = { host: "127.0.0.1", port: "3000", dataDir: "./data", lo
 export function readSettings(flags: ServeFlags, environment: Environment): Settings {
   const variable = (name: string) => nonEmpty(environment[name]);
   const settings: Settings = {
+    ...readStateSettings(flags, environment),
     host: nonEmpty(flags.host) ?? variable("MILLRACE_HOST") ?? defaults.host,
     port: parsePort(nonEmpty(flags.port) ?? variable("MILLRACE_PORT") ?? defaults.port),
-    dataDirectory: resolve(nonEmpty(flags.dataDir) ?? variable("MILLRACE_DATA_DIR") ?? defaults.dataDir),
-    databaseUrl: parseDatabaseUrl(variable("DATABASE_URL")),
-    encryptionKey: variable("MILLRACE_ENCRYPTION_KEY"),
     authentication: readAuthentication(variable),
     allowAnonymous: isTrue(variable("MILLRACE_ALLOW_ANONYMOUS")),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
   return settings;
+}
+
+/** Where the state is, and the key to it; throws as `readSettings` does. */
+export function readStateSettings(
+  flags: Pick<ServeFlags, "dataDir">,
+  environment: Environment,
+): Pick<Settings, "dataDirectory" | "databaseUrl" | "encryptionKey"> {
+  const variable = (name: string) => nonEmpty(environment[name]);
+  return {
+    dataDirectory: resolve(nonEmpty(flags.dataDir) ?? variable("MILLRACE_DATA_DIR") ?? defaults.dataDir),
+    databaseUrl: parseDatabaseUrl(variable("DATABASE_URL")),
+    encryptionKey: variable("MILLRACE_ENCRYPTION_KEY"),
+  };
 }
 
 function readAuthentication(variable: (name: string) => string | null): Authentication {
@@ -122,6 +133,11 @@ function parseLogLevel(text: string): LogLevel {
 }
 
 /** An empty variable is as good as none: compose files and shells leave them behind. */
+/** For the command rotate-key. */
+export function readNewEncryptionKey(environment: Environment): string | null {
+  return nonEmpty(environment.MILLRACE_NEW_ENCRYPTION_KEY);
+}
+
 function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text.trim() === "" ? null : text;
 }

@@ -46,6 +46,26 @@ program
   .action(serve);
 
 program
+  .command("rotate-key")
+  .description(
+    "Seals every stored secret under another encryption key. The service is to be stopped meanwhile.",
+  )
+  .option("--data-dir <directory>", `as for serve (default ${defaults.dataDir})`)
+  .addHelpText(
+    "after",
+    `
+Where the key is in the data directory's key file, a new one is made and takes its place. Where it is that of
+MILLRACE_ENCRYPTION_KEY, set MILLRACE_NEW_ENCRYPTION_KEY to the new one (openssl rand -base64 32), and
+MILLRACE_ENCRYPTION_KEY to it when this has ended. Ended amid its work, it is done wholly or not at all.
+A backup of the state is read by the key that it was made under: keep that with the backup.
+
+Examples:
+  millrace rotate-key --data-dir /var/lib/millrace
+  MILLRACE_NEW_ENCRYPTION_KEY="$(cat new.key)" millrace rotate-key     (with MILLRACE_ENCRYPTION_KEY, DATABASE_URL set)`,
+  )
+  .action(rotate);
+
+program
   .command("demo")
   .description("Shows and proves the main job on real Postgres servers that it starts and takes down again.")
   .option("--once", "end after the proof, with exit code 0 only if everything was equal")
@@ -85,6 +105,11 @@ async function serve(flags: ServeFlags): Promise<void> {
   }
   // Whatever a library still holds open must not keep a stopped service alive.
   process.exit();
+}
+
+async function rotate(flags: ServeFlags): Promise<void> {
+  const { rotateKeyOf } = await import("./rotate-key.ts");
+  process.exit(await rotateKeyOf(flags, process.env, console));
 }
 
 async function demo(flags: { once?: boolean }): Promise<void> {

@@ -153,6 +153,21 @@ export class ConnectorStore {
   }
 }
 
+/** Seals what is sealed under another key; in the transaction of `database`. Returns how many connectors there are. */
+export async function resealConnectors(database: Database, from: Cipher, to: Cipher): Promise<number> {
+  const { id, sealedConfig, sealedCleanup } = connectors;
+  const rows = await database.select({ id, sealedConfig, sealedCleanup }).from(connectors);
+  for (const row of rows) {
+    const again = (sealed: string) => to.seal(from.open(sealed, place(row.id)), place(row.id));
+    const sealed = {
+      sealedConfig: again(row.sealedConfig),
+      sealedCleanup: row.sealedCleanup && again(row.sealedCleanup),
+    };
+    await database.update(connectors).set(sealed).where(eq(connectors.id, row.id));
+  }
+  return rows.length;
+}
+
 function place(id: string): string {
   return `connector ${id}`;
 }

@@ -1,12 +1,14 @@
 // Where the encryption key comes from: the setting, or a file in the data directory that is made once.
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { link, open, readFile, rm, stat } from "node:fs/promises";
+import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { syncEntries } from "./sync-tree.ts";
 
 export const keyFileName = "encryption.key";
+/** The key that takes its place: see key-rotation.ts. */
+const nextFileName = "encryption.key.next";
 
 /** Reads base64 of 32 bytes. Throws `invalid_setting`, without the text, on anything else. */
 export function parseEncryptionKey(text: string, origin: string): Uint8Array {
@@ -28,6 +30,34 @@ export async function loadKeyFile(dataDirectory: string): Promise<Uint8Array> {
   if (existing !== null) return parseEncryptionKey(existing, path);
   await writeKeyFile(path, randomBytes(32).toString("base64"));
   return parseEncryptionKey((await readKeyFile(path)) ?? "", path);
+}
+
+/** The key that is to take the place of the key file's; null: none is. */
+export async function loadNextKey(dataDirectory: string): Promise<Uint8Array | null> {
+  const path = join(dataDirectory, nextFileName);
+  const text = await readKeyFile(path);
+  return text === null ? null : parseEncryptionKey(text, path);
+}
+
+/** Makes a key, durably. One that is there already is replaced. */
+export async function makeNextKey(dataDirectory: string): Promise<Uint8Array> {
+  await dropNextKey(dataDirectory);
+  const key = randomBytes(32);
+  await writeKeyFile(join(dataDirectory, nextFileName), key.toString("base64"));
+  return key;
+}
+
+/** It is the key file's from here on. Returns where that is. */
+export async function adoptNextKey(dataDirectory: string): Promise<string> {
+  const path = join(dataDirectory, keyFileName);
+  await rename(join(dataDirectory, nextFileName), path);
+  await syncEntries(dataDirectory);
+  return path;
+}
+
+export async function dropNextKey(dataDirectory: string): Promise<void> {
+  await rm(join(dataDirectory, nextFileName), { force: true });
+  await syncEntries(dataDirectory);
 }
 
 async function readKeyFile(path: string): Promise<string | null> {

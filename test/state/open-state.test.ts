@@ -7,7 +7,8 @@ import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { noRound } from "../../src/state/connector-store.ts";
-import { openState, type StateOptions } from "../../src/state/open-state.ts";
+import type { StateOptions } from "../../src/state/open-database.ts";
+import { openState } from "../../src/state/open-state.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
 
 // Real databases and threads, on machines that do other things too.

@@ -1,0 +1,25 @@
+// The command rotate-key: another encryption key for the state that `serve` would work on with the same settings.
+
+import { type Environment, readNewEncryptionKey, readStateSettings, type ServeFlags } from "./config.ts";
+import { toMillraceError } from "./errors/millrace-error.ts";
+import { rotateKey } from "./state/key-rotation.ts";
+
+/** Returns the exit code. */
+export async function rotateKeyOf(
+  flags: Pick<ServeFlags, "dataDir">,
+  environment: Environment,
+  out: Pick<Console, "log" | "error">,
+): Promise<number> {
+  try {
+    const settings = readStateSettings(flags, environment);
+    const { connectors, keyFile } = await rotateKey(settings, readNewEncryptionKey(environment));
+    const where =
+      keyFile ?? "MILLRACE_NEW_ENCRYPTION_KEY: set MILLRACE_ENCRYPTION_KEY to it before the next start";
+    out.log(`The secrets of ${connectors} connectors are sealed under a new key, that of ${where}.`);
+    return 0;
+  } catch (error) {
+    const { code, message } = toMillraceError(error);
+    out.error(`millrace rotate-key: ${message} (${code})`);
+    return 1;
+  }
+}
