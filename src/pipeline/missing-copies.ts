@@ -91,12 +91,15 @@ export class MissingCopies implements Disposable {
   /** Copies what is missing of `tables`, as of the slot's point or a later one. What cannot be read is left out of the stream. */
   async make(
     tables: readonly TableShape[],
-    { missing, isOrdered = false, owed = [] }: PreparedTables,
+    { missing: lacking, isOrdered = false, owed = [] }: PreparedTables,
     ofSlot: SnapshotPoint | null,
   ): Promise<void> {
     const { source, sink, reporter, meter, forms, stop, copyPace: pace = defaultCopyPace } = this.request;
     const { unreadable } = this;
-    if (this.request.skipSnapshots) return this.#tellOfLate(missing, ofSlot !== null);
+    const { skipSnapshots } = this.request;
+    if (skipSnapshots) this.#tellOfLate(lacking, ofSlot !== null);
+    // Rows that are owed are those of a task.
+    const missing = skipSnapshots ? [] : lacking;
     if (missing.length === 0 && owed.length === 0) return;
     await sink.flush();
     {

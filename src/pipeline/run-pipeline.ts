@@ -278,7 +278,7 @@ class PipelineRun {
       setAside: (tables) => this.#health.setAside(tables),
       mended: () => this.#lookAgain(),
       awaits: (lsn) => {
-        this.#awaited = lsn;
+        if (this.#awaited === null || lsn > this.#awaited) this.#awaited = lsn;
         this.#stream?.reach(lsn);
       },
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),

@@ -92,59 +92,6 @@ test("while a task is held up, changes of its table and of others arrive, and al
   await rig.stop();
 });
 
-/** Two rows exchange their keys behind what the stream has brought, before rows that the copy owes are read: the source rests then. */
-async function exchangeBeforeOwed(rig: PipelineRig, n: number): Promise<{ readonly task: Promise<unknown> }> {
-  await rig.sink("update m set far = 'wrong' where id = 60");
-  const release = hold(rig);
-  const before = rig.copies.length;
-  const task = rig.snapshot("m", true);
-  await untilRead(rig, before);
-  await rig.source(`update m set n = ${n} where id in (60, 70)`);
-  await waitFor(
-    "the changes",
-    async () => (await rig.sink(`select from m where n = ${n} and id in (60, 70)`)).length === 2,
-  );
-  const exchanged = Promise.withResolvers<void>();
-  rig.beforePoint = async () => {
-    rig.beforePoint = async () => {};
-    await rig.source(`begin; update m set id = -1 where id = 60; update m set id = 60 where id = 70;
-      update m set id = 70 where id = -1; commit`);
-    exchanged.resolve();
-  };
-  release();
-  await exchanged.promise;
-  return { task };
-}
-
-test("a task is done when rows are there that the stream brought in part behind its last point, though the source rests", async () => {
-  await using rig = await streaming({ source: movingRows("m", 100) });
-  await rig.expectEqual();
-  const { task } = await exchangeBeforeOwed(rig, 1);
-  expect(await task).toBeNull();
-  expect(await rig.difference()).toEqual({});
-  await rig.stop();
-});
-
-test("where the run dies before they are there, the next one brings them soon, though the source rests", async () => {
-  await using rig = await streaming({ source: movingRows("m", 100) });
-  await rig.expectEqual();
-  let copied = 0;
-  for (let calls = 4; calls <= 24; calls += 2) {
-    const { task } = await exchangeBeforeOwed(rig, calls);
-    rig.dieAt(calls);
-    await Promise.race([task, rig.ended()]);
-    if (!rig.isDead) await rig.crash();
-    rig.start();
-    await rig.untilRealtime();
-    const isCopied = (await rig.sink("select from m where far = 'wrong'")).length === 0;
-    if (isCopied) copied++;
-    else expect(await rig.snapshot("m", true)).toBeNull();
-    await rig.expectEqual(5_000);
-  }
-  expect(copied).toBeGreaterThan(2);
-  await rig.stop();
-});
-
 test("a table that is right already is not written to, and rows of the sink's own stay but where they are to be replaced", async () => {
   await using rig = await streaming({
     source:

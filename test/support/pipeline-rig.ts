@@ -63,8 +63,10 @@ export interface RigOptions {
   /** How large tables are divided for their copies. */
   readonly copyPace?: Partial<CopyPace>;
   /** Where the sink's database is; by default beside the source's. */
-  readonly sinkServer?: PostgresServer;
+  readonly sinkServer?: SinkServer;
 }
+
+export type SinkServer = Pick<PostgresServer, "connection" | "query" | "with" | "createDatabase">;
 
 /** Of a supervised run; so many in a row are no accident. */
 const maxAttempts = 50;
@@ -138,7 +140,7 @@ export class PipelineRig implements AsyncDisposable {
     );
   }
 
-  get #sinkServer(): PostgresServer {
+  get #sinkServer(): SinkServer {
     return this.options.sinkServer ?? this.server;
   }
 

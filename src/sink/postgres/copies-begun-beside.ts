@@ -98,8 +98,8 @@ export class CopiesBegunBeside {
           throw refusals.told(relation, error);
         }),
       );
-    const owedAsOf = () => tables.owedAsOf(relation, apply.resumeLsn());
-    return { connector, naming, tables, inTurn, owedAsOf };
+    const awaitOwed = () => tables.awaitOwed(relation, apply.resumeLsn());
+    return { connector, naming, tables, inTurn, awaitOwed };
   }
 
   #request(table: TableShape, mode: BesideRequest["mode"], stop: AbortSignal): BesideRequest {

@@ -34,6 +34,8 @@ const lockWaitMs = 1_000;
 const dropWaitMs = 5_000;
 /** Rows that get one key after the other may be owed again each time: a copy is not to wait for their rest. */
 const mostRounds = 5;
+/** Nor for rows that cannot be read. */
+const mostLooks = 120;
 
 export interface CopyBesideOptions {
   readonly connector: ConnectorAtSink;
@@ -57,7 +59,7 @@ export interface CopyBesideOptions {
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
   /** See `SinkTables`. */
-  readonly owedAsOf: () => Lsn | null;
+  readonly awaitOwed: () => Lsn | null;
   /** The run is to end; or the copy, without a failure of its own. */
   readonly stop: AbortSignal;
 }
@@ -93,6 +95,8 @@ export class PostgresCopyBeside implements CopyBeside {
   #isSettled = false;
   /** Points that rows of the table were copied by their keys as of since then. */
   readonly #owedAsOf = new Set<Lsn>();
+  /** Whether there were any still. */
+  #looks = 0;
 
   constructor(private readonly options: CopyBesideOptions) {
     this.#mayBeKept = options.kept.isKept;
@@ -168,16 +172,20 @@ export class PostgresCopyBeside implements CopyBeside {
   }
 
   async settle(): Promise<SettledPiece> {
-    const piece = this.#isSettled ? settled : await this.#settleNext();
-    this.#isSettled = !piece.isMore && piece.owed.length === 0;
-    return this.#isSettled && this.#isOwing() ? isHeld : piece;
+    if (!this.#isSettled) {
+      const piece = await this.#settleNext();
+      this.#isSettled = !piece.isMore && piece.owed.length === 0;
+      if (!this.#isSettled) return piece;
+    }
+    return this.#isToWait() ? waits : settled;
   }
 
   /** What a first copy owes others see to: nobody waits for that. */
-  #isOwing(): boolean {
-    const point = this.options.first === null ? this.options.owedAsOf() : null;
-    if (point !== null) this.#owedAsOf.add(point);
-    return point !== null && this.#owedAsOf.size <= mostRounds;
+  #isToWait(): boolean {
+    const point = this.options.first === null ? this.options.awaitOwed() : null;
+    if (point === null) return false;
+    this.#owedAsOf.add(point);
+    return this.#owedAsOf.size <= mostRounds && ++this.#looks <= mostLooks;
   }
 
   async #settleNext(): Promise<SettledPiece> {
@@ -200,7 +208,7 @@ export class PostgresCopyBeside implements CopyBeside {
     } catch (error) {
       await client.query("rollback").catch(() => {});
       if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
-      return isHeld;
+      return waits;
     }
   }
 
@@ -276,7 +284,7 @@ export class PostgresCopyBeside implements CopyBeside {
 }
 
 const goesOn: SettledPiece = { isMore: true, isHeld: false, owed: [] };
-const isHeld: SettledPiece = { isMore: true, isHeld: true, owed: [] };
+const waits: SettledPiece = { isMore: true, isHeld: true, owed: [] };
 const settled: SettledPiece = { isMore: false, isHeld: false, owed: [] };
 
 /** What a copy relies on of its table at the sink. */

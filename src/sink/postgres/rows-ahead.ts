@@ -1,5 +1,5 @@
 // Rows that were copied by their keys as of later than the stream, until it has come there: what it brings of them meanwhile was before
-// them. The table's other rows are as the stream has brought them.
+// them. The table's other rows are no rows of that copy.
 
 import type { RowKey } from "../../change/copy-part.ts";
 import type { Lsn } from "../../change/lsn.ts";

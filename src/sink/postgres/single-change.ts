@@ -56,13 +56,12 @@ export async function applySingle(
   else body.addGrouped(stageGroup.update, replacement, true);
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
-    if (await isMovedAlready(session, table, keeps)) return;
-    if (session.owed === null) throw new RowsMissing();
     const commitLsn = lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
-    if (!(await isAsBefore(session.client, session.owed, table, commitLsn))) {
-      await oweMoved(session.client, session.owed, table);
-      return;
-    }
+    const known = await knownOf(session, table, commitLsn);
+    if (!known.isNewStreamed && (await isMovedAlready(session, table, keeps))) return;
+    if (session.owed === null) throw new RowsMissing();
+    if (known.isNewStreamed) await giveWay(session, table, known.isOldThere ? isOldWhole : null);
+    if (!known.isOldThere) return await oweMoved(session.client, session.owed, table);
   } else if (session.careful && table.key.length > 0) await giveWay(session, table, isOldWhole);
   const set = table.columns
     .map((column, c) => ({ column, c }))
@@ -83,29 +82,47 @@ function rowUnknown({ target }: PreparedTable): RowsMissing {
   );
 }
 
-/** What else has the key that a row moves to takes nothing with it: the source has nothing there. Where no row is to move, it stays. */
-async function giveWay(session: MergeSession, table: PreparedTable, isOldWhole: boolean): Promise<void> {
+/**
+ * What else has the key that a row moves to takes nothing with it: the source has nothing there. Where no row is to move, it stays, unless
+ * `isOldWhole` is null: then the one that moves comes otherwise.
+ */
+async function giveWay(
+  session: MergeSession,
+  table: PreparedTable,
+  isOldWhole: boolean | null,
+): Promise<void> {
   const { isNew } = staged(table);
-  const sql = `${deleteSameSql(table, isNew)} and not (${found(table, isOldWhole)})`;
-  const { rowCount } = await session.client.query(sql);
+  const others = isOldWhole === null ? "" : ` and not (${found(table, isOldWhole)})`;
+  const { rowCount } = await session.client.query(deleteSameSql(table, isNew) + others);
   if (rowCount) warnOfReplaced(session, table, rowCount);
 }
 
-/** The row that is to move is there, and it is known to be no row of the copy. */
-async function isAsBefore(
-  client: Client,
-  owed: OwedRowNotes,
+interface KnownRows {
+  /** The row that is to move is there as the stream has brought it. */
+  readonly isOldThere: boolean;
+  /** What is under the new key is no row of the copy: the source had nothing there. */
+  readonly isNewStreamed: boolean;
+}
+
+/** What is known of both rows while a merged copy is caught up with. */
+async function knownOf(
+  { client, owed }: MergeSession,
   table: PreparedTable,
   commitLsn: Lsn,
-): Promise<boolean> {
-  if (table.key.some((c) => table.columns[c]!.indexed?.isLoose !== false)) return false;
+): Promise<KnownRows> {
+  const isLoose = table.key.some((c) => table.columns[c]!.indexed?.isLoose !== false);
+  if (owed === null || isLoose) return { isOldThere: false, isNewStreamed: false };
   const key = table.key.map((c) => `s.c${c}::text`).join(", ");
-  const { rows } = await client.query<{ key: RowKey }>(
-    `select array[${key}] as key from pg_temp.${table.staging} s where ${staged(table).isOld} ` +
-      `and exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")})`,
+  const isThere = `exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")})`;
+  const { rows } = await client.query<{ key: RowKey; isOld: boolean; isThere: boolean }>(
+    `select array[${key}] as key, ${staged(table).isOld} as "isOld", ${isThere} as "isThere" ` +
+      `from pg_temp.${table.staging} s`,
   );
-  const from = rows[0]?.key;
-  return from !== undefined && !owed.ahead.mayHold(table.relation, from, commitLsn);
+  const isStreamed = ({ key }: { key: RowKey }) => !owed.ahead.mayHold(table.relation, key, commitLsn);
+  return {
+    isOldThere: rows.some((row) => row.isOld && row.isThere && isStreamed(row)),
+    isNewStreamed: rows.some((row) => !row.isOld && isStreamed(row)),
+  };
 }
 
 /**

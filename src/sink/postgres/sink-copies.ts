@@ -10,6 +10,7 @@ import type { Relation, TableShape } from "../../change/relation.ts";
 import { hasOneSession } from "../../connection/has-one-session.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../sink.ts";
 import { CopiesBegunBeside, type CopySteps } from "./copies-begun-beside.ts";
 import { CopyRefusals } from "./copy-refusals.ts";
@@ -144,14 +145,23 @@ export class SinkCopies implements AsyncDisposable {
       await this.apply.guard((client) => this.tables.takeName(client, relation));
     }
     const before = this.tables.ledger.pointOf(relation.id);
-    const outcome = await this.#inSession(relation, true, (client) =>
+    const copying = this.#inSession(relation, true, (client) =>
       watchedCopy(this.apply.watched(client), request, (counted) => this.#copyWhole(client, counted)),
     );
+    const outcome = await copying.catch((error: unknown) => this.#endUnlessKnown(error));
     this.#made(relation, outcome, part === undefined);
     if (part) this.tables.owed.ahead.copied(relation.id, part.keys, before, this.apply.resumeLsn());
     if (outcome.record === null) this.#besides.tookPart(relation, request.lsn);
     if (part) this.tables.touched.followed(relation);
     else await this.#applyKept(relation);
+  }
+
+  /** Whether a copy is there that had no answer to its COMMIT only the next run knows: changes are not to be applied to it as if it were not. */
+  #endUnlessKnown(error: unknown): never {
+    const failure = toMillraceError(error);
+    const isOfSink = failure.code.startsWith("sink_") && failure.retry === "transient";
+    if (isOfSink && !this.context.signal.aborted) this.context.events.failed(failure);
+    throw error;
   }
 
   #copyWhole(client: Client, request: CopyRequest): Promise<CopyOutcome> {

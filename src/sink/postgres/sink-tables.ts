@@ -158,10 +158,10 @@ export class SinkTables implements AppliedTables {
   }
 
   /**
-   * What the table's copy is as of, where rows of it are as of later than `at`, which the stream is asked to come to then, or are to be
-   * copied still. Null: neither.
+   * Asks the stream to come to what the table's copy is as of, where rows of it are as of later than `at`, or are to be copied still.
+   * Returns that place; null: nothing is to be waited for.
    */
-  owedAsOf({ id }: Relation, at: Lsn): Lsn | null {
+  awaitOwed({ id }: Relation, at: Lsn): Lsn | null {
     const point = this.ledger.pointOf(id);
     const isAhead = point !== null && point > at;
     if (isAhead) this.context.events.awaits(point);
