@@ -1,80 +1,54 @@
 // The state in the Postgres of DATABASE_URL.
 
 import { drizzle } from "drizzle-orm/node-postgres";
-import { type ClientConfig, Pool, type PoolClient } from "pg";
+import type { Client, ClientConfig } from "pg";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Database, OpenDatabase } from "./database.ts";
 import { migrate } from "./migrations.ts";
 import * as schema from "./schema.ts";
 import { holdServiceLock } from "./service-lock.ts";
-import { stateConnection } from "./state-connection.ts";
+import { connectToState, leaveState, stateConnection } from "./state-connection.ts";
+import { type StateClient, StateSessions } from "./state-sessions.ts";
 
-const mostSessions = 4;
 /** The network may have forgotten the connection that a question went by. */
 const defaultAnswerMs = 60_000;
-const restMs = 60_000;
-const goodbyeMs = 5_000;
 
 /**
  * Takes the service's lock, brings the tables up to date, and connects. A question that is not answered within `answerMs` fails. Throws
  * `state_unavailable` or `invalid_setting`.
  */
 export async function openPostgresDatabase(url: string, answerMs = defaultAnswerMs): Promise<OpenDatabase> {
+  await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
-  const lock = await reachable(() => holdServiceLock(connection));
-  const pool = openPool(connection, answerMs);
-  const dispose = async () => {
-    await Promise.race([pool.end(), Bun.sleep(goodbyeMs)]);
-    await lock[Symbol.asyncDispose]();
-  };
+  const { lost } = opening.use(await reachable(() => holdServiceLock(connection)));
+  await reachable(() => bringUpToDate(connection));
+  const sessions = opening.use(new StateSessions(connection, answerMs));
+  const owned = opening.move();
+  return { database: databaseOver(sessions), lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Takes as long as it takes. */
+async function bringUpToDate(connection: ClientConfig): Promise<void> {
+  const client = await connectToState({ ...connection, application_name: "millrace state migration" });
   try {
-    await reachable(() => withSession(pool, (client) => migrate(drizzle(client, { schema }))));
-    return { database: databaseOver(pool), lost: lock.lost, [Symbol.asyncDispose]: dispose };
-  } catch (error) {
-    await dispose();
-    throw error;
+    await migrate(drizzle(client, { schema }));
+  } finally {
+    await leaveState(client);
   }
 }
 
-function openPool(connection: ClientConfig, answerMs: number): Pool {
-  const pool = new Pool({
-    ...connection,
-    max: mostSessions,
-    idleTimeoutMillis: restMs,
-    query_timeout: answerMs,
-    application_name: "millrace state",
-  });
-  // A session that ends while nobody asks it is nobody's failure; one that does amid a transaction fails its next statement.
-  pool.on("error", () => {});
-  pool.on("connect", (client) => client.on("error", () => {}));
-  return pool;
-}
-
-/** As Drizzle has it over a pool, but that a session whose BEGIN fails is given back. */
-function databaseOver(pool: Pool): Database {
-  const database = drizzle(pool, { schema });
+/** Each statement, and each transaction, in a session. */
+function databaseOver(sessions: StateSessions): Database {
+  const query = (...question: Parameters<Client["query"]>) =>
+    sessions.within(async (client) => await client.query(...question));
+  const database = drizzle(asClient({ query: query as unknown as StateClient["query"] }), { schema });
   database.transaction = (work, config) =>
-    withSession(pool, (client) => drizzle(client, { schema }).transaction(work, config));
+    sessions.within((client) => drizzle(asClient(client), { schema }).transaction(work, config));
   return database;
 }
 
-/** One that still owes an answer is not to let others wait for that. */
-async function withSession<Result>(
-  pool: Pool,
-  work: (client: PoolClient) => Promise<Result>,
-): Promise<Result> {
-  const client = await pool.connect();
-  try {
-    return await work(client);
-  } finally {
-    client.release(!isIdle(client));
-  }
-}
-
-// library edge: pg knows whether the server waits for a query, and does not type it.
-function isIdle(client: PoolClient): boolean {
-  return (client as unknown as { readyForQuery: boolean }).readyForQuery;
-}
+// library edge: Drizzle asks a client for nothing else.
+const asClient = (client: StateClient): Client => client as unknown as Client;
 
 async function reachable<Result>(operation: () => Promise<Result>): Promise<Result> {
   try {

@@ -13,61 +13,87 @@ export interface LockBounds {
   readonly acquireMs: number;
   /** How often it is looked whether the session still stands. */
   readonly watchMs: number;
-  /** How long a dead session of ours, that the server has not given up yet, may stand in the way of the next one. */
-  readonly reacquireMs: number;
+  /** How long a question may go without an answer: then it is asked of another session. */
+  readonly answerMs: number;
 }
 
-const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, reacquireMs: 60_000 };
+const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, answerMs: 5_000 };
 const retryMs = 100;
-/** A question that is not answered for so long is asked of another session. */
-const answerMs = 5_000;
+/** The server gives up a session whose other end has gone within about a minute: its lock stands in the way of the next service. */
+const deadSessionSql =
+  "set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3; set tcp_user_timeout = '50s'";
 
 export interface ServiceLock extends AsyncDisposable {
   /** Aborted when another service holds the lock in our place. */
   readonly lost: AbortSignal;
 }
 
+/** A session, also when nobody hears of it any more. */
+interface Session {
+  readonly client: Client;
+  readonly pid: number;
+  /** A process id may be used again. */
+  readonly startedAt: string;
+}
+
+/** Who holds the lock. */
+interface Holder extends Omit<Session, "client"> {
+  readonly address: string;
+}
+
 /** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
 export async function holdServiceLock(config: ClientConfig, bounds = defaultBounds): Promise<ServiceLock> {
-  const client = await open(config);
+  const session = await open(config, bounds);
   try {
-    if (!(await acquireWithin(client, bounds.acquireMs))) throw await inUse(client);
-    return watch(config, client, bounds);
+    for (
+      const deadline = Date.now() + bounds.acquireMs;
+      !(await tryLock(session));
+      await Bun.sleep(retryMs)
+    ) {
+      if (Date.now() >= deadline) throw inUse(await holderOf(session));
+    }
+    return watch(config, session, bounds);
+  } catch (error) {
+    await leaveState(session.client);
+    throw error;
+  }
+}
+
+async function open(config: ClientConfig, { answerMs }: LockBounds): Promise<Session> {
+  const application = { query_timeout: answerMs, application_name: "millrace service lock" };
+  const client = await connectToState({ ...config, ...application });
+  try {
+    await client.query(deadSessionSql);
+    const { rows } = await client.query<Omit<Session, "client">>(
+      `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`,
+    );
+    return { client, ...rows[0]! };
   } catch (error) {
     await leaveState(client);
     throw error;
   }
 }
 
-function open(config: ClientConfig): Promise<Client> {
-  return connectToState({
-    ...config,
-    query_timeout: answerMs,
-    application_name: "millrace service lock",
-  });
+async function tryLock({ client }: Session): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>("select pg_try_advisory_lock($1, $2) as locked", [
+    ...lockName,
+  ]);
+  return rows[0]?.locked === true;
 }
 
-/** Gives up at once when `stop` fires. */
-async function acquireWithin(client: Client, boundMs: number, stop?: AbortSignal): Promise<boolean> {
-  for (const deadline = Date.now() + boundMs; ; ) {
-    const { rows } = await client.query<{ locked: boolean }>(
-      "select pg_try_advisory_lock($1, $2) as locked",
-      [...lockName],
-    );
-    if (rows[0]?.locked) return true;
-    if (Date.now() >= deadline || stop?.aborted) return false;
-    await Bun.sleep(retryMs);
-  }
-}
-
-async function inUse(client: Client): Promise<MillraceError> {
-  const { rows } = await client.query<{ pid: number; address: string }>(
-    `select a.pid, coalesce(host(a.client_addr), 'a local socket') as address
+/** Null: nobody does by now. */
+async function holderOf({ client }: Session): Promise<Holder | null> {
+  const { rows } = await client.query<Holder>(
+    `select a.pid, a.backend_start::text as "startedAt", coalesce(host(a.client_addr), 'a local socket') as address
      from pg_locks l join pg_stat_activity a on a.pid = l.pid
-     where l.locktype = 'advisory' and l.classid = $1::int4::oid and l.objid = $2::int4::oid and l.granted`,
+     where l.locktype = 'advisory' and l.classid = $1::int4::oid and l.objid = $2::int4::oid and l.granted
+       and l.database = (select oid from pg_database where datname = current_database())`,
     [...lockName],
   );
-  const [holder] = rows;
+  return rows[0] ?? null;
+}
+
+function inUse(holder: Holder | null): MillraceError {
   const who = holder ? ` (its session there is pid ${holder.pid}, from ${holder.address})` : "";
   return new MillraceError(
     "invalid_setting",
@@ -76,37 +102,46 @@ async function inUse(client: Client): Promise<MillraceError> {
 }
 
 /** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
-function watch(config: ClientConfig, first: Client, bounds: LockBounds): ServiceLock {
+function watch(config: ClientConfig, first: Session, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
-  let holder: Client | null = first;
   const closing = new AbortController();
+  /** The last session that held the lock: the server may not know yet that it is dead. */
+  let holder = first;
+  let isHeld = true;
+  const isOver = () => closing.signal.aborted || lost.signal.aborted;
   /** The lock is held as long as its session answers. */
-  const stillHeld = async () => {
-    const session = holder;
-    holder = null;
-    if (session === null) return;
+  const look = async () => {
     try {
-      await session.query("select");
-      holder = session;
+      await holder.client.query("select");
     } catch {
-      void leaveState(session);
+      isHeld = false;
+      void leaveState(holder.client);
     }
   };
   const takeAgain = async () => {
-    const session = await open(config);
+    const session = await open(config, bounds);
     try {
-      if (await acquireWithin(session, bounds.reacquireMs, closing.signal)) holder = session;
-      else if (!closing.signal.aborted) lost.abort(await inUse(session));
+      while (!isOver() && !(await tryLock(session))) {
+        const other = await holderOf(session);
+        const isOurs = other?.pid === holder.pid && other.startedAt === holder.startedAt;
+        if (isOurs) await session.client.query("select pg_terminate_backend($1)", [holder.pid]);
+        else if (other) lost.abort(inUse(other));
+        await Bun.sleep(retryMs);
+      }
+      if (isOver()) return;
+      holder = session;
+      isHeld = true;
     } finally {
-      if (holder !== session) await leaveState(session);
+      if (holder !== session) await leaveState(session.client);
     }
   };
   const verify = async () => {
-    await stillHeld();
-    if (holder === null && !closing.signal.aborted) await takeAgain();
+    if (isHeld) await look();
+    if (!isHeld && !isOver()) await takeAgain();
   };
   let check: Promise<void> | null = null;
   const timer = setInterval(() => {
+    if (isOver()) return;
     // An unreachable server proves nothing: connectors go on, and the next round asks again.
     check ??= verify()
       .catch(() => {})
@@ -120,7 +155,7 @@ function watch(config: ClientConfig, first: Client, bounds: LockBounds): Service
       clearInterval(timer);
       closing.abort();
       await check;
-      if (holder) await leaveState(holder);
+      if (isHeld) await leaveState(holder.client);
     },
   };
 }

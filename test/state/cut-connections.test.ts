@@ -6,8 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sql } from "drizzle-orm";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { ConnectorStore } from "../../src/state/connector-store.ts";
+import { Cipher } from "../../src/state/encryption.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { openPostgresDatabase } from "../../src/state/postgres-database.ts";
+import { RecordStore } from "../../src/state/record-store.ts";
+import { sinkRecordParts, sinkRecords } from "../../src/state/schema.ts";
+import { LateNetwork } from "../support/late-network.ts";
 import { storedConnector } from "../support/sample-connector.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 
@@ -103,4 +108,36 @@ test("a server that falls silent fails what is asked of it, and answers again wh
   expect(performance.now() - begunAt).toBeLessThan(10_000);
   await Promise.all([ask(), transact(), ask(), transact(), ask()]);
   expect(open.lost.aborted).toBe(false);
+});
+
+test("what was told as failed does not come behind what was told as done, however late it arrives", async () => {
+  await using network = await LateNetwork.start(server.port);
+  await using open = await openPostgresDatabase(
+    `postgres://postgres@127.0.0.1:${network.port}/postgres`,
+    500,
+  );
+  const connectors = new ConnectorStore(open.database, new Cipher(Buffer.alloc(32, 7)));
+  await connectors.insert(storedConnector("late"));
+  const records = new RecordStore(open.database, sinkRecords, sinkRecordParts);
+  const save = (text: string) => records.save("late", text, new Map([["part", text]]));
+  await save("1");
+  network.hold();
+  expect(await save("2").catch((error: unknown) => error)).toMatchObject({ code: "state_unavailable" });
+  await save("3");
+  network.deliver();
+  await Bun.sleep(500);
+  expect(await records.load("late")).toEqual({ text: "3", parts: new Map([["part", "3"]]) });
+});
+
+test("a question waits for its turn as long as others take", async () => {
+  await server.createDatabase("locked");
+  await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/locked`);
+  await server.query("create table held (i int)", "locked");
+  await using holder = await server.connect("locked");
+  await holder.query("begin; lock table held");
+  const asked = Array.from({ length: 6 }, () => open.database.execute(sql`select from held`).execute());
+  // A driver's own pool gives up after the time that it gives a connection.
+  await Bun.sleep(11_000);
+  await holder.query("commit");
+  expect((await Promise.allSettled(asked)).map(({ status }) => status)).toEqual(Array(6).fill("fulfilled"));
 });

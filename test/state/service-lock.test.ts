@@ -5,12 +5,13 @@ import type { ClientConfig } from "pg";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { holdServiceLock } from "../../src/state/service-lock.ts";
 import { stateConnection } from "../../src/state/state-connection.ts";
+import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Real databases and threads, on machines that do other things too.
 setDefaultTimeout(60_000);
 
-const bounds = { acquireMs: 300, watchMs: 50, reacquireMs: 300 };
+const bounds = { acquireMs: 300, watchMs: 50, answerMs: 1_000 };
 let server: PostgresServer;
 let config: ClientConfig;
 
@@ -77,4 +78,17 @@ test("a holder that comes too late knows that it has lost it", async () => {
   await using _client = await cut(true);
   await waitFor("lost", () => lock.lost.aborted);
   expect(lock.lost.reason).toMatchObject({ code: "invalid_setting" });
+});
+
+test("a holder whose session falls silent, and stays at the server, ends it and takes the lock again", async () => {
+  await using proxy = await TcpProxy.start(server.port);
+  const throughProxy = await stateConnection(`postgres://postgres@127.0.0.1:${proxy.port}/postgres`);
+  await using lock = await holdServiceLock(throughProxy, bounds);
+  const [before] = await holderPids();
+  proxy.strand();
+  await waitFor("another session holds it", async () => {
+    const [now] = await holderPids();
+    return now !== undefined && now.pid !== before?.pid;
+  });
+  expect(lock.lost.aborted).toBe(false);
 });
