@@ -45,6 +45,9 @@ async function passMarker(source: Client, stage: DemoStage, signal: AbortSignal)
   await pollUntil(
     "the last row is at the Postgres sink",
     async () => {
+      // The table's first copy may still be on its way.
+      const { rows } = await sink.query("select to_regclass('audit_log') is not null as is_there");
+      if (!rows[0]?.is_there) return false;
       const { rowCount } = await sink.query(query, [marker]);
       return rowCount === 1;
     },
