@@ -162,7 +162,7 @@ export type CopyPoint = Pick<CopyRequest, "lsn" | "timeUs">;
 
 export interface SettledPiece {
   readonly isMore: boolean;
-  /** Somebody holds the sink's table, or rows of it come with the stream still: nothing was written, and it is to be tried again in a moment. */
+  /** Somebody holds the sink's table: nothing was written, and it is to be tried again in a moment. */
   readonly isHeld: boolean;
   /**
    * Rows of which the stream has brought a part alone: before the next batch they are to be copied by their keys, by `copyTable`, and

@@ -98,8 +98,7 @@ export class CopiesBegunBeside {
           throw refusals.told(relation, error);
         }),
       );
-    const awaitOwed = () => tables.awaitOwed(relation, apply.resumeLsn());
-    return { connector, naming, tables, inTurn, awaitOwed };
+    return { connector, naming, tables, inTurn };
   }
 
   #request(table: TableShape, mode: BesideRequest["mode"], stop: AbortSignal): BesideRequest {

@@ -19,7 +19,6 @@ export interface CopiesBesideOptions {
   readonly naming: TargetNaming;
   readonly tables: SinkTables;
   readonly inTurn: CopyBesideOptions["inTurn"];
-  readonly awaitOwed: CopyBesideOptions["awaitOwed"];
 }
 
 export interface BesideRequest {
@@ -45,7 +44,7 @@ export async function beginCopyBeside(
 
 /** As `beginCopyBeside`, of a table that is ready for its rows. */
 export async function beginNoted(
-  { connector, naming, tables, inTurn, awaitOwed }: CopiesBesideOptions,
+  { connector, naming, tables, inTurn }: CopiesBesideOptions,
   { table, mode, inSession, takesInTurn, stop }: BesideRequest,
   first: FirstRecord | null,
 ): Promise<PostgresCopyBeside | null> {
@@ -72,7 +71,7 @@ export async function beginNoted(
   return new PostgresCopyBeside({
     // Which of the rows that it did not bring are this table's own is not known.
     ...{ connector, table, mode: sharedAs === null ? mode : "merge" },
-    ...{ inSession, inTurn, awaitOwed, requireFollowed, takesInTurn, first, stop },
+    ...{ inSession, inTurn, requireFollowed, takesInTurn, first, stop },
     ...{ keptCopies: tables.kept, touchedKeys: tables.touched, ...begun },
   });
 }

@@ -32,10 +32,6 @@ import { besideSpoiled, type TouchedKeys } from "./touched-keys.ts";
 const lockWaitMs = 1_000;
 /** Nobody but the server itself holds the copy's own tables, to vacuum them: it gives way after its `deadlock_timeout`. */
 const dropWaitMs = 5_000;
-/** Rows that get one key after the other may be owed again each time: a copy is not to wait for their rest. */
-const mostRounds = 5;
-/** Nor for rows that cannot be read. */
-const mostLooks = 120;
 
 export interface CopyBesideOptions {
   readonly connector: ConnectorAtSink;
@@ -58,8 +54,6 @@ export interface CopyBesideOptions {
   readonly takesInTurn: boolean;
   /** Throws unless the sink goes on applying the table's changes, to the table that it was. */
   readonly requireFollowed: () => void;
-  /** See `SinkTables`. */
-  readonly awaitOwed: () => Lsn | null;
   /** The run is to end; or the copy, without a failure of its own. */
   readonly stop: AbortSignal;
 }
@@ -91,12 +85,6 @@ export class PostgresCopyBeside implements CopyBeside {
   #mayBeKept: boolean;
   /** What was taken is put into place, or is of no use to another attempt. */
   #isSpent = false;
-  /** All of it is put into place. */
-  #isSettled = false;
-  /** Points that rows of the table were copied by their keys as of since then. */
-  readonly #owedAsOf = new Set<Lsn>();
-  /** Whether there were any still. */
-  #looks = 0;
 
   constructor(private readonly options: CopyBesideOptions) {
     this.#mayBeKept = options.kept.isKept;
@@ -172,23 +160,6 @@ export class PostgresCopyBeside implements CopyBeside {
   }
 
   async settle(): Promise<SettledPiece> {
-    if (!this.#isSettled) {
-      const piece = await this.#settleNext();
-      this.#isSettled = !piece.isMore && piece.owed.length === 0;
-      if (!this.#isSettled) return piece;
-    }
-    return this.#isToWait() ? waits : settled;
-  }
-
-  /** What a first copy owes others see to: nobody waits for that. */
-  #isToWait(): boolean {
-    const point = this.options.first === null ? this.options.awaitOwed() : null;
-    if (point === null) return false;
-    this.#owedAsOf.add(point);
-    return this.#owedAsOf.size <= mostRounds && ++this.#looks <= mostLooks;
-  }
-
-  async #settleNext(): Promise<SettledPiece> {
     this.#requireUnspoiled();
     return await this.#unlessInVain(this.options.inTurn((client) => this.#settlePiece(client)));
   }
@@ -208,7 +179,7 @@ export class PostgresCopyBeside implements CopyBeside {
     } catch (error) {
       await client.query("rollback").catch(() => {});
       if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
-      return waits;
+      return isHeld;
     }
   }
 
@@ -284,8 +255,7 @@ export class PostgresCopyBeside implements CopyBeside {
 }
 
 const goesOn: SettledPiece = { isMore: true, isHeld: false, owed: [] };
-const waits: SettledPiece = { isMore: true, isHeld: true, owed: [] };
-const settled: SettledPiece = { isMore: false, isHeld: false, owed: [] };
+const isHeld: SettledPiece = { isMore: true, isHeld: true, owed: [] };
 
 /** What a copy relies on of its table at the sink. */
 export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable): string {

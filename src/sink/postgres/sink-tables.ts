@@ -157,17 +157,6 @@ export class SinkTables implements AppliedTables {
     return this.owed.takeDue(at, (id) => this.held.has(id)) || isLookDue;
   }
 
-  /**
-   * Asks the stream to come to what the table's copy is as of, where rows of it are as of later than `at`, or are to be copied still.
-   * Returns that place; null: nothing is to be waited for.
-   */
-  awaitOwed({ id }: Relation, at: Lsn): Lsn | null {
-    const point = this.ledger.pointOf(id);
-    const isAhead = point !== null && point > at;
-    if (isAhead) this.context.events.awaits(point);
-    return isAhead || this.owed.has(id) ? point : null;
-  }
-
   /** A quiet source would not say for long that all of its log was sent up to there. */
   #awaitOwed(at: Lsn): void {
     const awaited = this.owed.awaited(at);
