@@ -132,12 +132,12 @@ function parseLogLevel(text: string): LogLevel {
   return level;
 }
 
-/** An empty variable is as good as none: compose files and shells leave them behind. */
 /** For the command rotate-key. */
 export function readNewEncryptionKey(environment: Environment): string | null {
   return nonEmpty(environment.MILLRACE_NEW_ENCRYPTION_KEY);
 }
 
+/** An empty variable is as good as none: compose files and shells leave them behind. */
 function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text.trim() === "" ? null : text;
 }

@@ -164,7 +164,7 @@ export class WebhookDelivery {
         if (gate.isFull) void gate.ample().then(credit);
         else credit();
         if (divided.takeDue(stream.resumeLsn)) this.send({ type: "due" });
-        return this.#awaitOwed(this.#begun());
+        return this.#awaitOwed();
       }
       case "flush":
         await this.#begun().stream.flush();
@@ -259,12 +259,13 @@ export class WebhookDelivery {
   }: Extract<DeliveryMessage, { type: "prepare" }>): Promise<DeliveryState> {
     const { keeper, stream, divided } = this.#begun();
     const prepared = await keeper.prepare(tables, unreadable);
-    this.#awaitOwed(this.#begun());
+    this.#awaitOwed();
     return { ...prepared, owed: divided.due(stream.resumeLsn) };
   }
 
   /** A quiet source would not say for long that all of its log was sent up to there. */
-  #awaitOwed({ divided, stream }: Delivering): void {
+  #awaitOwed(): void {
+    const { divided, stream } = this.#begun();
     const lsn = divided.awaited(stream.resumeLsn);
     if (lsn !== null) this.send({ type: "awaits", lsn });
   }
