@@ -88,6 +88,7 @@ function discardingSink(events: SinkEvents): Sink {
     beginCopy: async () => null,
     copyTable: async () => {},
     beginBeside: async () => null,
+    aheadOf: () => null,
     endCopy: async () => {},
     write: async (batch) => {
       if (batch.endsInTransaction || checkpoint === null) return;

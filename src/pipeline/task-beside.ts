@@ -1,6 +1,7 @@
 // Copies one table for a task beside the stream, which goes on, for this table too. What has to stand between two batches asks for a
 // turn. Where the sink cannot take the table so, the copy is made in one turn.
 
+import type { Relation } from "../change/relation.ts";
 import {
   type BesideStream,
   besidePoints,
@@ -21,6 +22,8 @@ import type { StreamEvents } from "./stream-events.ts";
 const mostTasks = 2;
 /** What a task reads as of, and at times the one that follows. */
 const pointsOfTask = 2;
+/** That a task waits for. */
+const mostLooks = 2;
 /** What a copy between two batches takes: a point, what that is asked for by, and a connection to read by. */
 const betweenBatches = 3;
 
@@ -112,12 +115,33 @@ async function copyBeside(
   if (begun === "not yet") return false;
   if (begun === null) return true;
   const each = { table, copy: begun, wish, cut };
-  await using _end = { [Symbol.asyncDispose]: () => endBeside(beside, each) };
   {
-    await using points = begun.goBefore ? null : await besidePoints(beside, cut);
-    await copyRowsBeside(beside, each, points);
+    await using _end = { [Symbol.asyncDispose]: () => endBeside(beside, each) };
+    {
+      await using points = begun.goBefore ? null : await besidePoints(beside, cut);
+      await copyRowsBeside(beside, each, points);
+    }
+    await settleBeside(beside, each);
+    source.copied(table, before);
   }
-  await settleBeside(beside, each);
-  source.copied(table, before);
+  await untilAsOfOnePlace(beside, table.relation, cut);
   return true;
+}
+
+/**
+ * Rows that the task had to copy by their keys are as of later than the others, until the stream has come there too. What it brings of
+ * them in part meanwhile is copied by the look at the tables, as of later again: a source that moves just these rows on and on does not
+ * keep the task for ever.
+ */
+async function untilAsOfOnePlace(
+  { sink, place, turn, listTables }: BesideStream,
+  relation: Relation,
+  cut: AbortSignal,
+): Promise<void> {
+  for (let looks = 0; looks < mostLooks; looks++) {
+    const ahead = sink.aheadOf(relation);
+    if (ahead === null) return;
+    await place.passed(ahead, cut);
+    if (sink.aheadOf(relation) !== null) await turn(listTables, cut);
+  }
 }

@@ -14,7 +14,7 @@ import type { Checkpoint } from "../change/checkpoint.ts";
 import type { CopyPart, RowKey } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { PageRange } from "../change/page-range.ts";
-import type { TableShape } from "../change/relation.ts";
+import type { Relation, TableShape } from "../change/relation.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 
@@ -68,6 +68,12 @@ export interface Sink extends AsyncDisposable {
    * have them before it. Null: it takes a copy of this table between two batches alone, by `copyTable`. `stop` ends what is under way in it.
    */
   beginBeside(table: TableShape, mode: CopyRequest["mode"], stop: AbortSignal): Promise<CopyBeside | null>;
+
+  /**
+   * Where the stream has to come to, and the run to look at the tables once more, before all rows of the table are as of one place:
+   * some were copied as of a later one, or are owed. Null: they are, or the sink keeps none.
+   */
+  aheadOf(relation: Relation): Lsn | null;
 
   /** The batch's memory is used no more once it returns: the caller gives it back. */
   write(batch: ChangeBatch): Promise<void>;

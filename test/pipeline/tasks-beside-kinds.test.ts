@@ -8,7 +8,8 @@ import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-setDefaultTimeout(60_000);
+// Where rows go on moving, tasks take as long as the stream is behind.
+setDefaultTimeout(120_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -95,6 +95,13 @@ export class OwedRowNotes {
     return awaited;
   }
 
+  /** See `Sink.aheadOf`. */
+  aheadOf(tableId: number, at: Lsn): Lsn | null {
+    const point = this.ledger.pointOf(tableId);
+    if (point !== null && point > at) return point;
+    return this.has(tableId) ? at : null;
+  }
+
   /** What is to be copied now, before the stream goes on. Of tables that are not among `tables` it is told once more when it is due. */
   async due(client: Client, tables: readonly TableShape[], at: Lsn): Promise<readonly OwedRows[]> {
     for (const id of this.#told)

@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import type { TableShape } from "../../change/relation.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import { hasOneSession } from "../../connection/has-one-session.ts";
 import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
@@ -199,6 +199,8 @@ export class PostgresSink implements Sink {
     this.#beside.giveUp();
     return await this.#copies.beginBeside(table, mode, stop);
   }
+
+  aheadOf = ({ id }: Relation): Lsn | null => this.#tables.owed.aheadOf(id, this.#resumeLsn);
 
   async write(batch: ChangeBatch): Promise<void> {
     if (batch.inProgress) {

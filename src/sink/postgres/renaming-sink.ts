@@ -4,7 +4,8 @@
 import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import type { TableShape } from "../../change/relation.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import type { Relation, TableShape } from "../../change/relation.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
 import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -91,6 +92,10 @@ export class RenamingSink implements Sink {
         [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose](),
       }
     );
+  }
+
+  aheadOf(relation: Relation): Lsn | null {
+    return this.sink.aheadOf(relation);
   }
 
   #named(request: CopyRequest): CopyRequest {

@@ -187,6 +187,10 @@ class WebhookSink implements Sink {
     this.#setAside((this.#unreadable ?? []).filter(({ table }) => table.relation.id !== relation.id));
   }
 
+  aheadOf(): null {
+    return null;
+  }
+
   write(batch: ChangeBatch): Promise<void> {
     return this.line.sendChanges(batch);
   }
