@@ -14,6 +14,7 @@ export interface ServeFlags {
   readonly port?: string;
   readonly dataDir?: string;
   readonly logLevel?: string;
+  readonly config?: string;
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -29,6 +30,8 @@ export interface Settings {
   /** MILLRACE_ALLOW_ANONYMOUS: whoever reaches the service may use it, by whatever name they reach it. */
   readonly allowAnonymous: boolean;
   readonly logLevel: LogLevel;
+  /** Connectors that are created or replaced at the start; null: none. */
+  readonly configFile: string | null;
 }
 
 /** One setting as `--help` shows it. Those without a flag are secrets: a process's arguments are visible to others. */
@@ -40,6 +43,7 @@ export interface SettingHelp {
 export const environmentHelp: readonly SettingHelp[] = [
   { variable: "MILLRACE_HOST, MILLRACE_PORT", meaning: "as --host and --port" },
   { variable: "MILLRACE_DATA_DIR", meaning: "as --data-dir" },
+  { variable: "MILLRACE_CONFIG", meaning: "as --config" },
   { variable: "DATABASE_URL", meaning: "keep the state in this Postgres; unset: in the data directory" },
   { variable: "MILLRACE_USERNAME, MILLRACE_PASSWORD", meaning: "ask clients for HTTP Basic authentication" },
   { variable: "MILLRACE_API_TOKEN", meaning: "accept this Bearer token" },
@@ -66,6 +70,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     port: parsePort(nonEmpty(flags.port) ?? variable("MILLRACE_PORT") ?? defaults.port),
     authentication: readAuthentication(variable),
     allowAnonymous: isTrue(variable("MILLRACE_ALLOW_ANONYMOUS")),
+    configFile: nonEmpty(flags.config) ?? variable("MILLRACE_CONFIG"),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);

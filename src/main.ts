@@ -2,6 +2,7 @@
 
 import { Command } from "commander";
 import manifest from "../package.json";
+import { addServiceCommands } from "./cli/cli.ts";
 import { defaults, environmentHelp, logLevels, readSettings, type ServeFlags } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
 import { createLog } from "./log.ts";
@@ -30,7 +31,7 @@ A first connector, from one Postgres to another:
       "replication_type": {"logical_replication": {}}}},
     "sink": {"postgres": {
       "connection": {"host": "db2", "user": "app", "password": "…", "database": "copy"}}}}'
-  curl http://127.0.0.1:3000/api/v1/connectors/orders
+  millrace connectors get orders
 
 millrace <command> --help tells more.`,
   );
@@ -41,9 +42,15 @@ program
   .option("--host <address>", `address to listen on (default ${defaults.host})`)
   .option("--port <number>", `port to listen on; 0: any free one (default ${defaults.port})`)
   .option("--data-dir <directory>", `where the state and the key file are kept (default ${defaults.dataDir})`)
+  .option(
+    "--config <file>",
+    'connectors to create or replace at the start, as for connectors apply: {"connectors": […]}',
+  )
   .option("--log-level <level>", `one of ${logLevels.join(", ")} (default ${defaults.logLevel})`)
   .addHelpText("after", environmentText())
   .action(serve);
+
+addServiceCommands(program);
 
 program
   .command("rotate-key")
@@ -124,7 +131,7 @@ Environment (flags win over it; secrets have no flag, because others can see a p
 ${lines.join("\n")}
 
 Examples:
-  millrace serve --data-dir /var/lib/millrace
+  millrace serve --data-dir /var/lib/millrace --config connectors.json
   DATABASE_URL=postgres://millrace@db/state millrace serve --host 0.0.0.0   (with MILLRACE_API_TOKEN set)
 
 Ctrl-C or SIGTERM stops it in order within 10 s; connectors go on where they stopped at the next start.`;

@@ -5,6 +5,7 @@ import type { Fault } from "./api/error-handling.ts";
 import type { Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
+import { applyDeclared, readDeclared } from "./declared-connectors.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
@@ -33,6 +34,7 @@ const idleTimeoutSeconds = 90;
 
 /** Throws `invalid_setting`, `encryption_key_mismatch` or `state_unavailable` when it cannot start. */
 export async function startService(settings: Settings, log: Log, version: string): Promise<RunningService> {
+  const declared = await readDeclared(settings, process.env);
   await using starting = new AsyncDisposableStack();
   const state = starting.use(
     await openState({
@@ -64,6 +66,7 @@ export async function startService(settings: Settings, log: Log, version: string
     await app.stop(true);
   });
   await supervisor.start();
+  await applyDeclared(declared, settings, (request) => app.handle(request), log);
   const owned = starting.move();
   return {
     url: urlOf(settings.host, server.port),

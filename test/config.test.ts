@@ -23,6 +23,7 @@ test("defaults listen on this machine only and keep the state in ./data", () => 
     encryptionKey: null,
     authentication: { basic: null, bearer: null },
     allowAnonymous: false,
+    configFile: null,
     logLevel: "info",
   });
 });

@@ -17,11 +17,9 @@ export function mergePatch(target: JsonValue, patch: JsonValue): JsonValue {
   return Object.fromEntries(result);
 }
 
-/** A deep copy. Plain data needs none of what makes structuredClone several times slower. */
-export function copyJson<T>(value: T): T {
-  if (Array.isArray(value)) return value.map(copyJson) as T;
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, copyJson(member)])) as T;
+/** A deep copy. By way of text it takes less than a walk does, and a fraction of structuredClone's time. */
+export function copyJson<T extends object>(value: T): T {
+  return JSON.parse(JSON.stringify(value)) as T;
 }
 
 export function isJsonObject(value: unknown): value is JsonObject {

@@ -107,31 +107,33 @@ function forEachSecret(
   stored: JsonObject | undefined,
   visit: (place: SecretPlace) => void,
 ): void {
-  for (const { keys, required } of secretFields) {
-    walk(root, stored, keys, "", (place) => visit({ ...place, required }));
-  }
+  for (const field of secretFields) walk(root, stored, field, 0, "", visit);
 }
 
+/** `depth`: how many of the field's keys led to `node`. */
 function walk(
   node: JsonValue | undefined,
   stored: JsonValue | undefined,
-  keys: readonly string[],
+  field: SecretField,
+  depth: number,
   path: string,
-  visit: (place: Omit<SecretPlace, "required">) => void,
+  visit: (place: SecretPlace) => void,
 ): void {
-  const [key, ...rest] = keys;
+  const { keys, required } = field;
+  const key = keys[depth];
   if (key === undefined) return;
   if (key === "[]") {
     if (!Array.isArray(node)) return;
     for (const [index, item] of node.entries()) {
-      walk(item, sameName(node, index, stored), rest, `${path}/${index}`, visit);
+      walk(item, sameName(node, index, stored), field, depth + 1, `${path}/${index}`, visit);
     }
     return;
   }
   if (!isJsonObject(node)) return;
   const storedHolder = isJsonObject(stored) ? stored : undefined;
-  if (rest.length === 0) visit({ holder: node, storedHolder, key, path: `${path}/${key}` });
-  else walk(node[key], storedHolder?.[key], rest, `${path}/${key}`, visit);
+  const at = `${path}/${key}`;
+  if (depth === keys.length - 1) visit({ holder: node, storedHolder, key, path: at, required });
+  else walk(node[key], storedHolder?.[key], field, depth + 1, at, visit);
 }
 
 /** The stored item of the same name; the second of a name matches the second. Header names have no case. */

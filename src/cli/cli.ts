@@ -1,0 +1,173 @@
+// The commands that ask a running service: what each is called and takes. What they do is in files of their own.
+
+import type { Command } from "commander";
+import {
+  applyFile,
+  commandConnector,
+  deleteConnector,
+  getConnector,
+  listConnectors,
+} from "./connector-commands.ts";
+import { type FileConnector, readConnectors } from "./connector-file.ts";
+import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
+import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
+import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
+import { type CommandContext, ownTerminal } from "./terminal.ts";
+
+interface CommonFlags {
+  readonly url?: string;
+  readonly json?: boolean;
+}
+type FileFlags = CommonFlags & { readonly file?: string };
+type WatchFlags = CommonFlags & { readonly watch?: boolean };
+
+const access = `
+The service is asked at --url, MILLRACE_URL or ${defaultUrl}, with MILLRACE_API_TOKEN, or MILLRACE_USERNAME and
+MILLRACE_PASSWORD. Exit codes: 0 done, 1 refused, failed or wrongly used, 3 no service there.`;
+
+const connectorsHelp = `
+Examples:
+  millrace connectors list
+  millrace connectors apply -f orders.json      one connector, or {"connectors": […]}; \${NAME} in a string is the
+                                                environment's NAME, so that passwords need not be in the file
+  millrace connectors get orders --json | jq .status
+${access}`;
+
+const tasksHelp = `
+Examples:
+  millrace tasks snapshot orders public.customers --watch     copy one table anew, while the connector goes on
+  millrace tasks snapshot orders public.customers --truncate  and remove what the source does not have
+  millrace tasks list orders --watch                          until all are over
+${access}`;
+
+const inspectionHelp = `
+Examples:
+  millrace validate -f orders.json      before it is applied
+  millrace validate orders              as it is stored
+  millrace catalog orders --json        to be edited, and sent back as the connector's catalog
+${access}`;
+
+export function addServiceCommands(program: Command): void {
+  addConnectors(program);
+  addTasks(program);
+  addInspection(program);
+}
+
+function addConnectors(program: Command): void {
+  const connectors = program
+    .command("connectors")
+    .description("Lists, shows, applies, deletes, starts and stops connectors of a running service.")
+    .addHelpText("after", connectorsHelp);
+  const add = (usage: string, description: string) => addTo(connectors, usage, description);
+  add("list", "All connectors, their phase, health and lag.").action((flags: CommonFlags) =>
+    run(flags, listConnectors),
+  );
+  add("get <id>", "One connector; with --json all of it, secrets left out.").action(
+    (id: string, flags: CommonFlags) => run(flags, (context) => getConnector(context, id)),
+  );
+  add("apply", "Creates the connectors of a file, or replaces those that are there; a mistake changes none.")
+    .requiredOption("-f, --file <path>", "JSON; -: standard input")
+    .action((flags: FileFlags) => run(flags, async (context) => applyFile(context, await inFile(flags))));
+  add(
+    "delete <id>",
+    "Deletes a connector, with its slot and publication at the source; returns when it is gone.",
+  )
+    .option("--force", "do not wait for a source that cannot be reached")
+    .action((id: string, flags: CommonFlags & { readonly force?: boolean }) =>
+      run(flags, (context) => deleteConnector(context, id, flags.force === true)),
+    );
+  for (const what of ["Start", "Stop", "Restart"] as const) {
+    add(`${what.toLowerCase()} <id>`, `Gives a connector the command ${what}.`).action(
+      (id: string, flags: CommonFlags) => run(flags, (context) => commandConnector(context, id, what)),
+    );
+  }
+}
+
+function addTasks(program: Command): void {
+  const tasks = program
+    .command("tasks")
+    .description("Lists, makes, watches, cancels and retries tasks of a connector.")
+    .addHelpText("after", tasksHelp);
+  const add = (usage: string, description: string) => addTo(tasks, usage, description);
+  const watch = ["-w, --watch", "show its progress until it is over"] as const;
+  add("list <connector>", "The most recent 100, newest first.")
+    .option(...watch)
+    .action((connector: string, flags: WatchFlags) =>
+      run(flags, (context) => listTasks(context, connector, flags.watch === true)),
+    );
+  add("get <connector> <task>", "One task.")
+    .option(...watch)
+    .action((connector: string, id: string, flags: WatchFlags) =>
+      run(flags, (context) => getTask(context, connector, id, flags.watch === true)),
+    );
+  add("snapshot <connector> <table>", "Copies a table anew, while the connector goes on.")
+    .option("--truncate", "remove rows of the sink's table that the source does not have")
+    .option("--force-parallel", "in parallel ranges, however small the table is")
+    .option(...watch)
+    .action((connector: string, table: string, flags: CommonFlags & SnapshotFlags) =>
+      run(flags, (context) => createSnapshot(context, connector, table, flags)),
+    );
+  add("cancel <connector> <task>", "Cancels a task that waits.").action(
+    (connector: string, id: string, flags: CommonFlags) =>
+      run(flags, (context) => moveTask(context, connector, id, "cancel")),
+  );
+  add("retry <connector> <task>", "Tries a task that waits or has failed again, now.").action(
+    (connector: string, id: string, flags: CommonFlags) =>
+      run(flags, (context) => moveTask(context, connector, id, "retry")),
+  );
+}
+
+function addInspection(program: Command): void {
+  addTo(program, "validate [id]", "Checks source and sink of a connector, of a file or as it is stored.")
+    .option("-f, --file <path>", "JSON, as for connectors apply; -: standard input")
+    .addHelpText("after", inspectionHelp)
+    .action((id: string | undefined, flags: FileFlags) =>
+      run(flags, async (context) => validateConnectors(context, await named(context, id, flags))),
+    );
+  addTo(program, "catalog [id]", "Shows the tables and columns of a connector's source.")
+    .option("-f, --file <path>", "JSON with one connector, as for connectors apply; -: standard input")
+    .addHelpText("after", inspectionHelp)
+    .action((id: string | undefined, flags: FileFlags) =>
+      run(flags, async (context) => {
+        const [connector, ...others] = await named(context, id, flags);
+        if (!connector || others.length > 0) throw new CommandFailure("The file must hold one connector.");
+        await showCatalog(context, connector);
+      }),
+    );
+}
+
+function addTo(command: Command, usage: string, description: string): Command {
+  return command
+    .command(usage)
+    .description(description)
+    .option("--url <address>", `the service (default ${defaultUrl})`)
+    .option("--json", "for programs");
+}
+
+async function named(
+  { client }: CommandContext,
+  id: string | undefined,
+  flags: FileFlags,
+): Promise<readonly FileConnector[]> {
+  if ((id === undefined) === (flags.file === undefined)) {
+    throw new CommandFailure("Name a connector that is stored, or a file by -f; not both.");
+  }
+  return id === undefined ? await inFile(flags) : [await storedConnector(client, id)];
+}
+
+async function inFile({ file = "-" }: FileFlags): Promise<readonly FileConnector[]> {
+  return await readConnectors(file, process.env);
+}
+
+async function run(
+  { url, json = false }: CommonFlags,
+  work: (context: CommandContext) => Promise<void>,
+): Promise<void> {
+  try {
+    await work({ client: new ServiceClient(readAccess(url, process.env)), terminal: ownTerminal(), json });
+  } catch (error) {
+    if (!(error instanceof CommandFailure)) throw error;
+    console.error(`millrace: ${error.message}`);
+    process.exitCode = error.exitCode;
+  }
+}

@@ -1,0 +1,122 @@
+// What the command `connectors` does: each prints what came of it, and throws CommandFailure otherwise.
+
+import type { ConnectorWithStatus } from "../connector/connector.ts";
+import type { ConnectorStatus } from "../connector/status.ts";
+import { applyConnectors, connectorPath, storedIds } from "./apply-connectors.ts";
+import type { FileConnector } from "./connector-file.ts";
+import { CommandFailure, type ServiceClient } from "./service-client.ts";
+import { type CommandContext, printJson } from "./terminal.ts";
+import { textTable } from "./text-table.ts";
+
+const goneMs = 60_000;
+const lookMs = 200;
+
+export async function listConnectors({ client, terminal, json }: CommandContext): Promise<void> {
+  const { body } = await client.ask<{ connectors: ConnectorWithStatus[] }>("GET", "connectors");
+  if (json) return printJson(terminal, body);
+  if (body.connectors.length === 0) return terminal.print("There are no connectors.");
+  const rows = body.connectors.map(({ connector, status }) => [
+    connector.id,
+    `${kindOf(connector.source)} -> ${kindOf(connector.sink)}`,
+    phaseOf(status),
+    healthOf(status),
+    numberOf(status.progress?.rows_durable),
+    lagOf(status),
+    reasonOf(status),
+  ]);
+  terminal.print(
+    textTable(["ID", "FROM -> TO", "PHASE", "HEALTH", "CHANGES", "LAG", "REASON"], rows, terminal.width),
+  );
+}
+
+export async function getConnector({ client, terminal, json }: CommandContext, id: string): Promise<void> {
+  const { body } = await client.ask<ConnectorWithStatus>("GET", connectorPath(id));
+  if (json) return printJson(terminal, body);
+  const { connector, status } = body;
+  const { snapshot } = status.progress ?? {};
+  const copied =
+    snapshot && `${numberOf(snapshot.rows)} rows, ${snapshot.tables_done} of ${snapshot.tables} tables`;
+  const lines: readonly (readonly [string, string | undefined])[] = [
+    ["id", connector.id],
+    ["name", connector.name ?? undefined],
+    ["from", kindOf(connector.source)],
+    ["to", kindOf(connector.sink)],
+    ["phase", phaseOf(status)],
+    ["health", healthOf(status)],
+    ["reason", reasonOf(status) || undefined],
+    ["copied", copied],
+    ["changes", numberOf(status.progress?.rows_durable) || undefined],
+    ["lag", lagOf(status) || undefined],
+    ["run", body.run_id],
+    ["created", body.created_at],
+  ];
+  const shown = lines.filter((line): line is [string, string] => line[1] !== undefined);
+  terminal.print(shown.map(([name, value]) => `${name.padEnd(8)} ${value}`).join("\n"));
+}
+
+export async function applyFile(
+  { client, terminal, json }: CommandContext,
+  connectors: readonly FileConnector[],
+): Promise<void> {
+  const outcomes: { id: string; outcome: string }[] = [];
+  await applyConnectors(client, connectors, (id, outcome) => {
+    outcomes.push({ id, outcome });
+    if (!json) terminal.print(`${id}: ${outcome}`);
+  });
+  if (json) printJson(terminal, outcomes);
+}
+
+/** Returns when it is gone. `force`: without waiting for a source that cannot be reached. */
+export async function deleteConnector(context: CommandContext, id: string, force: boolean): Promise<void> {
+  const { client } = context;
+  if (force) await command(client, id, "ForceDelete");
+  else await client.ask("DELETE", connectorPath(id));
+  const deadline = Date.now() + goneMs;
+  while ((await storedIds(client)).has(id)) {
+    if (Date.now() > deadline) {
+      throw new CommandFailure(
+        `${id} is being deleted, and is still there: its source may be out of reach (millrace connectors get ${id}). ` +
+          "--force does not wait for that.",
+      );
+    }
+    await Bun.sleep(lookMs);
+  }
+  told(context, id, "deleted");
+}
+
+export async function commandConnector(
+  context: CommandContext,
+  id: string,
+  what: "Start" | "Stop" | "Restart",
+): Promise<void> {
+  await command(context.client, id, what);
+  told(context, id, { Start: "started", Stop: "stopped", Restart: "restarted" }[what]);
+}
+
+async function command(client: ServiceClient, id: string, what: string): Promise<void> {
+  await client.ask("POST", `connector/command/${encodeURIComponent(id)}`, { command: what });
+}
+
+function told({ terminal, json }: CommandContext, id: string, outcome: string): void {
+  if (json) printJson(terminal, { id, outcome });
+  else terminal.print(`${id}: ${outcome}`);
+}
+
+const kindOf = (side: object) => Object.keys(side)[0] ?? "";
+const phaseOf = ({ state }: ConnectorStatus) => Object.keys(state)[0] ?? "";
+const numberOf = (value: number | undefined) => value?.toLocaleString("en-US") ?? "";
+
+function healthOf({ status }: ConnectorStatus): string {
+  const health = Object.keys(status)[0] ?? "";
+  // Both say that nothing is wrong.
+  return health === "start" || health === "heartbeat" ? "ok" : health;
+}
+
+function reasonOf({ status }: ConnectorStatus): string {
+  const { warning, retry, failed, skipped } = status;
+  return (warning ?? retry ?? failed ?? skipped)?.reason.replaceAll("\n", " ") ?? "";
+}
+
+function lagOf({ progress }: ConnectorStatus): string {
+  return progress ? `${numberOf(progress.lag_bytes)} B` : "";
+}

@@ -1,0 +1,83 @@
+// Connectors as a file holds them: one, or {"connectors": […]}, with ${NAME} in strings for what is in the environment.
+
+import { scanJson } from "../api/json-scan.ts";
+import { CommandFailure } from "./service-client.ts";
+
+export interface FileConnector {
+  readonly id: string;
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** `path`: `-` for standard input. Throws CommandFailure. */
+export async function readConnectors(
+  path: string,
+  environment: Environment,
+): Promise<readonly FileConnector[]> {
+  if (path === "-") return parseConnectors(await Bun.stdin.text(), "standard input", environment);
+  const text = await Bun.file(path)
+    .text()
+    .catch((error: unknown) => {
+      throw new CommandFailure(`${path} cannot be read: ${error instanceof Error ? error.message : error}`);
+    });
+  return parseConnectors(text, path, environment);
+}
+
+/** Pure. `name`: of the file, for people. Throws CommandFailure, without what a variable holds. */
+export function parseConnectors(
+  text: string,
+  name: string,
+  environment: Environment,
+): readonly FileConnector[] {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text);
+  } catch (error) {
+    throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}`);
+  }
+  const { repeatedKeys } = scanJson(text, Number.POSITIVE_INFINITY);
+  if (repeatedKeys.length > 0)
+    throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
+  const listed = isObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
+  const missing = new Set<string>();
+  const connectors = listed.map((each, i) => {
+    const body = filled(each, environment, missing);
+    if (!isObject(body) || typeof body.id !== "string" || body.id === "") {
+      throw new CommandFailure(`${name}: connector ${i + 1} has no "id", by which it is known.`);
+    }
+    return { id: body.id, body };
+  });
+  const twice = connectors.find(({ id }, i) => connectors.findIndex((other) => other.id === id) < i);
+  if (twice) throw new CommandFailure(`${name}: two connectors have the id "${twice.id}".`);
+  if (missing.size > 0) {
+    throw new CommandFailure(`${name} names variables that are not set: ${[...missing].join(", ")}.`);
+  }
+  return connectors;
+}
+
+/** `$${NAME}` stands for `${NAME}` itself. */
+function filled(value: unknown, environment: Environment, missing: Set<string>): unknown {
+  if (typeof value === "string") {
+    return value.replace(/(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (found, doubled: string, name: string) => {
+      if (doubled !== "") return found.slice(1);
+      const known = environment[name];
+      if (known === undefined) missing.add(name);
+      return known ?? "";
+    });
+  }
+  if (Array.isArray(value)) return value.map((each) => filled(each, environment, missing));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]) => [key, filled(each, environment, missing)]),
+  );
+}
+
+/** What the parser quotes of the text may be a secret. */
+function withoutValues(error: unknown): string {
+  return String(error instanceof Error ? error.message : error).replaceAll(/["'`].*["'`]/gs, "…");
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,76 @@
+// Tasks as lines of text: for a list, and for somebody who watches them. Pure.
+
+import type { Task } from "../connector/task.ts";
+import { textTable } from "./text-table.ts";
+
+const barWidth = 20;
+const units = ["B", "kB", "MB", "GB", "TB"] as const;
+
+export function isOver({ state }: Task): boolean {
+  return state === "Done" || state === "Failed" || state === "Cancelled";
+}
+
+export function taskTable(tasks: readonly Task[], width: number): string {
+  const rows = tasks.map((task) => [
+    task.id,
+    task.state,
+    tableOf(task),
+    task.progress ? task.progress.rows.toLocaleString("en-US") : "",
+    task.created_at,
+    why(task),
+  ]);
+  return textTable(["ID", "STATE", "TABLE", "ROWS", "CREATED", "REASON"], rows, width);
+}
+
+/** One for each. */
+export function watchedLines(tasks: readonly Task[], width: number): readonly string[] {
+  const names = Math.max(0, ...tasks.map((task) => tableOf(task).length));
+  return tasks.map((task) => {
+    const line = `${tableOf(task).padEnd(names)}  ${task.state.padEnd(9)}  ${bar(task)}  ${counted(task)}  ${why(task)}`;
+    return cut(line.trimEnd(), width);
+  });
+}
+
+/** What has changed since it was last told of, at the coarseness of a log: null: nothing. */
+export function loggedLine(task: Task, before: Task | undefined): string | null {
+  const step = (of: Task) => Math.floor(share(of) * 10);
+  const isSame =
+    before && before.state === task.state && step(before) === step(task) && why(before) === why(task);
+  return isSame ? null : (watchedLines([task], Number.POSITIVE_INFINITY)[0] ?? null);
+}
+
+/** The rows that are expected are a guess of the source's. */
+function share(task: Task): number {
+  if (task.state === "Done") return 1;
+  const { rows = 0, estimated_rows: expected = 0 } = task.progress ?? {};
+  return expected > 0 ? Math.min(0.99, rows / expected) : 0;
+}
+
+function bar(task: Task): string {
+  const done = Math.floor(share(task) * barWidth);
+  const percent = `${Math.floor(share(task) * 100)} %`.padStart(5);
+  return `[${"#".repeat(done)}${"-".repeat(barWidth - done)}] ${percent}`;
+}
+
+function counted({ progress }: Task): string {
+  if (!progress) return "";
+  return `${progress.rows.toLocaleString("en-US")} rows, ${bytesText(progress.bytes)}`;
+}
+
+function bytesText(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+  return `${(bytes / 1000 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
+}
+
+function why({ attempt, reason, next_attempt_at: next }: Task): string {
+  const tries = attempt > 0 ? `attempt ${attempt + 1}${next ? ` at ${next}` : ""}` : "";
+  return [tries, reason?.replaceAll("\n", " ")].filter(Boolean).join(": ");
+}
+
+function tableOf({ spec }: Task): string {
+  return spec.Snapshot ? `${spec.Snapshot.schema}.${spec.Snapshot.name}` : "";
+}
+
+function cut(line: string, width: number): string {
+  return line.length > width ? `${line.slice(0, Math.max(0, width - 1))}…` : line;
+}

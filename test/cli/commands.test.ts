@@ -1,0 +1,194 @@
+// The commands against a service of its own, and a real Postgres on both sides.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+setDefaultTimeout(60_000);
+
+const main = join(import.meta.dir, "..", "..", "src", "main.ts");
+const command = [process.execPath, main];
+const token = "planted-token-51f2";
+/** Names of variables of the environment. */
+const [secret, unset] = ["SECRET", "NOT_SET"];
+let directory: string;
+let server: PostgresServer;
+let service: ServiceProcess;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-cli-"));
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+  for (const name of ["shop", "copy"]) await server.createDatabase(name);
+  await server.query(
+    "create table t (id int primary key); insert into t select generate_series(1, 5)",
+    "shop",
+  );
+  service = await ServiceProcess.start({
+    command,
+    environment: { MILLRACE_API_TOKEN: token },
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
+  });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+async function millrace(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+  const child = Bun.spawn([...command, ...args], {
+    ...{ stdout: "pipe", stderr: "pipe", cwd: directory },
+    env: {
+      PATH: process.env.PATH ?? "",
+      MILLRACE_URL: service.url,
+      MILLRACE_API_TOKEN: token,
+      [secret]: "planted-secret-9d1a",
+      ...environment,
+    },
+  });
+  const [out, error] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ]);
+  return { code: await child.exited, out, error };
+}
+
+function connectorFile(id: string, port: number) {
+  const connection = { host: "127.0.0.1", port, user: "postgres", password: `$\{${secret}}` };
+  return {
+    id,
+    source: {
+      postgres: {
+        connection: { ...connection, database: "shop" },
+        replication_type: { logical_replication: {} },
+      },
+    },
+    sink: { postgres: { connection: { ...connection, database: "copy" } } },
+  };
+}
+
+test("a connector is applied from a file, shown, stopped, started, replaced and deleted", async () => {
+  expect(await millrace(["connectors", "list"])).toEqual({
+    code: 0,
+    out: "There are no connectors.\n",
+    error: "",
+  });
+  const file = join(directory, "c.json");
+  await writeFile(file, JSON.stringify({ connectors: [connectorFile("shop", server.port)] }));
+  expect(await millrace(["connectors", "apply", "-f", file])).toEqual({
+    code: 0,
+    out: "shop: created\n",
+    error: "",
+  });
+  await waitFor("the stream", async () =>
+    / realtime +ok /.test((await millrace(["connectors", "list"])).out),
+  );
+  const { out } = await millrace(["connectors", "get", "shop"]);
+  expect(out).toMatch(/^id +shop\nfrom +postgres\nto +postgres\nphase +realtime\nhealth +ok\n/);
+  expect(out).toContain("copied   5 rows, 1 of 1 tables");
+  const whole = await millrace(["connectors", "get", "shop", "--json"]);
+  expect(JSON.parse(whole.out)).toMatchObject({
+    connector: { id: "shop" },
+    status: { state: { realtime: {} } },
+  });
+  expect(whole.out).not.toContain("planted");
+  expect((await millrace(["connectors", "stop", "shop"])).out).toBe("shop: stopped\n");
+  await waitFor("the end of the run", async () =>
+    (await millrace(["connectors", "get", "shop"])).out.includes("shutdown"),
+  );
+  expect((await millrace(["connectors", "start", "shop", "--json"])).out).toBe(
+    '{\n  "id": "shop",\n  "outcome": "started"\n}\n',
+  );
+  expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("shop: replaced\n");
+  expect(await millrace(["connectors", "delete", "shop"])).toEqual({
+    code: 0,
+    out: "shop: deleted\n",
+    error: "",
+  });
+  expect(await server.query("select from pg_replication_slots")).toEqual([]);
+});
+
+test("what the service refuses is told with each violation's path; exit codes tell what was the matter", async () => {
+  const file = join(directory, "wrong.json");
+  await writeFile(file, JSON.stringify({ ...connectorFile("wrong", server.port), sources: {} }));
+  const refused = await millrace(["connectors", "apply", "-f", file]);
+  expect(refused).toMatchObject({ code: 1, out: "" });
+  expect(refused.error).toContain("/sources: unknown key");
+  await writeFile(file, JSON.stringify({ id: "wrong", name: `$\{${unset}}` }));
+  const lacking = await millrace(["connectors", "apply", "-f", file]);
+  expect(lacking).toMatchObject({ code: 1, out: "", error: expect.stringContaining("NOT_SET") });
+  expect(await millrace(["connectors", "get", "nothing"])).toMatchObject({
+    code: 1,
+    error: expect.stringContaining("nothing"),
+  });
+  const stranger = await millrace(["connectors", "list"], { MILLRACE_API_TOKEN: "" });
+  expect(stranger).toMatchObject({ code: 1, error: expect.stringContaining("Set MILLRACE_API_TOKEN") });
+  const nobody = await millrace(["connectors", "list", "--url", "http://127.0.0.1:1"]);
+  expect(nobody).toMatchObject({ code: 3, error: expect.stringContaining("millrace serve") });
+  expect((await millrace(["connectors", "apply"])).code).toBe(1);
+});
+
+test("a source that cannot be reached does not keep a connector that is deleted by force", async () => {
+  const file = join(directory, "far.json");
+  await writeFile(file, JSON.stringify(connectorFile("far", 1)));
+  expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("far: created\n");
+  expect(await millrace(["connectors", "delete", "far", "--force"])).toEqual({
+    code: 0,
+    out: "far: deleted\n",
+    error: "",
+  });
+});
+
+test("tasks are made, watched until they are over, and listed; what they fail of is the exit code", async () => {
+  const file = join(directory, "tasks.json");
+  await writeFile(file, JSON.stringify(connectorFile("tasks", server.port)));
+  await millrace(["connectors", "apply", "-f", file]);
+  expect(await millrace(["tasks", "list", "tasks"])).toEqual({
+    ...{ code: 0, out: "tasks has no tasks.\n", error: "" },
+  });
+  const copied = await millrace(["tasks", "snapshot", "tasks", "t", "--truncate", "--watch"]);
+  expect(copied).toMatchObject({ code: 0, error: "" });
+  expect(copied.out).toMatch(/public\.t {2}Done {7}\[#{20}\] 100 % {2}5 rows, \d+ B\n$/);
+  const failed = await millrace(["tasks", "snapshot", "tasks", "shop.nothing", "-w"]);
+  expect(failed).toMatchObject({ code: 1, error: expect.stringContaining("shop.nothing does not exist") });
+  const listed = await millrace(["tasks", "list", "tasks", "--json"]);
+  expect(JSON.parse(listed.out)).toMatchObject([
+    { state: "Failed" },
+    { state: "Done", progress: { rows: 5 } },
+  ]);
+  const [{ id }] = JSON.parse(listed.out);
+  expect((await millrace(["tasks", "get", "tasks", id])).out).toMatch(
+    /^ID .* REASON\n.* Failed +shop\.nothing /,
+  );
+  expect((await millrace(["tasks", "cancel", "tasks", id])).code).toBe(1);
+  expect(await millrace(["tasks", "retry", "tasks", id])).toMatchObject({ code: 0, error: "" });
+  expect(await millrace(["tasks", "list", "nothing"])).toMatchObject({ code: 1 });
+  await millrace(["connectors", "delete", "tasks"]);
+});
+
+test("source and sink are validated, and the catalog shown, of a file or of what is stored", async () => {
+  const file = join(directory, "look.json");
+  await writeFile(file, JSON.stringify(connectorFile("look", server.port)));
+  const sound = await millrace(["validate", "-f", file]);
+  expect(sound).toMatchObject({ code: 0, error: "" });
+  expect(sound.out).toMatch(/^look, source\n {2}Success {2}Network: DnsResolution/);
+  expect(sound.out).toContain("look, sink\n  Success  Network: DnsResolution");
+  expect((await millrace(["catalog", "-f", file])).out).toBe(
+    "TABLE     KEY  COLUMNS\npublic.t  id   id integer\n",
+  );
+  await millrace(["connectors", "apply", "-f", file]);
+  const catalog = await millrace(["catalog", "look", "--json"]);
+  expect(JSON.parse(catalog.out)).toMatchObject({ name: "shop", schemas: [{ tables: [{ name: "t" }] }] });
+  expect(JSON.parse((await millrace(["validate", "look", "--json"])).out)).toMatchObject([{ id: "look" }]);
+  await millrace(["connectors", "delete", "look"]);
+  await writeFile(file, JSON.stringify(connectorFile("look", 1)));
+  const unsound = await millrace(["validate", "-f", file]);
+  expect(unsound).toMatchObject({ code: 1, error: "millrace: Checks of 2 failed.\n" });
+  expect(unsound.out).toContain("  Failed   Network: Reachability: ");
+  expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
+});

@@ -1,0 +1,63 @@
+// Connectors in a file: what stands for the environment, and what is told of one that cannot be used.
+
+import { expect, test } from "bun:test";
+import { parseConnectors } from "../../src/cli/connector-file.ts";
+import { parseTableName } from "../../src/cli/table-name.ts";
+import { textTable } from "../../src/cli/text-table.ts";
+
+/** How a file says what is in the environment. */
+const of = (name: string) => `$\{${name}}`;
+const environment = { DB_PASSWORD: `a"b\\c ${of("DB_HOST")}`, DB_HOST: "db1", EMPTY: "" };
+const parse = (value: unknown) => parseConnectors(JSON.stringify(value), "c.json", environment);
+
+test("one connector, or several; names in strings are the environment's, wherever they are", () => {
+  const connection = { host: of("DB_HOST"), password: of("DB_PASSWORD") };
+  expect(parse({ id: "a", source: { postgres: { connection } } })).toEqual([
+    {
+      id: "a",
+      body: {
+        id: "a",
+        source: { postgres: { connection: { host: "db1", password: environment.DB_PASSWORD } } },
+      },
+    },
+  ]);
+  const values = [`$${of("DB_HOST")}`, `x${of("EMPTY")}y`, 5, null];
+  expect(parse({ connectors: [{ id: "a", values }, { id: of("DB_HOST") }] })).toEqual([
+    { id: "a", body: { id: "a", values: [of("DB_HOST"), "xy", 5, null] } },
+    { id: "db1", body: { id: "db1" } },
+  ]);
+});
+
+test("what cannot be used is named, without what a variable holds", () => {
+  const name = [of("NOT_SET"), of("DB_PASSWORD"), of("NEITHER")].join(" ");
+  expect(() => parse({ id: "a", name })).toThrow(
+    "c.json names variables that are not set: NOT_SET, NEITHER.",
+  );
+  expect(() => parse({ connectors: [{ id: "a" }, { name: "b" }] })).toThrow(
+    'c.json: connector 2 has no "id"',
+  );
+  expect(() => parse([])).toThrow('has no "id"');
+  expect(() => parse({ connectors: [{ id: "a" }, { id: "a" }] })).toThrow('two connectors have the id "a"');
+  expect(() => parseConnectors("{", "c.json", {})).toThrow("c.json is no JSON");
+  expect(() => parseConnectors('{"id": planted}', "c.json", {})).toThrow(/^c.json is no JSON: (?!.*planted)/);
+  expect(() => parseConnectors('{"id": "a", "sink": {"x": 1, "x": 2}}', "c.json", {})).toThrow(
+    "c.json has keys that are there twice: /sink/x.",
+  );
+});
+
+test("a table is named as people write it", () => {
+  expect(parseTableName("orders")).toEqual({ schema: "public", name: "orders" });
+  expect(parseTableName("shop.Orders")).toEqual({ schema: "shop", name: "Orders" });
+  expect(parseTableName('"My ""Shop"""."a.b"')).toEqual({ schema: 'My "Shop"', name: "a.b" });
+  for (const wrong of ["", "a.b.c", '"a', "a.", ".b"])
+    expect(() => parseTableName(wrong)).toThrow("is no table");
+});
+
+test("a table is as wide as what is in it, and no wider than the terminal", () => {
+  const rows = [
+    ["a", "1", "a long reason"],
+    ["bcd", "22", ""],
+  ];
+  expect(textTable(["ID", "N", "REASON"], rows)).toBe("ID   N   REASON\na    1   a long reason\nbcd  22");
+  expect(textTable(["ID", "N", "REASON"], rows, 20)).toBe("ID   N   REASON\na    1   a long rea…\nbcd  22");
+});

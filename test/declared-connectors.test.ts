@@ -1,0 +1,84 @@
+// `serve --config`: connectors that a file declares, over restarts of the service.
+
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PostgresServer } from "../src/demo/postgres-server.ts";
+import { ServiceProcess } from "../src/demo/service-process.ts";
+
+setDefaultTimeout(60_000);
+
+const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
+const token = "planted-token-83ab";
+const secret = "DECLARED_SECRET";
+let directory: string;
+let server: PostgresServer;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-declared-"));
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+interface Shown {
+  readonly connector: { readonly id: string; readonly name: string | null };
+  readonly run_id: string;
+}
+
+function declared(id: string, change: object = {}) {
+  const connection = {
+    ...{
+      host: "127.0.0.1",
+      port: server.port,
+      user: "postgres",
+      password: `$\{${secret}}`,
+      database: "postgres",
+    },
+  };
+  const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
+  return { id, source, sink: { webhook: { url: "http://127.0.0.1:1/" } }, disabled: true, ...change };
+}
+
+test("they are created, kept as they are, or replaced; a mistake changes none and says where it is", async () => {
+  const config = join(directory, "connectors.json");
+  const declare = (...connectors: object[]) => writeFile(config, JSON.stringify({ connectors }));
+  await declare(declared("a"), declared("b"));
+  await using service = await ServiceProcess.start({
+    command,
+    environment: { MILLRACE_CONFIG: config, MILLRACE_API_TOKEN: token, [secret]: "planted-password-77" },
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
+  });
+  const list = async () => {
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${service.url}/api/v1/connectors`, { headers });
+    const { connectors } = (await response.json()) as { connectors: readonly Shown[] };
+    return new Map(connectors.map((each) => [each.connector.id, each]));
+  };
+  const first = await list();
+  expect([...first.keys()].sort()).toEqual(["a", "b"]);
+
+  await declare(declared("a"), declared("b", { name: "other" }), declared("c"));
+  await service.stop();
+  await service.launch();
+  const second = await list();
+  expect(second.get("a")?.run_id).toBe(first.get("a")!.run_id);
+  expect(second.get("b")?.connector.name).toBe("other");
+  expect([...second.keys()].sort()).toEqual(["a", "b", "c"]);
+
+  await declare(declared("a", { name: "new" }), declared("b", { sinks: {} }), declared("d", { schedule: 5 }));
+  await service.stop();
+  await expect(service.launch()).rejects.toThrow(
+    /--config \(MILLRACE_CONFIG\): b: [\s\S]*\/sinks: unknown key[\s\S]*d: /,
+  );
+  await declare(declared("a"));
+  await service.launch();
+  const third = await list();
+  expect(third.get("a")?.connector.name).toBeNull();
+  expect([...third.keys()].sort()).toEqual(["a", "b", "c"]);
+  expect(service.log).not.toContain("planted");
+});
