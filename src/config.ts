@@ -98,6 +98,9 @@ function readAuthentication(variable: (name: string) => string | null): Authenti
   }
   if (username?.includes(":")) throw invalid("MILLRACE_USERNAME must not contain a colon (RFC 7617).");
   const token = variable("MILLRACE_API_TOKEN");
+  if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
+    throw invalid("MILLRACE_API_TOKEN must be of visible ASCII characters, without blanks (RFC 6750).");
+  }
   return {
     basic: username !== null && password !== null ? { username, password } : null,
     bearer: token === null ? null : { token },

@@ -1,6 +1,6 @@
 // Connectors that a file declares: they are created or replaced when the service starts, by its own API and its rules.
 
-import { applyConnectors } from "./cli/apply-connectors.ts";
+import { type ApplyEvents, applyConnectors } from "./cli/apply-connectors.ts";
 import { type FileConnector, readConnectors } from "./cli/connector-file.ts";
 import { CommandFailure, ServiceClient } from "./cli/service-client.ts";
 import type { Environment, Settings } from "./config.ts";
@@ -29,9 +29,14 @@ export async function applyDeclared(
   if (declared.length === 0) return;
   const { username = null, password = null } = basic ?? {};
   const access = { url: "http://127.0.0.1", username, password, token: bearer?.token ?? null };
-  const told = (connector: string, outcome: string) =>
-    log.info({ connector, outcome }, "connector is declared");
-  await asSetting(applyConnectors(new ServiceClient(access, send), declared, told));
+  const client = new ServiceClient(access, send);
+  const events: ApplyEvents = {
+    told: (connector, outcome) => log.info({ connector, outcome }, "connector is declared"),
+    // One that is being deleted, for instance, does not keep the others.
+    failed: (connector, { message }) =>
+      log.error({ connector, reason: message }, "connector could not be declared"),
+  };
+  await asSetting(applyConnectors(client, declared, events));
 }
 
 async function asSetting<T>(work: Promise<T>): Promise<T> {

@@ -65,8 +65,9 @@ export async function startService(settings: Settings, log: Log, version: string
   starting.defer(async () => {
     await app.stop(true);
   });
-  await supervisor.start();
+  // First: nothing is to run as it was declared before.
   await applyDeclared(declared, settings, (request) => app.handle(request), log);
+  await supervisor.start();
   const owned = starting.move();
   return {
     url: urlOf(settings.host, server.port),

@@ -81,6 +81,12 @@ test("half of a user name and password is refused", () => {
   expect(refusal(() => readSettings({}, { MILLRACE_PASSWORD: "x" })).message).toContain("MILLRACE_USERNAME");
 });
 
+test("a token that no header can carry is refused", () => {
+  for (const token of ["a b", "t€", "a\u0001"]) {
+    expect(() => readSettings({}, { MILLRACE_API_TOKEN: token })).toThrow("visible ASCII");
+  }
+});
+
 test("what is wrong is refused without being repeated", () => {
   const wrong = [
     { DATABASE_URL: "mysql://user:planted@db/state" },

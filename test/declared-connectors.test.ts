@@ -4,8 +4,10 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { applyDeclared } from "../src/declared-connectors.ts";
 import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
+import { createLog } from "../src/log.ts";
 
 setDefaultTimeout(60_000);
 
@@ -72,13 +74,32 @@ test("they are created, kept as they are, or replaced; a mistake changes none an
 
   await declare(declared("a", { name: "new" }), declared("b", { sinks: {} }), declared("d", { schedule: 5 }));
   await service.stop();
+  const statuses = () => service.log.split("connector status").length;
+  const begun = statuses();
   await expect(service.launch()).rejects.toThrow(
     /--config \(MILLRACE_CONFIG\): b: [\s\S]*\/sinks: unknown key[\s\S]*d: /,
   );
+  // None has begun as it was declared before.
+  expect(statuses()).toBe(begun);
   await declare(declared("a"));
   await service.launch();
   const third = await list();
   expect(third.get("a")?.connector.name).toBeNull();
   expect([...third.keys()].sort()).toEqual(["a", "b", "c"]);
   expect(service.log).not.toContain("planted");
+});
+
+test("one that cannot be stored now does not keep the others, nor the service", async () => {
+  const lines: string[] = [];
+  const log = createLog({ level: "info", readable: false, write: (line) => lines.push(line) });
+  const conflict = { code: "conflict", detail: "The connector z is being deleted." };
+  const send = async ({ method, url }: Request) => {
+    if (method === "GET") return Response.json({ connectors: [] });
+    if (url.includes("/debug/")) return Response.json({});
+    return url.endsWith("/z") ? Response.json(conflict, { status: 409 }) : new Response("", { status: 201 });
+  };
+  const connectors = ["z", "a"].map((id) => ({ id, body: { id } }));
+  await applyDeclared(connectors, { authentication: { basic: null, bearer: null } }, send, log);
+  expect(lines.join("")).toMatch(/"connector":"z","reason":"The connector z is being deleted\."/);
+  expect(lines.join("")).toMatch(/"connector":"a","outcome":"created"/);
 });

@@ -1,33 +1,50 @@
 // Connectors of a file are created or replaced: all of them are checked first, so that a file with a mistake changes nothing.
 
 import type { ConnectorWithStatus } from "../connector/connector.ts";
+import { isConnectorId } from "../connector/connector-id.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 
-/** `told` is called for each, in the order of the file. Throws CommandFailure with all that the service refuses. */
+export interface ApplyEvents {
+  readonly told: (id: string, outcome: "created" | "replaced") => void;
+  /** It was sound, and could not be stored now. What it throws ends it. */
+  readonly failed: (id: string, failure: CommandFailure) => void;
+}
+
+/** In the order of the file. Throws CommandFailure with all that the service refuses, before any is changed. */
 export async function applyConnectors(
   client: ServiceClient,
   connectors: readonly FileConnector[],
-  told: (id: string, outcome: "created" | "replaced") => void,
+  { told, failed }: ApplyEvents,
 ): Promise<void> {
   const stored = await storedIds(client);
   const refused: string[] = [];
-  for (const { id, body } of connectors) {
-    await check(client, id, body, stored).catch((error: unknown) => {
-      if (!(error instanceof CommandFailure) || error.exitCode !== 1) throw error;
-      refused.push(`${id}: ${error.message}`);
+  for (const connector of connectors) {
+    await check(client, connector, stored).catch((error: unknown) => {
+      if (!isRefusal(error)) throw error;
+      refused.push(`${connector.id}: ${error.message}`);
     });
   }
   if (refused.length > 0) throw new CommandFailure(refused.join("\n"));
   for (const { id, body } of connectors) {
-    const { status } = await client.ask("POST", connectorPath(id), body);
-    told(id, status === 201 ? "created" : "replaced");
+    try {
+      const { status } = await client.ask("POST", connectorPath(id), body);
+      told(id, status === 201 ? "created" : "replaced");
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      failed(id, error);
+    }
   }
 }
 
 export async function storedIds(client: ServiceClient): Promise<ReadonlySet<string>> {
-  const { body } = await client.ask<{ connectors: ConnectorWithStatus[] }>("GET", "connectors");
-  return new Set(body.connectors.map(({ connector }) => connector.id));
+  return new Set((await allConnectors(client)).map(({ connector }) => connector.id));
+}
+
+export async function allConnectors(client: ServiceClient): Promise<readonly ConnectorWithStatus[]> {
+  const { body } = await client.ask<{ connectors?: ConnectorWithStatus[] } | null>("GET", "connectors");
+  if (Array.isArray(body?.connectors)) return body.connectors;
+  throw new CommandFailure("The answer is none of this service's.");
 }
 
 /** Secrets that are left out come from the connector that is stored, where one is. */
@@ -35,15 +52,26 @@ export function filledFrom(id: string, stored: ReadonlySet<string>): string {
   return stored.has(id) ? `?connector_id=${encodeURIComponent(id)}` : "";
 }
 
+/** Throws CommandFailure when it cannot be an id. */
 export function connectorPath(id: string): string {
-  return `connectors/${encodeURIComponent(id)}`;
+  requireId(id);
+  return `connectors/${id}`;
+}
+
+export function requireId(id: string): void {
+  if (isConnectorId(id)) return;
+  throw new CommandFailure(`"${id}" is no connector's id: up to 30 letters, digits, - and _.`);
+}
+
+function isRefusal(error: unknown): error is CommandFailure {
+  return error instanceof CommandFailure && error.exitCode === 1;
 }
 
 async function check(
   client: ServiceClient,
-  id: string,
-  body: FileConnector["body"],
+  { id, body }: FileConnector,
   stored: ReadonlySet<string>,
 ): Promise<void> {
+  requireId(id);
   await client.ask("POST", `debug/connector${filledFrom(id, stored)}`, body);
 }

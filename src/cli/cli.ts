@@ -13,6 +13,7 @@ import { showCatalog, storedConnector, validateConnectors } from "./inspection-c
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
 import { type CommandContext, ownTerminal } from "./terminal.ts";
+import { plainLines } from "./text-table.ts";
 
 interface CommonFlags {
   readonly url?: string;
@@ -167,7 +168,7 @@ async function run(
     await work({ client: new ServiceClient(readAccess(url, process.env)), terminal: ownTerminal(), json });
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
-    console.error(`millrace: ${error.message}`);
+    console.error(plainLines(`millrace: ${error.message}`));
     process.exitCode = error.exitCode;
   }
 }

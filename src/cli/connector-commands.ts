@@ -2,20 +2,20 @@
 
 import type { ConnectorWithStatus } from "../connector/connector.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
-import { applyConnectors, connectorPath, storedIds } from "./apply-connectors.ts";
+import { allConnectors, applyConnectors, connectorPath, requireId, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
-import { textTable } from "./text-table.ts";
+import { oneLine, textTable } from "./text-table.ts";
 
 const goneMs = 60_000;
 const lookMs = 200;
 
 export async function listConnectors({ client, terminal, json }: CommandContext): Promise<void> {
-  const { body } = await client.ask<{ connectors: ConnectorWithStatus[] }>("GET", "connectors");
-  if (json) return printJson(terminal, body);
-  if (body.connectors.length === 0) return terminal.print("There are no connectors.");
-  const rows = body.connectors.map(({ connector, status }) => [
+  const connectors = await allConnectors(client);
+  if (json) return printJson(terminal, { connectors });
+  if (connectors.length === 0) return terminal.print("There are no connectors.");
+  const rows = connectors.map(({ connector, status }) => [
     connector.id,
     `${kindOf(connector.source)} -> ${kindOf(connector.sink)}`,
     phaseOf(status),
@@ -51,19 +51,27 @@ export async function getConnector({ client, terminal, json }: CommandContext, i
     ["created", body.created_at],
   ];
   const shown = lines.filter((line): line is [string, string] => line[1] !== undefined);
-  terminal.print(shown.map(([name, value]) => `${name.padEnd(8)} ${value}`).join("\n"));
+  terminal.print(shown.map(([name, value]) => `${name.padEnd(8)} ${oneLine(value)}`).join("\n"));
 }
 
 export async function applyFile(
   { client, terminal, json }: CommandContext,
   connectors: readonly FileConnector[],
 ): Promise<void> {
-  const outcomes: { id: string; outcome: string }[] = [];
-  await applyConnectors(client, connectors, (id, outcome) => {
-    outcomes.push({ id, outcome });
-    if (!json) terminal.print(`${id}: ${outcome}`);
+  const outcomes: { id: string; outcome: string; reason?: string }[] = [];
+  const failures: string[] = [];
+  await applyConnectors(client, connectors, {
+    told: (id, outcome) => {
+      outcomes.push({ id, outcome });
+      if (!json) terminal.print(`${id}: ${outcome}`);
+    },
+    failed: (id, { message }) => {
+      outcomes.push({ id, outcome: "failed", reason: message });
+      failures.push(`${id}: ${message}`);
+    },
   });
   if (json) printJson(terminal, outcomes);
+  if (failures.length > 0) throw new CommandFailure(failures.join("\n"));
 }
 
 /** Returns when it is gone. `force`: without waiting for a source that cannot be reached. */
@@ -94,7 +102,8 @@ export async function commandConnector(
 }
 
 async function command(client: ServiceClient, id: string, what: string): Promise<void> {
-  await client.ask("POST", `connector/command/${encodeURIComponent(id)}`, { command: what });
+  requireId(id);
+  await client.ask("POST", `connector/command/${id}`, { command: what });
 }
 
 function told({ terminal, json }: CommandContext, id: string, outcome: string): void {

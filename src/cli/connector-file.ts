@@ -8,6 +8,9 @@ export interface FileConnector {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
+/** A body may be nested 64 levels deep, and is two levels down. */
+const maxDepth = 66;
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** `path`: `-` for standard input. Throws CommandFailure. */
@@ -15,13 +18,20 @@ export async function readConnectors(
   path: string,
   environment: Environment,
 ): Promise<readonly FileConnector[]> {
-  if (path === "-") return parseConnectors(await Bun.stdin.text(), "standard input", environment);
-  const text = await Bun.file(path)
-    .text()
-    .catch((error: unknown) => {
-      throw new CommandFailure(`${path} cannot be read: ${error instanceof Error ? error.message : error}`);
-    });
-  return parseConnectors(text, path, environment);
+  const isInput = path === "-";
+  const name = isInput ? "standard input" : path;
+  const bytes = await (isInput ? Bun.stdin : Bun.file(path)).bytes().catch((error: unknown) => {
+    throw new CommandFailure(`${name} cannot be read: ${error instanceof Error ? error.message : error}`);
+  });
+  return parseConnectors(textOf(bytes, name), name, environment);
+}
+
+function textOf(bytes: Uint8Array, name: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new CommandFailure(`${name} is not UTF-8.`);
+  }
 }
 
 /** Pure. `name`: of the file, for people. Throws CommandFailure, without what a variable holds. */
@@ -36,10 +46,18 @@ export function parseConnectors(
   } catch (error) {
     throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}`);
   }
-  const { repeatedKeys } = scanJson(text, Number.POSITIVE_INFINITY);
+  const { repeatedKeys, tooDeep } = scanJson(text, maxDepth);
+  if (tooDeep) throw new CommandFailure(`${name} is nested too deep.`);
   if (repeatedKeys.length > 0)
     throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
   const listed = isObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
+  const beside =
+    listed[0] === parsed ? [] : Object.keys(parsed as object).filter((key) => key !== "connectors");
+  if (beside.length > 0) {
+    throw new CommandFailure(
+      `${name} has keys beside "connectors" that nothing is known of: ${beside.join(", ")}.`,
+    );
+  }
   const missing = new Set<string>();
   const connectors = listed.map((each, i) => {
     const body = filled(each, environment, missing);

@@ -7,7 +7,7 @@ import { connectorPath, filledFrom, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
-import { textTable } from "./text-table.ts";
+import { oneLine, textTable } from "./text-table.ts";
 
 type Side = "source" | "sink";
 
@@ -83,8 +83,8 @@ function checkLines({ test_type: type, status, message, commands = [] }: Validat
   const outcome = Object.keys(status)[0] ?? "";
   const said = status.Failed?.reason ?? message ?? status.Skipped?.reason;
   return [
-    `  ${outcome.padEnd(7)}  ${what}${said === undefined ? "" : `: ${said}`}`,
-    ...commands.map((sql) => `           ${sql}`),
+    oneLine(`  ${outcome.padEnd(7)}  ${what}${said === undefined ? "" : `: ${said}`}`),
+    ...commands.map((sql) => oneLine(`           ${sql}`)),
   ];
 }
 

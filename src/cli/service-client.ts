@@ -5,6 +5,8 @@ export class CommandFailure extends Error {
   constructor(
     message: string,
     readonly exitCode: 1 | 3 = 1,
+    /** The problem's, where the service has told one. */
+    readonly code: string | null = null,
   ) {
     super(message);
   }
@@ -25,15 +27,22 @@ export function readAccess(
   url: string | undefined,
   environment: Readonly<Record<string, string | undefined>>,
 ): ServiceAccess {
-  const variable = (name: string) => environment[name]?.trim() || null;
+  const variable = (name: string) => (environment[name]?.trim() ? (environment[name] ?? null) : null);
   const given = url ?? variable("MILLRACE_URL") ?? defaultUrl;
   if (!/^https?:\/\//.test(given) || !URL.canParse(given)) {
     throw new CommandFailure(
       "The service's address must look like http://127.0.0.1:3000 (--url, MILLRACE_URL).",
     );
   }
+  const { origin, pathname, username, password, search, hash } = new URL(given);
+  if (username !== "" || password !== "" || search !== "" || hash !== "") {
+    throw new CommandFailure(
+      "The service's address (--url, MILLRACE_URL) is an origin and a path alone. Credentials go into MILLRACE_API_TOKEN, " +
+        "or MILLRACE_USERNAME and MILLRACE_PASSWORD.",
+    );
+  }
   return {
-    url: given,
+    url: `${origin}${pathname.replace(/\/+$/, "")}`,
     username: variable("MILLRACE_USERNAME"),
     password: variable("MILLRACE_PASSWORD"),
     token: variable("MILLRACE_API_TOKEN"),
@@ -54,16 +63,24 @@ export class ServiceClient {
 
   /** Throws CommandFailure with the problem's own words, or where there is no answer. `body` is JSON. */
   async ask<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
-    const response = await this.#fetch(method, path, body);
-    const text = await response.text();
-    if (!response.ok) throw new CommandFailure(problemText(response.status, text));
-    return { status: response.status, body: (text === "" ? null : JSON.parse(text)) as Body };
+    const { status, text } = await this.#fetch(method, path, body);
+    if (status < 200 || status > 299) throw problem(status, text);
+    if (text === "") return { status, body: null as Body };
+    try {
+      return { status, body: JSON.parse(text) as Body };
+    } catch {
+      throw problem(status, text);
+    }
   }
 
-  async #fetch(method: string, path: string, body: unknown): Promise<Response> {
+  async #fetch(
+    method: string,
+    path: string,
+    body: unknown,
+  ): Promise<{ readonly status: number; readonly text: string }> {
     const { url } = this.access;
     try {
-      const request = new Request(new URL(`/api/v1/${path}`, url).href, {
+      const request = new Request(`${url}/api/v1/${path}`, {
         method,
         headers: {
           ...this.#credentials(),
@@ -73,7 +90,8 @@ export class ServiceClient {
         signal: AbortSignal.timeout(answerMs),
         redirect: "error",
       });
-      return await this.send(request);
+      const response = await this.send(request);
+      return { status: response.status, text: await response.text() };
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new CommandFailure(
@@ -92,15 +110,29 @@ export class ServiceClient {
 }
 
 /** What an RFC 9457 problem says, with each violation on a line of its own. */
-function problemText(status: number, text: string): string {
+function problem(status: number, text: string): CommandFailure {
   const hint = status === 401 ? " Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD." : "";
+  const told = toldBy(text);
+  if (told === null) {
+    return new CommandFailure(`The answer was ${status}, and is none of this service's.${hint}`);
+  }
+  const { detail, code, errors } = told;
+  const lines = [`${detail}${hint}`, ...errors.map(({ path, message }) => `  ${path}: ${message}`)];
+  return new CommandFailure(lines.join("\n"), 1, code);
+}
+
+interface Told {
+  readonly detail: string;
+  readonly code: string;
+  readonly errors: readonly { readonly path: string; readonly message: string }[];
+}
+
+function toldBy(text: string): Told | null {
   try {
-    const { detail, errors = [] } = JSON.parse(text) as {
-      detail: string;
-      errors?: readonly { readonly path: string; readonly message: string }[];
-    };
-    return [`${detail}${hint}`, ...errors.map(({ path, message }) => `  ${path}: ${message}`)].join("\n");
+    const { detail, code, errors } = JSON.parse(text) as Partial<Told>;
+    if (typeof detail !== "string" || typeof code !== "string") return null;
+    return { detail, code, errors: Array.isArray(errors) ? errors : [] };
   } catch {
-    return `The answer was ${status}, and is none of this service's.${hint}`;
+    return null;
   }
 }

@@ -61,8 +61,7 @@ export async function moveTask(
   id: string,
   move: "cancel" | "retry",
 ): Promise<void> {
-  const path = `${tasksPath(connector)}/${encodeURIComponent(id)}/${move}`;
-  show(context, (await context.client.ask<Task>("POST", path)).body);
+  show(context, (await context.client.ask<Task>("POST", `${taskPath(connector, id)}/${move}`)).body);
 }
 
 /** Returns when all are done; throws when one has failed or was cancelled. */
@@ -95,7 +94,7 @@ async function all({ client }: CommandContext, connector: string): Promise<reado
 }
 
 async function one({ client }: CommandContext, connector: string, id: string): Promise<Task> {
-  return (await client.ask<Task>("GET", `${tasksPath(connector)}/${encodeURIComponent(id)}`)).body;
+  return (await client.ask<Task>("GET", taskPath(connector, id))).body;
 }
 
 function show({ terminal, json }: CommandContext, task: Task): void {
@@ -105,4 +104,9 @@ function show({ terminal, json }: CommandContext, task: Task): void {
 
 function tasksPath(connector: string): string {
   return `${connectorPath(connector)}/tasks`;
+}
+
+function taskPath(connector: string, id: string): string {
+  if (id === "" || id === "." || id === "..") throw new CommandFailure(`"${id}" is no task's id.`);
+  return `${tasksPath(connector)}/${encodeURIComponent(id)}`;
 }

@@ -1,7 +1,7 @@
 // Tasks as lines of text: for a list, and for somebody who watches them. Pure.
 
 import type { Task } from "../connector/task.ts";
-import { textTable } from "./text-table.ts";
+import { cut, oneLine, padTo, textTable } from "./text-table.ts";
 
 const barWidth = 20;
 const units = ["B", "kB", "MB", "GB", "TB"] as const;
@@ -24,10 +24,16 @@ export function taskTable(tasks: readonly Task[], width: number): string {
 
 /** One for each. */
 export function watchedLines(tasks: readonly Task[], width: number): readonly string[] {
-  const names = Math.max(0, ...tasks.map((task) => tableOf(task).length));
+  const names = Math.max(0, ...tasks.map((task) => Bun.stringWidth(oneLine(tableOf(task)))));
   return tasks.map((task) => {
-    const line = `${tableOf(task).padEnd(names)}  ${task.state.padEnd(9)}  ${bar(task)}  ${counted(task)}  ${why(task)}`;
-    return cut(line.trimEnd(), width);
+    const parts = [
+      padTo(oneLine(tableOf(task)), names),
+      task.state.padEnd(9),
+      bar(task),
+      counted(task),
+      oneLine(why(task)),
+    ];
+    return cut(parts.join("  ").trimEnd(), width);
   });
 }
 
@@ -64,13 +70,9 @@ function bytesText(bytes: number): string {
 
 function why({ attempt, reason, next_attempt_at: next }: Task): string {
   const tries = attempt > 0 ? `attempt ${attempt + 1}${next ? ` at ${next}` : ""}` : "";
-  return [tries, reason?.replaceAll("\n", " ")].filter(Boolean).join(": ");
+  return [tries, reason].filter(Boolean).join(": ");
 }
 
 function tableOf({ spec }: Task): string {
   return spec.Snapshot ? `${spec.Snapshot.schema}.${spec.Snapshot.name}` : "";
-}
-
-function cut(line: string, width: number): string {
-  return line.length > width ? `${line.slice(0, Math.max(0, width - 1))}…` : line;
 }

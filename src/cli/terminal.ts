@@ -1,6 +1,7 @@
 // Where a command writes what it has found.
 
 import type { ServiceClient } from "./service-client.ts";
+import { plainLines } from "./text-table.ts";
 
 export interface Terminal {
   print(text: string): void;
@@ -18,21 +19,26 @@ export interface CommandContext {
 }
 
 export function printJson(terminal: Terminal, value: unknown): void {
-  terminal.print(JSON.stringify(value, null, 2));
+  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  // The others are escaped in any case.
+  terminal.print(JSON.stringify(value, null, 2).replaceAll(/[\u007f-\u009f]/g, escaped));
 }
 
 /** Standard output. */
 export function ownTerminal(): Terminal {
-  const { isTTY, columns } = process.stdout;
+  const { isTTY, columns, rows } = process.stdout;
   let painted = 0;
-  const repaint = (lines: readonly string[]) => {
+  const repaint = (all: readonly string[]) => {
+    // What has left the screen cannot be written over.
+    const lines = rows > 1 ? all.slice(0, rows - 1) : all;
     const up = painted > 0 ? `\x1b[${painted}A` : "";
     process.stdout.write(`${up}${lines.map((line) => `\x1b[2K${line}\n`).join("")}`);
     painted = lines.length;
   };
   return {
-    print: (text) => console.log(text),
-    width: isTTY ? columns : Number.POSITIVE_INFINITY,
+    print: (text) => console.log(plainLines(text)),
+    // A terminal that does not know its size says 0.
+    width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY,
     repaint: isTTY ? repaint : null,
   };
 }

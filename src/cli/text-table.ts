@@ -1,4 +1,32 @@
-// Rows as a table for a terminal. Pure.
+// Rows as a table for a terminal, and text that comes from elsewhere as a line of it. Pure.
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a terminal would obey.
+const obeyed = /[\u0000-\u001f\u007f-\u009f]/g;
+
+/** Names and reasons come from others, who could tell a terminal what to do. */
+export function oneLine(text: string): string {
+  return text.replaceAll(obeyed, " ");
+}
+
+/** The same of text of several lines. */
+export function plainLines(text: string): string {
+  return text.split("\n").map(oneLine).join("\n");
+}
+
+/** Columns of a terminal count, of which some characters take two. */
+export function cut(text: string, width: number): string {
+  if (Bun.stringWidth(text) <= width) return text;
+  let kept = "";
+  for (const character of text) {
+    if (Bun.stringWidth(kept) + Bun.stringWidth(character) > width - 1) break;
+    kept += character;
+  }
+  return `${kept}…`;
+}
+
+export function padTo(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - Bun.stringWidth(text)));
+}
 
 /** Columns are as wide as what is in them; the last one is cut where the line would be longer than `width`. */
 export function textTable(
@@ -6,21 +34,11 @@ export function textTable(
   rows: readonly (readonly string[])[],
   width = Number.POSITIVE_INFINITY,
 ): string {
-  const lines = [heading, ...rows];
-  const widths = heading.map((_, i) => Math.max(...lines.map((line) => (line[i] ?? "").length)));
+  const lines = [heading, ...rows].map((line) => line.map(oneLine));
+  const widths = heading.map((_, i) => Math.max(...lines.map((line) => Bun.stringWidth(line[i] ?? ""))));
   const before = widths.slice(0, -1).reduce((sum, each) => sum + each + 2, 0);
   const room = Math.max(10, width - before);
-  return lines
-    .map((line) =>
-      line
-        .map((text, i) => cell(text, widths, i, room))
-        .join("  ")
-        .trimEnd(),
-    )
-    .join("\n");
-}
-
-function cell(text: string, widths: readonly number[], i: number, room: number): string {
-  if (i < widths.length - 1) return text.padEnd(widths[i] ?? 0);
-  return text.length > room ? `${text.slice(0, room - 1)}…` : text;
+  const cell = (text: string, i: number) =>
+    i < widths.length - 1 ? padTo(text, widths[i] ?? 0) : cut(text, room);
+  return lines.map((line) => line.map(cell).join("  ").trimEnd()).join("\n");
 }

@@ -1,6 +1,7 @@
 // Copies one table for a task beside the stream, which goes on, for this table too. What has to stand between two batches asks for a
 // turn. Where the sink cannot take the table so, the copy is made in one turn.
 
+import type { Lsn } from "../change/lsn.ts";
 import type { Relation } from "../change/relation.ts";
 import {
   type BesideStream,
@@ -138,10 +139,19 @@ async function untilAsOfOnePlace(
   relation: Relation,
   cut: AbortSignal,
 ): Promise<void> {
+  let before: Lsn | null = null;
   for (let looks = 0; looks < mostLooks; looks++) {
     const ahead = sink.aheadOf(relation);
-    if (ahead === null) return;
-    await place.passed(ahead, cut);
-    if (sink.aheadOf(relation) !== null) await turn(listTables, cut);
+    // What is owed cannot be copied now: the run goes on trying.
+    if (ahead === null || ahead === before) return;
+    before = ahead;
+    try {
+      await place.passed(ahead, cut);
+      if (sink.aheadOf(relation) !== null) await turn(listTables, cut);
+    } catch (error) {
+      if (cut.aborted) throw error;
+      // The copy is made. The run looks at the tables by itself as well, and tells what it fails of.
+      return;
+    }
   }
 }

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { rawReceiver } from "../support/raw-receiver.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -131,6 +132,18 @@ test("what the service refuses is told with each violation's path; exit codes te
   const nobody = await millrace(["connectors", "list", "--url", "http://127.0.0.1:1"]);
   expect(nobody).toMatchObject({ code: 3, error: expect.stringContaining("millrace serve") });
   expect((await millrace(["connectors", "apply"])).code).toBe(1);
+  const twoIds = { connectors: [connectorFile("sound", server.port), connectorFile("x/y", server.port)] };
+  await writeFile(file, JSON.stringify(twoIds));
+  const named = await millrace(["connectors", "apply", "-f", file]);
+  expect(named).toMatchObject({ code: 1, out: "", error: expect.stringContaining('"x/y" is no connector') });
+  expect(await millrace(["connectors", "get", "sound"])).toMatchObject({ code: 1 });
+  for (const id of ["", "..", "a b"])
+    expect((await millrace(["connectors", "get", id])).error).toContain("id");
+  const inUrl = await millrace(["connectors", "list", "--url", "http://me:planted@127.0.0.1:1"]);
+  expect(inUrl).toMatchObject({
+    code: 1,
+    error: expect.stringMatching(/^(?![\s\S]*planted).*Credentials go into/),
+  });
 });
 
 test("a source that cannot be reached does not keep a connector that is deleted by force", async () => {
@@ -191,4 +204,31 @@ test("source and sink are validated, and the catalog shown, of a file or of what
   expect(unsound).toMatchObject({ code: 1, error: "millrace: Checks of 2 failed.\n" });
   expect(unsound.out).toContain("  Failed   Network: Reachability: ");
   expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
+});
+
+test("an answer that is none of the service's is told as that, and one that breaks off as no service", async () => {
+  const answers: Record<string, () => Response> = {
+    html: () => new Response("<html>", { headers: { "content-type": "text/html" } }),
+    empty: () => new Response(null, { status: 204 }),
+    other: () => Response.json({}),
+    fault: () => Response.json({ foo: 1 }, { status: 500 }),
+  };
+  const asked: string[] = [];
+  await using stranger = Bun.serve({
+    port: 0,
+    fetch: ({ url }) => {
+      asked.push(new URL(url).pathname);
+      return answers[new URL(url).pathname.split("/")[1] ?? ""]?.() ?? new Response("", { status: 404 });
+    },
+  });
+  for (const name of Object.keys(answers)) {
+    const { code, error } = await millrace(["connectors", "list", "--url", `${stranger.url}${name}/`]);
+    expect({ code, error }).toEqual({ code: 1, error: expect.stringContaining("is none of this service's") });
+  }
+  expect(asked[0]).toBe("/html/api/v1/connectors");
+  await using breaking = await rawReceiver(({ socket }) => {
+    socket.end("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{");
+  });
+  const broken = await millrace(["connectors", "list", "--url", `http://127.0.0.1:${breaking.port}`]);
+  expect(broken).toMatchObject({ code: 3, error: expect.stringContaining("No service answers") });
 });

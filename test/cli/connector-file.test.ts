@@ -1,9 +1,12 @@
 // Connectors in a file: what stands for the environment, and what is told of one that cannot be used.
 
 import { expect, test } from "bun:test";
-import { parseConnectors } from "../../src/cli/connector-file.ts";
+import { rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseConnectors, readConnectors } from "../../src/cli/connector-file.ts";
 import { parseTableName } from "../../src/cli/table-name.ts";
-import { textTable } from "../../src/cli/text-table.ts";
+import { plainLines, textTable } from "../../src/cli/text-table.ts";
 
 /** How a file says what is in the environment. */
 const of = (name: string) => `$\{${name}}`;
@@ -38,6 +41,8 @@ test("what cannot be used is named, without what a variable holds", () => {
   );
   expect(() => parse([])).toThrow('has no "id"');
   expect(() => parse({ connectors: [{ id: "a" }, { id: "a" }] })).toThrow('two connectors have the id "a"');
+  expect(() => parse({ connectors: [{ id: "a" }], connector: {} })).toThrow('beside "connectors"');
+  expect(() => parseConnectors("[".repeat(100_000) + "]".repeat(100_000), "c.json", {})).toThrow("too deep");
   expect(() => parseConnectors("{", "c.json", {})).toThrow("c.json is no JSON");
   expect(() => parseConnectors('{"id": planted}', "c.json", {})).toThrow(/^c.json is no JSON: (?!.*planted)/);
   expect(() => parseConnectors('{"id": "a", "sink": {"x": 1, "x": 2}}', "c.json", {})).toThrow(
@@ -51,6 +56,24 @@ test("a table is named as people write it", () => {
   expect(parseTableName('"My ""Shop"""."a.b"')).toEqual({ schema: 'My "Shop"', name: "a.b" });
   for (const wrong of ["", "a.b.c", '"a', "a.", ".b"])
     expect(() => parseTableName(wrong)).toThrow("is no table");
+});
+
+test("a file is read as the UTF-8 that it has to be", async () => {
+  const path = join(tmpdir(), `millrace-file-${process.pid}.json`);
+  await using _file = { [Symbol.asyncDispose]: () => rm(path, { force: true }) };
+  await writeFile(path, Buffer.from('{"id": "a", "name": "\xff\xfe"}', "latin1"));
+  expect(readConnectors(path, {})).rejects.toThrow("is not UTF-8");
+  await writeFile(path, '{"id": "a", "name": "ü"}');
+  expect(await readConnectors(path, {})).toEqual([{ id: "a", body: { id: "a", name: "ü" } }]);
+  expect(readConnectors(tmpdir(), {})).rejects.toThrow("cannot be read");
+  expect(readConnectors(`${path}.not`, {})).rejects.toThrow("cannot be read");
+});
+
+test("what others have named cannot tell the terminal what to do, and wide characters take their room", () => {
+  const rows = [["\u001b[31mred\u009b0m", "two\nlines"]];
+  expect(textTable(["NAME", "REASON"], rows)).toBe("NAME         REASON\n [31mred 0m  two lines");
+  expect(textTable(["A", "B"], [["表", "表表表表表表表"]], 14)).toBe("A   B\n表  表表表表…");
+  expect(plainLines("a\u0007b\nc\rd")).toBe("a b\nc d");
 });
 
 test("a table is as wide as what is in it, and no wider than the terminal", () => {

@@ -98,7 +98,8 @@ export class OwedRowNotes {
   /** See `Sink.aheadOf`. */
   aheadOf(tableId: number, at: Lsn): Lsn | null {
     const point = this.ledger.pointOf(tableId);
-    if (point !== null && point > at) return point;
+    if (point === null) return null;
+    if (point > at) return point;
     return this.has(tableId) ? at : null;
   }
 
