@@ -13,19 +13,20 @@ import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import { type ConnectorAtSink, sinkSessionName } from "./connector-lock.ts";
 
+/** Durable means durable: a database or a role may have switched the waiting for the log off. */
+const waitForTheLog =
+  "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
+
+/** What a batch changes is sorted by key: with the default, in files. What somebody has chosen stays. */
+const sortInMemory = "select set_config('work_mem', '32MB', false) where current_setting('work_mem') = '4MB'";
+
 /**
- * Settings of a session that the sink has a better value for than the default. What somebody has chosen stays, but for
- * durability: a database or a role may have switched the waiting for the log off.
+ * Long values cost several times less than with pglz, where the server was built with it and nobody has chosen. The view of all
+ * settings is larger than the least work_mem, and files may be forbidden.
  */
-const ownSettings = `select set_config(name, better, false) from pg_settings
-  join (values
-    ('synchronous_commit', 'on'),
-    -- What a batch changes is sorted by key: with the default, in files.
-    ('work_mem', '32MB'),
-    -- Long values cost several times less than with pglz, in a server that was built with it.
-    ('default_toast_compression', 'lz4')) own (name, better) using (name)
-  where case name when 'synchronous_commit' then setting = 'off'
-    else source = 'default' and (enumvals is null or better = any (enumvals)) end`;
+const compressWithLz4 = `begin; set local work_mem = '4MB';
+select set_config(name, 'lz4', false) from pg_settings
+where name = 'default_toast_compression' and source = 'default' and 'lz4' = any (enumvals); commit`;
 
 /** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
@@ -91,7 +92,8 @@ async function openSession(
 
 async function setUp(client: Client, name: string, warn: (reason: string) => void): Promise<Client> {
   await client.query(`set application_name = ${escapeLiteral(name)}; set jit = off`);
-  await client.query(ownSettings);
+  await client.query(`${waitForTheLog}; ${sortInMemory}`);
+  await client.query(compressWithLz4);
   await liftTransactionTimeout(client);
   await client.query(noticeLostClient).catch((error: unknown) => {
     // The server's platform cannot.
