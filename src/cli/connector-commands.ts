@@ -123,7 +123,7 @@ function healthOf({ status }: ConnectorStatus): string {
 
 function reasonOf({ status }: ConnectorStatus): string {
   const { warning, retry, failed, skipped } = status;
-  return (warning ?? retry ?? failed ?? skipped)?.reason.replaceAll("\n", " ") ?? "";
+  return (warning ?? retry ?? failed ?? skipped)?.reason ?? "";
 }
 
 function lagOf({ progress }: ConnectorStatus): string {

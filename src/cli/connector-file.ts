@@ -1,6 +1,7 @@
 // Connectors as a file holds them: one, or {"connectors": […]}, with ${NAME} in strings for what is in the environment.
 
 import { scanJson } from "../api/json-scan.ts";
+import { isJsonObject } from "../connector/merge-patch.ts";
 import { CommandFailure } from "./service-client.ts";
 
 export interface FileConnector {
@@ -50,7 +51,7 @@ export function parseConnectors(
   if (tooDeep) throw new CommandFailure(`${name} is nested too deep.`);
   if (repeatedKeys.length > 0)
     throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
-  const listed = isObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
+  const listed = isJsonObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
   const beside =
     listed[0] === parsed ? [] : Object.keys(parsed as object).filter((key) => key !== "connectors");
   if (beside.length > 0) {
@@ -61,7 +62,7 @@ export function parseConnectors(
   const missing = new Set<string>();
   const connectors = listed.map((each, i) => {
     const body = filled(each, environment, missing);
-    if (!isObject(body) || typeof body.id !== "string" || body.id === "") {
+    if (!isJsonObject(body) || typeof body.id !== "string" || body.id === "") {
       throw new CommandFailure(`${name}: connector ${i + 1} has no "id", by which it is known.`);
     }
     return { id: body.id, body };
@@ -85,7 +86,7 @@ function filled(value: unknown, environment: Environment, missing: Set<string>):
     });
   }
   if (Array.isArray(value)) return value.map((each) => filled(each, environment, missing));
-  if (!isObject(value)) return value;
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, each]) => [key, filled(each, environment, missing)]),
   );
@@ -94,8 +95,4 @@ function filled(value: unknown, environment: Environment, missing: Set<string>):
 /** What the parser quotes of the text may be a secret. */
 function withoutValues(error: unknown): string {
   return String(error instanceof Error ? error.message : error).replaceAll(/["'`].*["'`]/gs, "…");
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,8 +5,6 @@ export class CommandFailure extends Error {
   constructor(
     message: string,
     readonly exitCode: 1 | 3 = 1,
-    /** The problem's, where the service has told one. */
-    readonly code: string | null = null,
   ) {
     super(message);
   }
@@ -116,22 +114,21 @@ function problem(status: number, text: string): CommandFailure {
   if (told === null) {
     return new CommandFailure(`The answer was ${status}, and is none of this service's.${hint}`);
   }
-  const { detail, code, errors } = told;
+  const { detail, errors } = told;
   const lines = [`${detail}${hint}`, ...errors.map(({ path, message }) => `  ${path}: ${message}`)];
-  return new CommandFailure(lines.join("\n"), 1, code);
+  return new CommandFailure(lines.join("\n"));
 }
 
 interface Told {
   readonly detail: string;
-  readonly code: string;
   readonly errors: readonly { readonly path: string; readonly message: string }[];
 }
 
 function toldBy(text: string): Told | null {
   try {
-    const { detail, code, errors } = JSON.parse(text) as Partial<Told>;
+    const { detail, code, errors } = JSON.parse(text) as Partial<Told & { code: string }>;
     if (typeof detail !== "string" || typeof code !== "string") return null;
-    return { detail, code, errors: Array.isArray(errors) ? errors : [] };
+    return { detail, errors: Array.isArray(errors) ? errors : [] };
   } catch {
     return null;
   }

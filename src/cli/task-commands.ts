@@ -17,17 +17,14 @@ export interface SnapshotFlags {
 
 /** `watch`: shows those that are not over until they are. */
 export async function listTasks(context: CommandContext, connector: string, watch: boolean): Promise<void> {
-  const { client, terminal, json } = context;
+  const { terminal, json } = context;
   const tasks = await all(context, connector);
   if (watch) {
     const open = tasks.filter((task) => !isOver(task));
     if (open.length > 0) return await watchTasks(context, connector, open);
   }
   if (json) return printJson(terminal, tasks);
-  if (tasks.length === 0) {
-    await client.ask("GET", connectorPath(connector));
-    return terminal.print(`${connector} has no tasks.`);
-  }
+  if (tasks.length === 0) return terminal.print(`${connector} has no tasks.`);
   terminal.print(taskTable(tasks, terminal.width));
 }
 
