@@ -6,6 +6,7 @@ import { type Authentication, authenticationGuard } from "./api/authentication.t
 import { commandRoutes } from "./api/command-routes.ts";
 import { connectorCreationRoutes } from "./api/connector-creation-routes.ts";
 import { connectorRoutes } from "./api/connector-routes.ts";
+import { doctorRoutes } from "./api/doctor-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
 import { type AcceptsHost, hostGuard } from "./api/host-guard.ts";
 import { inspectionRoutes } from "./api/inspection-routes.ts";
@@ -54,6 +55,7 @@ function apiRoutes(services: Services) {
     .use(commandRoutes(services.connectors))
     .use(taskRoutes(services.tasks))
     .use(inspectionRoutes(services.inspection))
+    .use(doctorRoutes(services.doctor))
     .use(sshKeyRoutes())
     .use(serviceRoutes(services));
 }

@@ -14,6 +14,7 @@ const program = new Command("millrace")
   .description(
     "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint, exactly once.",
   )
+  .version(`millrace ${version}`, "-v, --version", "Prints the version.")
   .helpCommand(false)
   .showHelpAfterError("Try: millrace --help")
   .addHelpText(

@@ -5,6 +5,7 @@ import type { TupleForm } from "./change/change-batch.ts";
 import { slotName } from "./connector/connector-id.ts";
 import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copies.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
+import { threadPulse } from "./measure/thread-pulse.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
 import { checkpointStore, MainThread, noteStore } from "./runtime/main-thread.ts";
@@ -133,4 +134,8 @@ self.onmessage = ({ data: message }: MessageEvent<ToReplicationWorker>) => {
   }
 };
 
+threadPulse(
+  (loopDelayMs) => main.tell({ type: "pulse", loopDelayMs }),
+  () => performance.now(),
+);
 main.tell({ type: "ready" });

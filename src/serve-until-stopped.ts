@@ -2,6 +2,7 @@
 
 import type { Settings } from "./config.ts";
 import type { Log } from "./log.ts";
+import { Reloading } from "./reloading.ts";
 import { startService } from "./serve.ts";
 
 /** The bound on a stop in order. What is still in flight then comes again after the next start. */
@@ -17,6 +18,9 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
     end.resolve(0);
   };
   process.on("SIGINT", stopBySignal).on("SIGTERM", stopBySignal);
+  const reloading = new Reloading(settings, log);
+  // Of a terminal that is gone it says so; of an administrator, that the configuration is another one.
+  process.on("SIGHUP", (signal) => (process.stdout.isTTY ? stopBySignal(signal) : reloading.ask()));
   // A promise that nobody waits for concerns nobody else. Behind an exception that nobody caught, what is in memory
   // cannot be trusted; what is durable can.
   process.on("unhandledRejection", (error) => log.error({ error }, "a failure that nobody waited for"));
@@ -29,6 +33,7 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
   void end.promise.then(() => setTimeout(cutShort, isStarting ? startingStopMs : stopMs, log));
   const service = await startService(settings, log, version);
   isStarting = false;
+  reloading.begin(service);
   const stopLost = () => {
     log.error({ error: service.lost.reason }, "stopping: the state is lost to this service");
     end.resolve(1);

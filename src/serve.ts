@@ -6,20 +6,23 @@ import type { Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
+import { examineDisk } from "./doctor/disk-room.ts";
+import { LiveDoctorService } from "./doctor/doctor-service.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { ConnectorRun } from "./runtime/connector-run.ts";
 import { StoredConnectorService } from "./runtime/connector-service.ts";
-import { LiveHealthService } from "./runtime/health-service.ts";
+import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/health-service.ts";
 import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics-service.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { StatusBoard } from "./runtime/status-board.ts";
 import { Supervisor } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
+import { ThreadWatch } from "./runtime/thread-watch.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
-import { dropSourceObjects, readSourceCatalog, validateSource } from "./source/registry.ts";
+import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
 import { openState, type State } from "./state/open-state.ts";
 
 export interface RunningService extends AsyncDisposable {
@@ -27,6 +30,8 @@ export interface RunningService extends AsyncDisposable {
   readonly url: string;
   /** Aborted with the reason when the service may not go on: its state is another one's, or has died. */
   readonly lost: AbortSignal;
+  /** Reads the declared connectors again, and creates or replaces them as at the start. Throws `invalid_setting`; then none is changed. */
+  reload(): Promise<void>;
 }
 
 /** A request may wait for a validation, which takes up to a minute. */
@@ -46,16 +51,20 @@ export async function startService(settings: Settings, log: Log, version: string
   );
   const now = () => new Date();
   const board = new StatusBoard(state.history, log, now);
+  const threads = starting.use(new ThreadWatch());
   const supervisor = starting.use(
     new Supervisor({
-      ...{ state, board, log, dropSourceObjects, dropSinkObjects },
+      ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
       startRun: (request, events) => new ConnectorRun(request, events),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
   );
   const stopping = new AbortController();
   starting.defer(() => stopping.abort());
-  const services = createServices({ state, board, supervisor, now, version, stopping: stopping.signal });
+  const services = createServices({
+    ...{ state, board, threads, supervisor, now, version },
+    ...{ dataDirectory: settings.dataDirectory, stopping: stopping.signal },
+  });
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
     acceptsHost: checksHost(settings) ? isLoopbackHost : null,
@@ -65,13 +74,17 @@ export async function startService(settings: Settings, log: Log, version: string
   starting.defer(async () => {
     await app.stop(true);
   });
+  await supervisor.startDeletions();
   // First: nothing is to run as it was declared before.
-  await applyDeclared(declared, settings, (request) => app.handle(request), log);
+  const apply = (connectors: typeof declared) =>
+    applyDeclared(connectors, settings, (request) => app.handle(request), log);
+  await apply(declared);
   await supervisor.start();
   const owned = starting.move();
   return {
     url: urlOf(settings.host, server.port),
     lost: state.lost,
+    reload: async () => apply(await readDeclared(settings, process.env)),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -79,9 +92,11 @@ export async function startService(settings: Settings, log: Log, version: string
 interface ServiceParts {
   readonly state: State;
   readonly board: StatusBoard;
+  readonly threads: ThreadWatch;
   readonly supervisor: Supervisor;
   readonly now: () => Date;
   readonly version: string;
+  readonly dataDirectory: string;
   readonly stopping: AbortSignal;
 }
 
@@ -90,11 +105,22 @@ function createServices(parts: ServiceParts): Services {
   const newId = () => Bun.randomUUIDv7();
   const metrics = new PrometheusMetricsService(parts);
   board.listener = metrics;
+  const doctor = new LiveDoctorService({
+    patients: async () =>
+      (await state.connectors.list()).map(({ id, config, initialized }) => ({
+        ...{ config, initialized, status: board.status(id) },
+      })),
+    stateTrouble: () => stateTrouble(state),
+    threadTrouble: () => threadTrouble(parts.threads),
+    examineDisk: () => examineDisk(parts.dataDirectory),
+    ...{ examineSource, validateSource, validateSink },
+  });
   return {
+    doctor,
     connectors: new StoredConnectorService({ ...parts, newRunId: newId, randomBytes }),
     tasks: new StoredTaskService({ ...parts, newTaskId: newId }),
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
-    health: new LiveHealthService(state, parts.stopping),
+    health: new LiveHealthService(state, parts.threads, parts.stopping),
     snapshots: new LiveSnapshotService(board, supervisor),
     metrics,
   };

@@ -2,8 +2,10 @@
 // record and its log; everything else is in sink/webhook.
 
 import { PassingBytes } from "./change/passing-bytes.ts";
+import { threadPulse } from "./measure/thread-pulse.ts";
 import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
+import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
@@ -15,7 +17,7 @@ import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
 
-const deliveredIntervalMs = 500;
+const attemptsIntervalMs = 500;
 /** Of small objects, at about. Where a request is one row they come to 100 MB before the collector looks. */
 const leftByRequestBytes = 3 * 1024;
 
@@ -38,7 +40,7 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
     now: Date.now,
     monotonic,
     sleep,
-    delivered: countDelivered(),
+    attempted: countAttempts(),
   });
   const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
     post({ type: "log", level, message, fields });
@@ -46,17 +48,17 @@ function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>)
   server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
 }
 
-/** Tells the main thread how often it was called, at most about twice a second, and has what requests leave behind collected. */
-function countDelivered(): () => void {
+/** Tells the main thread what came of requests, at most about twice a second, and has what they leave behind collected. */
+function countAttempts(): (result: string, bytes: number) => void {
   const passing = new PassingBytes();
-  let requests = 0;
+  const attempts = new AttemptCounter();
   let told = 0;
   setInterval(() => {
-    if (requests !== told) post({ type: "delivered", requests });
-    told = requests;
-  }, deliveredIntervalMs);
-  return () => {
-    requests++;
+    if (attempts.count !== told) post({ type: "attempts", ...attempts.counts() });
+    told = attempts.count;
+  }, attemptsIntervalMs);
+  return (result, bytes) => {
+    attempts.note(result, bytes);
     passing.note(leftByRequestBytes);
   };
 }
@@ -80,4 +82,8 @@ self.onmessage = (event: MessageEvent<ToWebhookWorker>) => {
   }
 };
 
+threadPulse(
+  (loopDelayMs) => post({ type: "pulse", loopDelayMs }),
+  () => performance.now(),
+);
 post({ type: "ready" });

@@ -5,9 +5,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { applyDeclared } from "../src/declared-connectors.ts";
-import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
+import { PostgresServer } from "./support/postgres-server.ts";
+import { waitFor } from "./support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -86,6 +87,21 @@ test("they are created, kept as they are, or replaced; a mistake changes none an
   const third = await list();
   expect(third.get("a")?.connector.name).toBeNull();
   expect([...third.keys()].sort()).toEqual(["a", "b", "c"]);
+
+  // SIGHUP has them read again, while the service goes on.
+  const hangUp = async (answer: string) => {
+    process.kill(service.pid ?? 0, "SIGHUP");
+    await waitFor(answer, () => service.log.includes(answer));
+  };
+  await declare(declared("a", { name: "reloaded" }), declared("e"));
+  await hangUp("the declared connectors are read again");
+  const fourth = await list();
+  expect(fourth.get("a")?.connector.name).toBe("reloaded");
+  expect([...fourth.keys()].sort()).toEqual(["a", "b", "c", "e"]);
+  await declare(declared("a", { name: "wrong" }), declared("e", { nmae: "x" }));
+  await hangUp("the declared connectors stay as they were");
+  expect((await list()).get("a")?.connector.name).toBe("reloaded");
+  expect(service.log).toContain("/nmae: unknown key");
   expect(service.log).not.toContain("planted");
 });
 

@@ -5,8 +5,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../src/demo/api-client.ts";
-import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
+import { PostgresServer } from "./support/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 setDefaultTimeout(60_000);

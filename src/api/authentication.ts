@@ -19,16 +19,13 @@ export function authenticationGuard(authentication: Authentication) {
   const credentials = acceptedCredentials(authentication);
   if (credentials.length === 0) return guard;
   const challenge = challengeOf(authentication);
+  const detail = detailOf(authentication);
   return guard.onRequest(({ request }) => {
     if (isOpenUrl(request.url)) return;
     if (isAccepted(request.headers.get("authorization"), credentials)) return;
-    return problemResponse(
-      new MillraceError(
-        "unauthorized",
-        "Credentials are required, and those that were sent, if any, are wrong.",
-      ),
-      { headers: { "www-authenticate": challenge } },
-    );
+    return problemResponse(new MillraceError("unauthorized", detail), {
+      headers: { "www-authenticate": challenge },
+    });
   });
 }
 
@@ -62,6 +59,14 @@ function isAccepted(header: string | null, credentials: readonly Credential[]): 
 
 function digest(bytes: Uint8Array): Buffer {
   return createHash("sha256").update(bytes).digest();
+}
+
+/** A browser, which a person opens /swagger in, asks for a name and a password, and cannot for a token. */
+function detailOf({ basic }: Authentication): string {
+  const missing = "Credentials are required, and those that were sent, if any, are wrong.";
+  return basic
+    ? missing
+    : `${missing} The service takes its token alone; for a browser, set MILLRACE_USERNAME and MILLRACE_PASSWORD too.`;
 }
 
 function challengeOf({ basic, bearer }: Authentication): string {

@@ -10,6 +10,7 @@ import {
   ConnectorRequestSchema,
   ConnectorWithStatusSchema,
 } from "../connector/connector.ts";
+import { DiagnosisSchema } from "../connector/diagnosis.ts";
 import { strictObject } from "../connector/schema-forms.ts";
 import {
   PostgresSinkConfigSchema,
@@ -48,11 +49,13 @@ export const schemas = {
   Status: StatusSchema,
   ConnectorStatus: ConnectorStatusSchema,
   HistoryEntry: HistoryEntrySchema,
+  Diagnosis: DiagnosisSchema,
   ValidateTest: ValidateTestSchema,
   ValidateEvent: ValidateEventSchema,
 
   // Bodies of requests and responses.
   Catalog: CatalogFullSchema,
+  Diagnoses: Type.Array(DiagnosisSchema),
   CommandRequest: strictObject({ command: CommandSchema }),
   Connector: ConnectorConfigSchema,
   ConnectorList: strictObject({ connectors: Type.Array(ConnectorWithStatusSchema) }),
@@ -99,4 +102,8 @@ export const ConnectorIdQuery = strictObject({
   connector_id: Type.Optional(
     Type.String({ minLength: 1, description: "Secrets that the body leaves out come from this connector." }),
   ),
+});
+
+export const WhichConnectorQuery = strictObject({
+  connector_id: Type.Optional(Type.String({ minLength: 1, description: "This one alone." })),
 });

@@ -6,6 +6,7 @@ import { unbuiltSourceKinds } from "../connector/source-config.ts";
 import { unbuiltFeatures } from "../connector/unbuilt-features.ts";
 import { requestExamples } from "./examples.ts";
 import { maxBodyBytes } from "./json-body.ts";
+import { withVariants } from "./openapi-unions.ts";
 
 type Json = null | boolean | number | string | Json[] | JsonObject;
 interface JsonObject {
@@ -237,7 +238,9 @@ function convertSchema(schema: Json, names: ReadonlyMap<string, string>): Json {
 
 function convertMembers(schema: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
   const isPlain = (key: string) => key === "enum" || key === "required";
-  return mapValues(schema, (value, key) => (isPlain(key) ? value : convertSchema(value, names)));
+  return withVariants(
+    mapValues(schema, (value, key) => (isPlain(key) ? value : convertSchema(value, names))),
+  );
 }
 
 function reference(name: string): JsonObject {

@@ -18,6 +18,7 @@ import type {
   ConnectorRequest,
   ConnectorWithStatus,
 } from "../connector/connector.ts";
+import type { Diagnosis } from "../connector/diagnosis.ts";
 import type { JsonObject } from "../connector/merge-patch.ts";
 import type { SinkRequest } from "../connector/sink-config.ts";
 import type { SourceRequest } from "../connector/source-config.ts";
@@ -29,6 +30,7 @@ export interface Services {
   readonly connectors: ConnectorService;
   readonly tasks: TaskService;
   readonly inspection: InspectionService;
+  readonly doctor: DoctorService;
   readonly health: HealthService;
   readonly snapshots: SnapshotService;
   readonly metrics: MetricsService;
@@ -97,7 +99,7 @@ export interface TaskService {
   /**
    * A new pending task with `completeTaskSpec(request, connector)`; or the task with the same whole spec that
    * is pending or running (`isSameSpec`), also when two calls race. Never connects to anything. Throws
-   * `connector_not_found`.
+   * `connector_not_found`, and `conflict` while the connector is being deleted.
    */
   create(connectorId: string, request: TaskRequest): Promise<Task>;
 
@@ -132,6 +134,14 @@ export interface InspectionService {
     fillFrom: string | null,
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]>;
+}
+
+export interface DoctorService {
+  /**
+   * What is wrong, and what is not, with the service and all its connectors, or with one of them: null is all. It changes nothing.
+   * A side that does not answer is a finding, after 30 s at most. Throws `connector_not_found`.
+   */
+  examine(connectorId: string | null, signal: AbortSignal): Promise<readonly Diagnosis[]>;
 }
 
 export interface HealthService {

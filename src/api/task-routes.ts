@@ -59,7 +59,7 @@ export function taskRoutes(tasks: TaskService) {
         params: ConnectorPath,
         query: NoQuery,
         body: schemas.TaskRequest,
-        response: { 202: schemas.Task, ...problems(404, 422) },
+        response: { 202: schemas.Task, ...problems(404, 409, 422) },
         detail: details.createTask,
       },
     )

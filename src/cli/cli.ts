@@ -9,6 +9,8 @@ import {
   listConnectors,
 } from "./connector-commands.ts";
 import { type FileConnector, readConnectors } from "./connector-file.ts";
+import { showDiagnoses } from "./doctor-command.ts";
+import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
@@ -23,7 +25,7 @@ type FileFlags = CommonFlags & { readonly file?: string };
 type WatchFlags = CommonFlags & { readonly watch?: boolean };
 
 const access = `
-The service is asked at --url, MILLRACE_URL or ${defaultUrl}, with MILLRACE_API_TOKEN, or MILLRACE_USERNAME and
+The service is asked at --url, MILLRACE_URL or ${defaultUrl} (MILLRACE_PORT), with MILLRACE_API_TOKEN, or MILLRACE_USERNAME and
 MILLRACE_PASSWORD. Exit codes: 0 done, 1 refused, failed or wrongly used, 3 no service there.`;
 
 const connectorsHelp = `
@@ -48,10 +50,18 @@ Examples:
   millrace catalog orders --json        to be edited, and sent back as the connector's catalog
 ${access}`;
 
+const doctorHelp = `
+Examples:
+  millrace doctor              the service, and each of its connectors
+  millrace doctor orders       the service, and this connector
+  millrace doctor --json | jq '.[] | select(.severity != "ok")'
+${access}`;
+
 export function addServiceCommands(program: Command): void {
   addConnectors(program);
   addTasks(program);
   addInspection(program);
+  addDoctor(program);
 }
 
 function addConnectors(program: Command): void {
@@ -134,6 +144,23 @@ function addInspection(program: Command): void {
         if (!connector || others.length > 0) throw new CommandFailure("The file must hold one connector.");
         await showCatalog(context, connector);
       }),
+    );
+}
+
+function addDoctor(program: Command): void {
+  addTo(program, "health", "Whether the service is ready, by its exit code.").action((flags: CommonFlags) =>
+    run(flags, showHealth),
+  );
+  addTo(program, "doctor [id]", "Finds out what is wrong, and says what mends it; it changes nothing.")
+    .option(
+      "--data-dir <path>",
+      "what to look at where no service answers (default MILLRACE_DATA_DIR, or ./data)",
+    )
+    .addHelpText("after", doctorHelp)
+    .action((id: string | undefined, flags: CommonFlags & { readonly dataDir?: string }) =>
+      run(flags, (context) =>
+        showDiagnoses(context, id, flags.dataDir ?? process.env.MILLRACE_DATA_DIR ?? "./data"),
+      ),
     );
 }
 

@@ -127,5 +127,7 @@ function reasonOf({ status }: ConnectorStatus): string {
 }
 
 function lagOf({ progress }: ConnectorStatus): string {
-  return progress ? `${numberOf(progress.lag_bytes)} B` : "";
+  if (!progress) return "";
+  const { lag_bytes: bytes, lag_seconds: seconds } = progress;
+  return `${numberOf(bytes)} B${seconds === null ? "" : `, ${seconds.toFixed(1)} s`}`;
 }

@@ -26,7 +26,7 @@ export function readAccess(
   environment: Readonly<Record<string, string | undefined>>,
 ): ServiceAccess {
   const variable = (name: string) => (environment[name]?.trim() ? (environment[name] ?? null) : null);
-  const given = url ?? variable("MILLRACE_URL") ?? defaultUrl;
+  const given = url ?? variable("MILLRACE_URL") ?? ownUrl(variable("MILLRACE_PORT"));
   if (!/^https?:\/\//.test(given) || !URL.canParse(given)) {
     throw new CommandFailure(
       "The service's address must look like http://127.0.0.1:3000 (--url, MILLRACE_URL).",
@@ -47,6 +47,11 @@ export function readAccess(
   };
 }
 
+/** Of a service that was given its port by the same environment, as in a container. */
+function ownUrl(port: string | null): string {
+  return port === null ? defaultUrl : `http://127.0.0.1:${port}`;
+}
+
 export interface Answer<Body> {
   readonly status: number;
   readonly body: Body;
@@ -61,7 +66,7 @@ export class ServiceClient {
 
   /** Throws CommandFailure with the problem's own words, or where there is no answer. `body` is JSON. */
   async ask<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
-    const { status, text } = await this.#fetch(method, path, body);
+    const { status, text } = await this.#fetch(method, `api/v1/${path}`, body);
     if (status < 200 || status > 299) throw problem(status, text);
     if (text === "") return { status, body: null as Body };
     try {
@@ -71,6 +76,12 @@ export class ServiceClient {
     }
   }
 
+  /** Why the service cannot work now; null: it can. Throws CommandFailure where there is no answer. */
+  async unreadiness(): Promise<string | null> {
+    const { status, text } = await this.#fetch("GET", "readyz", undefined);
+    return status === 200 ? null : problem(status, text).message;
+  }
+
   async #fetch(
     method: string,
     path: string,
@@ -78,7 +89,7 @@ export class ServiceClient {
   ): Promise<{ readonly status: number; readonly text: string }> {
     const { url } = this.access;
     try {
-      const request = new Request(`${url}/api/v1/${path}`, {
+      const request = new Request(`${url}/${path}`, {
         method,
         headers: {
           ...this.#credentials(),

@@ -68,8 +68,10 @@ function bytesText(bytes: number): string {
   return `${(bytes / 1000 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 }
 
-function why({ attempt, reason, next_attempt_at: next }: Task): string {
-  const tries = attempt > 0 ? `attempt ${attempt + 1}${next ? ` at ${next}` : ""}` : "";
+/** `attempt` counts those that have failed. */
+function why({ state, attempt, reason, next_attempt_at: next }: Task): string {
+  const isOver = state === "Failed" || state === "Cancelled" || state === "Done";
+  const tries = attempt > 0 ? `attempt ${isOver ? attempt : attempt + 1}${next ? ` at ${next}` : ""}` : "";
   return [tries, reason].filter(Boolean).join(": ");
 }
 

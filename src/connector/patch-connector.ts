@@ -10,6 +10,7 @@ import { requireSecrets } from "./resolve-connector.ts";
 import { fillSecrets } from "./secrets.ts";
 import { unbuiltSinkKinds } from "./sink-config.ts";
 import { unbuiltReplicationKinds, unbuiltSourceKinds } from "./source-config.ts";
+import { schemaViolations, unknownKey } from "./violations.ts";
 
 /** Where changes are read from and written to: with another, what was delivered so far would mean nothing. */
 const immutableFields: readonly string[] = [
@@ -41,17 +42,49 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
  */
 export function patchConnector(stored: ConnectorConfig, patch: JsonObject): ConnectorConfig {
   const before = stored as unknown as JsonObject;
-  const after = mergePatch(before, withoutAliases(patch));
+  const wanted = withoutAliases(patch);
+  const after = mergePatch(before, wanted);
   refuse([...changedId(stored, patch), ...changedKinds(before, after)]);
+  requireKnownKeys(withNulls(before, wanted), new Set(nullPaths(wanted)));
 
   // A patch that removes the id leaves it: it is the path's.
   const request: unknown = isJsonObject(after) ? { ...after, id: stored.id } : after;
   checkRequest(ConnectorRequestSchema, request);
-  const filled = fillSecrets(request, stored, { fillMissing: false });
+  const filled = fillSecrets(request, stored, { fillMissing: "in lists" });
   requireSecrets(filled);
   const result = completeConnector(filled, stored.id);
   refuse(changedFields(before, result as unknown as JsonObject));
   return result;
+}
+
+/** The target with what the patch removes there as null: a key that does not exist would be removed without a word. */
+function withNulls(target: JsonValue, patch: JsonValue): JsonValue {
+  if (!isJsonObject(patch)) return patch;
+  const members = isJsonObject(target) ? target : {};
+  const changed = Object.entries(patch).map(
+    ([key, value]) =>
+      [key, withNulls(Object.hasOwn(members, key) ? (members[key] ?? null) : null, value)] as const,
+  );
+  return Object.fromEntries([...Object.entries(members), ...changed]);
+}
+
+/** JSON pointers. */
+function nullPaths(patch: JsonValue, at = ""): string[] {
+  if (!isJsonObject(patch)) return patch === null ? [at] : [];
+  return Object.entries(patch).flatMap(([key, value]) =>
+    nullPaths(value, `${at}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`),
+  );
+}
+
+function requireKnownKeys(value: JsonValue, removed: ReadonlySet<string>): void {
+  const violations = schemaViolations(ConnectorRequestSchema, value).filter(
+    ({ path, message }) => message === unknownKey && removed.has(path),
+  );
+  if (violations.length > 0) {
+    throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
+      violations,
+    });
+  }
 }
 
 function refuse(violations: readonly Violation[]): void {

@@ -35,7 +35,7 @@ export function resolveSink(sink: SinkRequest, stored: ConnectorConfig | null): 
 }
 
 function fill<T extends object>(request: T, stored: ConnectorConfig | null): T {
-  const filled = fillSecrets(request, stored, { fillMissing: true });
+  const filled = fillSecrets(request, stored, { fillMissing: "everywhere" });
   requireSecrets(filled);
   return filled;
 }

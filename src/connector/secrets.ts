@@ -47,22 +47,22 @@ export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
 }
 
 /**
- * A copy of `request` in which secrets that are `"***"`, and with `fillMissing` those that are left out too,
- * are those of `stored`. One that `stored` does not have is left out. An explicit `null` stays.
+ * A copy of `request` in which secrets that are `"***"` are those of `stored`, and so are those that are left out: `everywhere`, or
+ * `in lists`, whose items a merge patch gives whole. One that `stored` does not have is left out. An explicit `null` stays.
  *
  * @param request a connector, or a part of one under the same keys: `{source}`, `{sink}`
  */
 export function fillSecrets<T extends object>(
   request: T,
   stored: ConnectorConfig | null,
-  options: { readonly fillMissing: boolean },
+  options: { readonly fillMissing: "everywhere" | "in lists" },
 ): T {
   const copy = copyJson(request);
   const from = stored === null ? undefined : (stored as unknown as JsonObject);
-  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key }) => {
+  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key, isInList }) => {
     const value = holder[key];
-    const wanted = value === redacted || (value === undefined && options.fillMissing);
-    if (!wanted) return;
+    const isFilled = options.fillMissing === "everywhere" || isInList;
+    if (value !== redacted && !(value === undefined && isFilled)) return;
     const storedValue = storedHolder?.[key];
     if (typeof storedValue === "string") holder[key] = storedValue;
     else delete holder[key];
@@ -100,6 +100,7 @@ interface SecretPlace {
   readonly key: string;
   readonly path: string;
   readonly required: boolean;
+  readonly isInList: boolean;
 }
 
 function forEachSecret(
@@ -132,7 +133,8 @@ function walk(
   if (!isJsonObject(node)) return;
   const storedHolder = isJsonObject(stored) ? stored : undefined;
   const at = `${path}/${key}`;
-  if (depth === keys.length - 1) visit({ holder: node, storedHolder, key, path: at, required });
+  if (depth === keys.length - 1)
+    visit({ holder: node, storedHolder, key, path: at, required, isInList: keys.includes("[]") });
   else walk(node[key], storedHolder?.[key], field, depth + 1, at, visit);
 }
 

@@ -78,6 +78,13 @@ export const RunProgressSchema = strictObject(
       estimated_rows: count("Rows expected, by the source's statistics."),
     }),
     lag_bytes: count("Bytes of the source's log that are not yet acknowledged."),
+    lag_seconds: nullable(
+      Type.Number({
+        minimum: 0,
+        description:
+          "For how long the oldest commit that was seen has been waiting to be durable at the sink; 0: none waits; null: nothing streams, and none is known.",
+      }),
+    ),
     latency_ms: nullable(
       Type.Number({ description: "From commit at the source to durable at the sink, of the last change." }),
     ),

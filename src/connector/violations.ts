@@ -9,6 +9,7 @@ import type { Violation } from "../errors/millrace-error.ts";
 // A body of 1 MiB can break a schema in hundreds of thousands of places; nobody reads that many.
 export const maxViolations = 500;
 const maxPathLength = 512;
+export const unknownKey = "unknown key";
 
 /** Every violation of `schema` in `value`, one per place, in the order of the schema; at most 500. */
 export function schemaViolations(schema: TSchema, value: unknown): Violation[] {
@@ -40,7 +41,7 @@ function describe(error: ValueError): string {
     case ValueErrorType.ObjectRequiredProperty:
       return "required";
     case ValueErrorType.ObjectAdditionalProperties:
-      return "unknown key";
+      return unknownKey;
     case ValueErrorType.ObjectMinProperties:
     case ValueErrorType.ObjectMaxProperties:
       return `expected exactly one key: ${Object.keys(schema.properties ?? {}).join(", ")}`;

@@ -18,9 +18,16 @@ export interface PostgresServerOptions {
   readonly settings?: Readonly<Record<string, string | number>>;
   /** Write lines of pg_hba.conf in place of trusting everyone on loopback. */
   readonly hba?: readonly string[];
-  /** Fills the data directory, which does not exist yet, in place of initdb. */
-  readonly fill?: (dataDirectory: string) => Promise<void>;
+  /** Fills the data directory, which does not exist yet, in place of initdb: by itself, or with what `initdb` makes there. */
+  readonly fill?: FillDirectory;
 }
+
+export type FillDirectory = (
+  dataDirectory: string,
+  initdb: () => Promise<void>,
+  /** Where the server's programs are. */
+  bin: string,
+) => Promise<void>;
 
 export interface ConnectionSettings {
   readonly host: string;
@@ -155,16 +162,18 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   async #initialise(): Promise<void> {
-    if (this.options.fill) return await this.options.fill(this.#data);
+    const { fill = async (_, initdb) => await initdb(), hba } = this.options;
+    await fill(this.#data, () => this.#initdb(), this.bin);
+    if (hba) await Bun.write(join(this.#data, "pg_hba.conf"), `${hba.join("\n")}\n`);
+  }
+
+  async #initdb(): Promise<void> {
     const child = this.#spawn("initdb", [
       ...["-D", this.#data, "-U", this.user, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"],
     ]);
     const output = collect(child);
     const code = await new Promise((resolve) => child.once("exit", resolve));
     if (code !== 0) throw new Error(`initdb failed with ${code}: ${await output}`);
-    if (this.options.hba) {
-      await Bun.write(join(this.#data, "pg_hba.conf"), `${this.options.hba.join("\n")}\n`);
-    }
   }
 
   #spawn(program: string, args: readonly string[]): ChildProcess {

@@ -100,6 +100,8 @@ export const errorKinds = {
   protocol_violation: kind(502, "Protocol violation"),
 
   // --- the sink ----------------------------------------------------------------------------
+  /** A sink tries by itself, while the run goes on: it is shown, and ends nothing. */
+  sink_retrying: kind(502, "Sink is tried again", "transient"),
   sink_unreachable: kind(502, "Sink unreachable", "transient"),
   sink_authentication_failed: kind(502, "Sink authentication failed"),
   /** The role lacks a privilege at the sink: tried again until it has it. */

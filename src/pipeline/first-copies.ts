@@ -68,10 +68,10 @@ export class FirstCopies {
 
   #begin(begun: BegunFirst): void {
     const { meter, reporter } = this.request;
-    const { relation } = begun.table;
+    const { relation, estimatedRows } = begun.table;
     const name = qualifiedName(relation);
     meter.began(name);
-    this.#count(begun.table, 1);
+    meter.expects(name, estimatedRows);
     reporter.passing({ name: "snapshot", table: name }, { kind: "start" });
     this.#waiting.push(begun);
     this.#begun.set(relation.id, Promise.withResolvers());
@@ -109,7 +109,7 @@ export class FirstCopies {
   /** In a turn that makes it otherwise. */
   async giveUp({ table, copy }: BegunFirst): Promise<void> {
     this.request.meter.gaveUp(qualifiedName(table.relation));
-    this.#count(table, -1);
+    this.request.meter.withdraws(qualifiedName(table.relation));
     this.#failed.add(table.relation.id);
     await copy[Symbol.asyncDispose]();
     this.#end(table);
@@ -118,12 +118,6 @@ export class FirstCopies {
   #end({ relation }: TableShape): void {
     this.#begun.get(relation.id)?.resolve();
     this.#begun.delete(relation.id);
-  }
-
-  #count({ estimatedRows }: TableShape, tables: 1 | -1): void {
-    const { snapshot } = this.request.meter.progress;
-    snapshot.tables += tables;
-    snapshot.estimatedRows += tables * estimatedRows;
   }
 
   #tell(): void {

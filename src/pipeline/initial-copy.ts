@@ -55,9 +55,8 @@ export async function copyTables(
   tables: readonly TableShape[],
   points: CopyPoints,
 ): Promise<void> {
-  const { snapshot } = copy.meter.progress;
-  snapshot.tables = tables.length;
-  snapshot.estimatedRows = tables.reduce((sum, table) => sum + table.estimatedRows, 0);
+  for (const { relation, estimatedRows } of tables)
+    copy.meter.expects(qualifiedName(relation), estimatedRows);
   // The largest first: it decides when the last one ends.
   const inOrder = copy.isOrdered ? tables : tables.toSorted((a, b) => b.estimatedBytes - a.estimatedBytes);
   const pool = new WorkPool(Math.max(1, copy.parallel), copy.stop);

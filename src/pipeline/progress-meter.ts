@@ -1,24 +1,46 @@
 // Counts what a run does, and reports it about twice a second while something moves.
 
-import type { ChangeBatch } from "../change/change-batch.ts";
+import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
-import { formatLsn, type Lsn } from "../change/lsn.ts";
-import type { Progress } from "./run-reporter.ts";
+import { formatLsn, type Lsn, lsn } from "../change/lsn.ts";
+import { BatchMeasures } from "./batch-measures.ts";
+import type { Progress, SlotLog } from "./run-reporter.ts";
 
 const reportEveryMs = 500;
+
+interface Commit {
+  readonly lsn: Lsn;
+  readonly timeUs: bigint;
+}
+
+/** The first and the last of the commits of a batch. */
+interface InFlight {
+  readonly first: Commit;
+  readonly last: Commit;
+  /** By the monotonic clock. */
+  readonly handedAtMs: number;
+}
 
 export class ProgressMeter implements Disposable {
   readonly progress: Progress = {
     rowsIn: 0,
+    bytesIn: 0,
     rowsDurable: 0,
     bytesDurable: 0,
     snapshot: { tables: 0, tablesDone: 0, copying: 0, rows: 0, bytes: 0, estimatedRows: 0 },
-    lagBytes: 0,
+    lagBytes: null,
     latencyMs: null,
+    behindSinceMs: null,
     resumeLsn: null,
+    batches: new BatchMeasures().distributions(),
+    slot: null,
   };
-  /** Commit times of what was written and is not yet durable, in rising order. */
-  readonly #inFlight: { readonly resumeLsn: Lsn; readonly commitTimeUs: bigint }[] = [];
+  readonly #measures = new BatchMeasures();
+  /** What was written and is not yet durable, in the order of commits. */
+  readonly #inFlight: InFlight[] = [];
+  /** Tables of the initial copy, with the rows that the source guesses. */
+  readonly #expected = new Map<string, number>();
+  readonly #made = new Set<string>();
   /** Under way. */
   readonly #tables = new Set<string>();
   readonly #copying = new Map<string, { rows: number; bytes: number }>();
@@ -30,30 +52,71 @@ export class ProgressMeter implements Disposable {
 
   constructor(
     private readonly report: (progress: Progress) => void,
-    private readonly lagBytes: () => number,
+    private readonly lagBytes: () => number | null,
+    private readonly slot: () => SlotLog | null = () => null,
     private readonly nowMs: () => number = Date.now,
+    private readonly monotonic: () => number = () => performance.now(),
   ) {
     this.#timer = setInterval(() => this.flush(), reportEveryMs);
   }
 
-  writing({ count, transactions, endsInTransaction, inProgress, resumeLsn }: ChangeBatch): void {
+  /** Hands the batch to the sink by `write`. */
+  async write(batch: ChangeBatch, write: (batch: ChangeBatch) => Promise<void>): Promise<void> {
+    const handedAtMs = this.monotonic();
+    this.#handed(batch, handedAtMs);
+    await write(batch);
+    if (batch.count > 0) this.#measures.write.observe((this.monotonic() - handedAtMs) / 1000);
+  }
+
+  #handed(batch: ChangeBatch, handedAtMs: number): void {
+    const { count, transactions, inProgress } = batch;
     this.progress.rowsIn += count;
+    this.progress.bytesIn += bytesOfTuples(batch);
+    if (count > 0) this.#measures.rows.observe(count);
     if (inProgress && inProgress.outcome !== "committed") return;
-    const commitTimeUs = transactions.commitTimeUs[transactions.count - 1];
-    if (transactions.count > 0 && commitTimeUs !== undefined && !endsInTransaction) {
-      this.#inFlight.push({ resumeLsn, commitTimeUs });
-    }
+    if (transactions.count === 0) return;
+    const known = commitOf(transactions, transactions.count - 1);
+    const first = firstKnown(transactions);
+    // What comes before the first commit, such as word of a shape, is of no time.
+    if (first === null) return;
+    const last = { ...known, lsn: inProgress?.commitLsn ?? known.lsn };
+    // Of a transaction in many batches the first one counts.
+    if (this.#inFlight.at(-1)?.last.lsn === last.lsn) return;
+    this.#inFlight.push({ first, last, handedAtMs });
+  }
+
+  /** Where the stream takes up: everything before it is durable. */
+  takesUpAt(checkpoint: Checkpoint): void {
+    this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
   }
 
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void {
     this.progress.rowsDurable += rows;
     this.progress.bytesDurable += bytes;
     this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
-    let done: bigint | null = null;
-    while (this.#inFlight[0] && this.#inFlight[0].resumeLsn <= checkpoint.resumeLsn) {
-      done = this.#inFlight.shift()?.commitTimeUs ?? null;
+    const isDone = ({ last }: InFlight) => last.lsn < checkpoint.resumeLsn;
+    for (let oldest = this.#inFlight[0]; oldest && isDone(oldest); oldest = this.#inFlight[0]) {
+      this.#inFlight.shift();
+      const latencyMs = Math.max(0, this.nowMs() - msOf(oldest.last));
+      this.progress.latencyMs = latencyMs;
+      this.#measures.latency.observe(latencyMs / 1000);
+      this.#measures.durable.observe((this.monotonic() - oldest.handedAtMs) / 1000);
     }
-    if (done !== null) this.progress.latencyMs = Math.max(0, this.nowMs() - Number(done / 1000n));
+  }
+
+  /** The table is to be copied, maybe once more. */
+  expects(table: string, estimatedRows: number): void {
+    this.#guess(table, estimatedRows);
+    this.#expected.set(table, estimatedRows);
+    this.#made.delete(table);
+    this.#countTables();
+  }
+
+  /** It is not to be copied for now. */
+  withdraws(table: string): void {
+    this.#guess(table, 0);
+    this.#expected.delete(table);
+    this.#countTables();
   }
 
   /** A table's copy has begun; it ends with `copied` or `gaveUp`. */
@@ -85,7 +148,8 @@ export class ProgressMeter implements Disposable {
   copied(table: string): void {
     this.#tables.delete(table);
     this.#inRanges.delete(table);
-    this.progress.snapshot.tablesDone++;
+    this.#made.add(table);
+    this.#countTables();
     this.#ended(table);
   }
 
@@ -100,6 +164,10 @@ export class ProgressMeter implements Disposable {
 
   flush(): void {
     this.progress.lagBytes = this.lagBytes();
+    const [oldest] = this.#inFlight;
+    this.progress.behindSinceMs = oldest ? msOf(oldest.first) : null;
+    this.progress.batches = this.#measures.distributions();
+    this.progress.slot = this.slot();
     const text = JSON.stringify(this.progress);
     if (text === this.#last) return;
     this.#last = text;
@@ -118,6 +186,16 @@ export class ProgressMeter implements Disposable {
     this.#sumCopies();
   }
 
+  #guess(table: string, rows: number): void {
+    this.progress.snapshot.estimatedRows += rows - (this.#expected.get(table) ?? 0);
+  }
+
+  #countTables(): void {
+    const { snapshot } = this.progress;
+    snapshot.tables = this.#expected.size;
+    snapshot.tablesDone = this.#made.size;
+  }
+
   #sumCopies(): void {
     const { snapshot } = this.progress;
     snapshot.copying = this.#tables.size;
@@ -129,3 +207,18 @@ export class ProgressMeter implements Disposable {
     }
   }
 }
+
+function commitOf({ commitLsn, commitTimeUs }: TransactionTable, index: number): Commit {
+  return { lsn: lsn(commitLsn[index] ?? 0n), timeUs: commitTimeUs[index] ?? 0n };
+}
+
+/** The first one whose time is known; null: none is. */
+function firstKnown(transactions: TransactionTable): Commit | null {
+  for (let index = 0; index < transactions.count; index++) {
+    const commit = commitOf(transactions, index);
+    if (commit.timeUs !== 0n) return commit;
+  }
+  return null;
+}
+
+const msOf = ({ timeUs }: Commit) => Number(timeUs / 1000n);

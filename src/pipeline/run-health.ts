@@ -49,8 +49,8 @@ export class RunHealth {
   }
 
   warn(topic: string, reason: string | null): void {
-    this.#warnings.set(topic, reason);
-    this.goOn();
+    // What is no news says nothing of how the run fares: it may be trying again.
+    if (this.#warnings.set(topic, reason)) this.goOn();
   }
 
   setAside(tables: readonly SetAsideTable[]): void {

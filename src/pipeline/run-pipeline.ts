@@ -7,7 +7,7 @@ import type { Lsn } from "../change/lsn.ts";
 import type { TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
 import { isGivenUp } from "../errors/given-up.ts";
-import { MillraceError } from "../errors/millrace-error.ts";
+import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
 import { beginRun, type Found, lookAtBothSides } from "./beginning.ts";
@@ -69,6 +69,13 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
   }
 }
 
+/** A source that does not answer meanwhile keeps nobody. */
+const lookMs = 3_000;
+
+function isOfSink(error: unknown): boolean {
+  return /^(?:sink|webhook)_/.test(toMillraceError(error).code);
+}
+
 class PipelineRun {
   readonly #health: RunHealth;
   #stream: ChangeStream | null = null;
@@ -97,7 +104,8 @@ class PipelineRun {
     const { reporter } = request;
     using meter = new ProgressMeter(
       (progress) => reporter.progress(progress),
-      () => this.#stream?.lag().bytes ?? this.#logWatch?.bytes ?? 0,
+      () => this.#stream?.lag().bytes ?? this.#logWatch?.bytes ?? null,
+      () => this.#logWatch?.slot ?? null,
     );
     await using source = request.makeSource({
       warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
@@ -112,6 +120,18 @@ class PipelineRun {
     using _pause = { [Symbol.dispose]: () => clearTimeout(this.#lockedPause) };
     await using sink = request.makeSink(this.#sinkEvents(meter));
     this.#health.step("connect to the sink, and read the source's tables");
+    try {
+      await this.#work(source, sink, meter);
+    } catch (error) {
+      this.#stream = null;
+      // The next attempt may fail as soon: what the source has to keep meanwhile is known all the same.
+      if (!request.abort.aborted && isOfSink(error)) await Promise.race([logWatch.look(), Bun.sleep(lookMs)]);
+      throw error;
+    }
+  }
+
+  async #work(source: Source, sink: Sink, meter: ProgressMeter): Promise<void> {
+    const { request } = this;
     const found = await lookAtBothSides(request, source, sink);
     using copies = this.#copiesOf(source, sink, meter);
     const begun = await this.#beginAndCopy(source, sink, copies, found);
@@ -172,6 +192,7 @@ class PipelineRun {
     this.#events = events;
     copies.retryBeside(() => events.lookAgain());
     if (this.#isLookDue) events.lookAgain();
+    meter.takesUpAt(checkpoint);
     const place = new StreamPlace(checkpoint.resumeLsn, stream);
     const listTables = () => this.#adoptTables(source, copies, form);
     const hindrance = (table: TableShape) => this.#hindrance(table);
@@ -185,8 +206,7 @@ class PipelineRun {
       this.#isStanding = event.type === "turn" || event.type === "tables";
       switch (event.type) {
         case "batch":
-          meter.writing(event.batch);
-          await sink.write(event.batch);
+          await meter.write(event.batch, (batch) => sink.write(batch));
           releaseBytes(event.batch.arena);
           place.wrote(event.batch);
           if (!event.batch.inProgress) isWhole = !event.batch.endsInTransaction;

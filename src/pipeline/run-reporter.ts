@@ -3,6 +3,7 @@
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { SetAsideTable } from "../sink/sink.ts";
+import type { BatchDistributions } from "./batch-measures.ts";
 
 /** Where a run stands, for people. */
 export type Phase =
@@ -18,6 +19,7 @@ export type PhaseHealth =
 /** Counters since the run began, and gauges of now. */
 export interface Progress {
   rowsIn: number;
+  bytesIn: number;
   rowsDurable: number;
   bytesDurable: number;
   readonly snapshot: {
@@ -29,10 +31,23 @@ export interface Progress {
     bytes: number;
     estimatedRows: number;
   };
-  lagBytes: number;
+  /** Null: it is not known. */
+  lagBytes: number | null;
   /** From commit at the source to durable at the sink, of the last change; null before one. */
   latencyMs: number | null;
+  /** When the oldest commit was that the stream has brought and that is not durable yet; null: there is none. */
+  behindSinceMs: number | null;
+  /** Null: the stream has not taken up yet, and nothing is durable. */
   resumeLsn: string | null;
+  batches: BatchDistributions;
+  /** What the source's slot keeps, as it was asked last; null: it was not asked yet, or there is none. */
+  slot: SlotLog | null;
+}
+
+export interface SlotLog {
+  readonly retainedBytes: number;
+  /** What may be written until the slot is in danger of being lost; null: the server has no limit. */
+  readonly safeBytes: number | null;
 }
 
 export interface RunReporter {

@@ -5,6 +5,7 @@ import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../connector/task.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { AttemptCounts } from "../sink/webhook/attempt-counter.ts";
 import { replicationWorkerUrl, webhookWorkerUrl } from "../worker-urls.ts";
 import type {
   FromReplicationWorker,
@@ -19,6 +20,7 @@ import type {
   ToReplicationWorker,
   ToWebhookWorker,
   WireError,
+  WorkerMetrics,
 } from "./messages.ts";
 import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
 
@@ -27,6 +29,8 @@ export interface RunEvents {
   status(component: HistoryComponent, status: Status): void;
   initialized(): Promise<void>;
   metrics(metrics: RunMetrics): void;
+  /** The worker is alive. */
+  pulse(worker: WorkerKind, loopDelayMs: number): void;
   setAside(tables: readonly SetAsideTable[]): void;
   /** Whether the task is the worker's to run now. */
   claimTask(taskId: string): Promise<boolean>;
@@ -47,6 +51,8 @@ export interface RunAttempt {
   stop(): void;
 }
 
+export type WorkerKind = "replication" | "webhook";
+
 export interface WorkerUrls {
   readonly replication: URL;
   readonly webhook: URL;
@@ -63,8 +69,8 @@ export class ConnectorRun implements RunAttempt {
   readonly #webhook: WorkerLine<ToWebhookWorker> | null;
   readonly #lastWord = Promise.withResolvers<MillraceError | null>();
   readonly #earlyOffers: ToReplicationWorker[] = [];
-  #metrics: RunMetrics | null = null;
-  #requests = 0;
+  #metrics: WorkerMetrics | null = null;
+  #attempts: AttemptCounts = { requests: 0, results: {}, sentBytes: 0 };
   #started = false;
   #stopping = false;
   #isOver = false;
@@ -158,6 +164,9 @@ export class ConnectorRun implements RunAttempt {
       case "metrics":
         this.#measured(message.metrics);
         break;
+      case "pulse":
+        events.pulse("replication", message.loopDelayMs);
+        break;
       case "set aside":
         events.setAside(message.tables);
         break;
@@ -198,9 +207,12 @@ export class ConnectorRun implements RunAttempt {
       case "store.save":
         this.#store(message, (answer) => this.#webhook?.post(answer));
         break;
-      case "delivered":
-        this.#requests = message.requests;
+      case "attempts":
+        this.#attempts = message;
         this.#measured(this.#metrics);
+        break;
+      case "pulse":
+        this.events.pulse("webhook", message.loopDelayMs);
         break;
       case "log":
         this.events.log(message);
@@ -211,9 +223,10 @@ export class ConnectorRun implements RunAttempt {
   }
 
   /** What the two workers count, as one measurement. */
-  #measured(metrics: RunMetrics | null): void {
+  #measured(metrics: WorkerMetrics | null): void {
     this.#metrics = metrics;
-    if (metrics) this.events.metrics({ ...metrics, requests: this.#requests });
+    const { requests, results, sentBytes } = this.#attempts;
+    if (metrics) this.events.metrics({ ...metrics, webhook: { requests, results, sentBytes } });
   }
 
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {

@@ -121,10 +121,11 @@ export class StoredConnectorService implements ConnectorService {
       case "ReIntialize":
       case "ReInitialize":
         return { stopped: false, runId, cleanup: stored.config };
+      // Asked for once more, what is under way goes on as it is.
       case "Delete":
-        return { deletion: stored.deletion ?? "wait" };
+        return stored.deletion ? null : { deletion: "wait" };
       case "ForceDelete":
-        return { deletion: "force" };
+        return stored.deletion === "force" ? null : { deletion: "force" };
       default:
         return command satisfies never;
     }
@@ -186,7 +187,7 @@ export class StoredConnectorService implements ConnectorService {
   }
 }
 
-function beingDeleted(id: string): MillraceError {
+export function beingDeleted(id: string): MillraceError {
   return new MillraceError(
     "conflict",
     `The connector ${id} is being deleted, and its source has not been cleaned up yet. ForceDelete does not wait for the source.`,

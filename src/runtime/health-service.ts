@@ -2,6 +2,7 @@
 
 import type { HealthService, Readiness } from "../api/services.ts";
 import type { State } from "../state/open-state.ts";
+import { stuckAfterMs, type ThreadWatch } from "./thread-watch.ts";
 
 /** A store that takes longer than this does not answer, as far as a load balancer is concerned. */
 const pingMs = 2_000;
@@ -9,17 +10,34 @@ const pingMs = 2_000;
 export class LiveHealthService implements HealthService {
   constructor(
     private readonly state: State,
+    private readonly threads: ThreadWatch,
     private readonly stopping: AbortSignal,
   ) {}
 
   async readiness(): Promise<Readiness> {
     if (this.stopping.aborted) return { ready: false, reason: "The service is stopping." };
-    const timeout = Bun.sleep(pingMs).then(() => "The state store does not answer.");
-    const ping = this.state.ping().then(
-      () => null,
-      (error: unknown) => (error instanceof Error ? error.message : "The state store failed."),
-    );
-    const reason = await Promise.race([ping, timeout]);
+    const reason = threadTrouble(this.threads) ?? (await stateTrouble(this.state));
     return reason === null ? { ready: true } : { ready: false, reason };
   }
+}
+
+/** Null: the store answers. */
+export async function stateTrouble(state: State): Promise<string | null> {
+  const timeout = Bun.sleep(pingMs).then(() => "The state store does not answer.");
+  const ping = state.ping().then(
+    () => null,
+    (error: unknown) => (error instanceof Error ? error.message : "The state store failed."),
+  );
+  return await Promise.race([ping, timeout]);
+}
+
+/** Of one worker that is stuck; null: none is. */
+export function threadTrouble(threads: ThreadWatch): string | null {
+  const [stuck] = threads.stuck();
+  if (!stuck) return null;
+  const { connector, thread } = stuck;
+  return (
+    `The ${thread} worker of connector ${connector} has given no sign of life for ${stuckAfterMs / 1000} s. Send it the command Restart ` +
+    `(millrace connectors restart ${connector}); it goes on from its checkpoint.`
+  );
 }

@@ -14,7 +14,11 @@ import type { State } from "../state/open-state.ts";
 export interface InspectionContext {
   readonly state: State;
   readSourceCatalog(config: SourceConfig, signal: AbortSignal): Promise<Catalog>;
-  validateSource(config: SourceConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
+  validateSource(
+    config: SourceConfig,
+    signal: AbortSignal,
+    connectorId: string | null,
+  ): Promise<readonly ValidateEvent[]>;
   validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
 }
 
@@ -38,7 +42,7 @@ export class LiveInspectionService implements InspectionService {
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]> {
     const config = resolveSource(source, await this.#filler(fillFrom));
-    return await this.#validate(signal, (limited) => this.context.validateSource(config, limited));
+    return await this.#validate(signal, (limited) => this.context.validateSource(config, limited, fillFrom));
   }
 
   async validateSink(

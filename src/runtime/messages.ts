@@ -5,7 +5,9 @@ import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { ErrorCode } from "../errors/error-codes.ts";
+import type { Progress } from "../pipeline/run-reporter.ts";
 import type { RunWork } from "../pipeline/run-work.ts";
+import type { AttemptCounts } from "../sink/webhook/attempt-counter.ts";
 
 /** What one attempt of a run is given. */
 export interface RunRequest {
@@ -38,7 +40,8 @@ export type FromReplicationWorker =
   | { readonly type: "status"; readonly component: HistoryComponent; readonly status: Status }
   /** Slot and checkpoint exist. Stored before anything is delivered. Answered with `reply`. */
   | { readonly type: "initialized"; readonly requestId: number }
-  | { readonly type: "metrics"; readonly metrics: RunMetrics }
+  | { readonly type: "metrics"; readonly metrics: WorkerMetrics }
+  | Pulse
   /** All the tables that are set aside at the sink now. */
   | { readonly type: "set aside"; readonly tables: readonly SetAsideTable[] }
   /** Pending → Running, answered with `reply`: value "claimed" or "gone". */
@@ -72,8 +75,9 @@ export type ToWebhookWorker =
 /** webhook worker → main */
 export type FromWebhookWorker =
   | { readonly type: "ready" }
-  /** Requests that were answered with 2xx since the worker began. Sent about twice a second while it rises. */
-  | { readonly type: "delivered"; readonly requests: number }
+  /** What came of requests since the worker began. Sent about twice a second while it changes. */
+  | (AttemptCounts & { readonly type: "attempts" })
+  | Pulse
   | StoreRequest
   | LogLine;
 
@@ -97,6 +101,12 @@ export type Reply =
   | { readonly type: "reply"; readonly requestId: number; readonly value: ReplyValue }
   | { readonly type: "reply"; readonly requestId: number; readonly error: WireError };
 
+/** The thread is alive; in milliseconds, how late its event loop has been at most since the last one. */
+export interface Pulse {
+  readonly type: "pulse";
+  readonly loopDelayMs: number;
+}
+
 export interface LogLine {
   readonly type: "log";
   readonly level: "debug" | "info" | "warn" | "error";
@@ -111,23 +121,10 @@ export interface WireError {
   readonly stack?: string;
 }
 
-/** Counters since the run began, and gauges of now. Sent about twice a second while something moves. */
-export interface RunMetrics {
-  readonly rowsIn: number;
-  readonly rowsDurable: number;
-  readonly bytesDurable: number;
-  readonly requests: number;
-  /** Tables of the initial copy: done, under way, and in all; rows copied of rows expected, over all of them. */
-  readonly snapshot: {
-    readonly tables: number;
-    readonly tablesDone: number;
-    readonly copying: number;
-    readonly rows: number;
-    readonly bytes: number;
-    readonly estimatedRows: number;
-  };
-  readonly lagBytes: number;
-  /** From commit at the source to durable at the sink of the last change, in milliseconds; null before one. */
-  readonly latencyMs: number | null;
-  readonly resumeLsn: string | null;
+/** Counters since the attempt began, and gauges of now. Sent about twice a second while something moves. */
+export type WorkerMetrics = Progress;
+
+/** What a run's workers measure. */
+export interface RunMetrics extends WorkerMetrics {
+  readonly webhook: AttemptCounts;
 }

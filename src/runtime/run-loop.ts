@@ -54,6 +54,8 @@ export class RunLoop {
   #isOver = false;
   /** What the last attempt failed with, until one gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
+  /** How many steps of the beginning the last attempt came to; Infinity: it was past all of them. */
+  #stepsBeforeFailure = 0;
   /** What was refused comes first in the next attempt, which is no further before something is durable. */
   #isRefused = false;
   readonly #rounds: RoundLoop | null;
@@ -156,6 +158,7 @@ export class RunLoop {
     let firstProgressMs: number | null = null;
     let moved = false;
     let last: { readonly component: HistoryComponent; readonly status: Status } | null = null;
+    const steps = new Set<string>();
     const noteProgress = () => {
       firstProgressMs ??= this.context.nowMs();
     };
@@ -181,6 +184,9 @@ export class RunLoop {
           if (status.state.snapshot || status.state.realtime) {
             if (!this.#isRefused) this.#retry = null;
             noteProgress();
+          } else if (status.state.initialize) {
+            steps.add(status.state.initialize.sub_state);
+            if (!this.#isRefused && steps.size > this.#stepsBeforeFailure) this.#retry = null;
           }
           events.status(component, this.#underRetry(status));
         },
@@ -197,6 +203,7 @@ export class RunLoop {
     this.context.attached(run, null);
     if (this.isStopping) run.stop();
     const error = await run.ended;
+    this.#stepsBeforeFailure = firstProgressMs === null ? steps.size : Number.POSITIVE_INFINITY;
     this.#current = null;
     this.context.attached(null, error);
     return { error, progressed: moved || lastedMs() >= progressMs, hasBegun: firstProgressMs !== null };
@@ -205,7 +212,7 @@ export class RunLoop {
   /** Beginning again is no news while it is not known to help: the failure stays in sight. */
   #underRetry(status: Status): Status {
     const { start, heartbeat, warning } = status.status;
-    const isNoNews = start || (this.#isRefused && (heartbeat || warning));
+    const isNoNews = start || heartbeat || warning;
     return this.#retry && isNoNews ? { state: status.state, status: this.#retry } : status;
   }
 

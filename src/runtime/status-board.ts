@@ -11,11 +11,12 @@ import type { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { HistoryStore } from "../state/history-store.ts";
 import type { RunMetrics } from "./messages.ts";
+import { RunMeasurement } from "./run-measurement.ts";
 
 interface Entry {
   runId: string;
   status: Status;
-  metrics: RunMetrics | null;
+  readonly measurement: RunMeasurement;
   lastError: NonNullable<ConnectorStatus["last_error"]> | null;
   /** The failure that is being retried, while it is: seen through several phases, it is one piece of news. */
   retry: string | null;
@@ -28,9 +29,15 @@ interface Entry {
 
 /** Who else wants to know what runs measure. */
 export interface MeasurementListener {
+  /** An attempt of the connector's run begins: it counts from zero. */
+  began(connectorId: string): void;
   measured(connectorId: string, metrics: RunMetrics): void;
+  /** The attempt has ended with an error. */
+  failed(connectorId: string, code: string): void;
   forget(connectorId: string): void;
 }
+
+export type MeasuredRun = RunMetrics & { readonly lagSeconds: number | null };
 
 export class StatusBoard {
   /** Set once, by whoever wires the service. */
@@ -55,7 +62,7 @@ export class StatusBoard {
     const entry = this.#entry(connectorId, runId);
     if (entry.runId === runId && entry.recorded.size > 0) return;
     entry.runId = runId;
-    entry.metrics = null;
+    entry.measurement.runBegan();
     entry.lastError = null;
     entry.recorded.clear();
     this.report(connectorId, runId, "Connector", starting);
@@ -70,6 +77,7 @@ export class StatusBoard {
       entry.status = status;
       if (!status.state.scheduled) entry.nextSnapshotAt = null;
       const retry = status.status.retry ? JSON.stringify(status.status.retry) : null;
+      if (status.status.retry) this.#noteRetry(entry, status.status.retry.reason);
       const isKnown = entry.recorded.get(component) === text || (retry !== null && retry === entry.retry);
       entry.retry = retry;
       if (isKnown) return;
@@ -95,14 +103,26 @@ export class StatusBoard {
     this.report(connectorId, runId, component, { state, status: health });
   }
 
+  /** The run makes an attempt. */
+  attempted(connectorId: string): void {
+    this.#entries.get(connectorId)?.measurement.attemptBegan();
+    this.listener?.began(connectorId);
+  }
+
+  /** The run's attempt has ended: nothing streams until the next one. */
+  attemptEnded(connectorId: string): void {
+    this.#entries.get(connectorId)?.measurement.attemptEnded();
+  }
+
   measured(connectorId: string, runId: string, metrics: RunMetrics): void {
     const entry = this.#entries.get(connectorId);
     if (!entry) return;
-    if (entry.runId === runId) entry.metrics = metrics;
+    if (entry.runId === runId) entry.measurement.measured(metrics);
     this.listener?.measured(connectorId, metrics);
   }
 
   failed(connectorId: string, runId: string, error: MillraceError): void {
+    this.listener?.failed(connectorId, error.code);
     const entry = this.#entries.get(connectorId);
     if (entry?.runId === runId)
       entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
@@ -128,28 +148,39 @@ export class StatusBoard {
   status(connectorId: string): ConnectorStatus {
     const entry = this.#entries.get(connectorId);
     if (!entry) return starting;
+    const { measurement } = entry;
+    const { total } = measurement;
+    const lag = () => measurement.lagSeconds(this.#now().getTime());
     return {
       ...entry.status,
-      ...(entry.metrics ? { progress: toProgress(entry.metrics) } : {}),
+      ...(total ? { progress: toProgress(total, lag()) } : {}),
       ...(entry.lastError ? { last_error: entry.lastError } : {}),
       ...(entry.nextSnapshotAt ? { next_snapshot_at: entry.nextSnapshotAt.toISOString() } : {}),
       ...(entry.setAside.length > 0 ? { tables_set_aside: [...entry.setAside] } : {}),
     };
   }
 
-  /** The last measurement of each connector that has one. */
-  metrics(): ReadonlyMap<string, RunMetrics> {
-    const measured = new Map<string, RunMetrics>();
-    for (const [id, entry] of this.#entries) if (entry.metrics) measured.set(id, entry.metrics);
+  /** What each connector's run has measured, of those that have, and its lag in seconds. */
+  metrics(): ReadonlyMap<string, MeasuredRun> {
+    const measured = new Map<string, MeasuredRun>();
+    const nowMs = this.#now().getTime();
+    for (const [id, { measurement }] of this.#entries) {
+      const { total } = measurement;
+      if (total) measured.set(id, { ...total, lagSeconds: measurement.lagSeconds(nowMs) });
+    }
     return measured;
   }
 
   /** Tables that runs copy now for the first time, or again as a whole, and those that wait for their turn, over all connectors. */
   copyLoad(): { readonly running: number; readonly waiting: number } {
     let [running, waiting] = [0, 0];
-    for (const { status, metrics } of this.#entries.values()) {
+    for (const { status, measurement } of this.#entries.values()) {
       if (!isCopying(status)) continue;
-      const { tables, tablesDone, copying } = metrics?.snapshot ?? { tables: 0, tablesDone: 0, copying: 0 };
+      const { tables, tablesDone, copying } = measurement.total?.snapshot ?? {
+        tables: 0,
+        tablesDone: 0,
+        copying: 0,
+      };
       // What is measured comes a little behind what is reported: a table has begun.
       const now = status.status.start ? Math.max(1, copying) : copying;
       running += now;
@@ -158,17 +189,15 @@ export class StatusBoard {
     return { running, waiting };
   }
 
-  /** How many connectors there are in each phase and health. */
-  countByStatus(): { readonly state: string; readonly health: string; readonly count: number }[] {
-    const counts = new Map<string, number>();
-    for (const { status } of this.#entries.values()) {
-      const key = `${Object.keys(status.state)[0]} ${Object.keys(status.status)[0]}`;
-      counts.set(key, (counts.get(key) ?? 0) + 1);
-    }
-    return [...counts].map(([key, count]) => {
-      const [state = "", health = ""] = key.split(" ");
-      return { state, health, count };
-    });
+  /** The phase and the health of each connector, by name. */
+  phases(): ReadonlyMap<string, { readonly state: string; readonly health: string }> {
+    return new Map(
+      [...this.#entries].map(([id, { status }]) => {
+        const [state = ""] = Object.keys(status.state);
+        const [health = ""] = Object.keys(status.status);
+        return [id, { state, health }];
+      }),
+    );
   }
 
   forget(connectorId: string): void {
@@ -181,13 +210,19 @@ export class StatusBoard {
     await this.#writing;
   }
 
+  /** A failure of an attempt is known by its code; what else is tried again, the sink tries by itself. */
+  #noteRetry(entry: Entry, reason: string): void {
+    if (entry.lastError?.reason === reason) return;
+    entry.lastError = { code: "sink_retrying", reason, at: this.#now().toISOString() };
+  }
+
   #entry(connectorId: string, runId: string): Entry {
     const existing = this.#entries.get(connectorId);
     if (existing) return existing;
     const entry: Entry = {
       runId,
       status: starting,
-      metrics: null,
+      measurement: new RunMeasurement(),
       lastError: null,
       retry: null,
       setAside: [],
@@ -216,13 +251,13 @@ function isCopying({ state, status }: Status): boolean {
 
 const starting: Status = { state: { start: {} }, status: { start: {} } };
 
-function toProgress(metrics: RunMetrics): RunProgress {
+function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunProgress {
   const { snapshot } = metrics;
   return {
     rows_in: metrics.rowsIn,
     rows_durable: metrics.rowsDurable,
     bytes_durable: metrics.bytesDurable,
-    requests: metrics.requests,
+    requests: metrics.webhook.requests,
     snapshot: {
       tables: snapshot.tables,
       tables_done: snapshot.tablesDone,
@@ -230,7 +265,8 @@ function toProgress(metrics: RunMetrics): RunProgress {
       bytes: snapshot.bytes,
       estimated_rows: snapshot.estimatedRows,
     },
-    lag_bytes: metrics.lagBytes,
+    lag_bytes: metrics.lagBytes ?? 0,
+    lag_seconds: lagSeconds,
     latency_ms: metrics.latencyMs,
     resume_lsn: metrics.resumeLsn,
   };

@@ -5,7 +5,7 @@ import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { copiesInRounds } from "../connector/copies-in-rounds.ts";
 import type { Status } from "../connector/status.ts";
-import { toMillraceError } from "../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import { noRound, type StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
@@ -16,10 +16,12 @@ import { RunLoop } from "./run-loop.ts";
 import { SnapshotRounds } from "./snapshot-rounds.ts";
 import type { StatusBoard } from "./status-board.ts";
 import { TaskDesk } from "./task-desk.ts";
+import type { ThreadWatch } from "./thread-watch.ts";
 
 export interface SupervisionContext {
   readonly state: State;
   readonly board: StatusBoard;
+  readonly threads: ThreadWatch;
   readonly log: Log;
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
   /** Drops the slot and the publication that the service made for this connector. */
@@ -135,7 +137,7 @@ export class SupervisedConnector {
         board.report(this.id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
         board.nextSnapshot(this.id, runId, nextAt);
       },
-      attached: (run, error) => (run ? this.desk.attach(run) : this.desk.detach(error)),
+      attached: (run, error) => this.#attached(stored, run, error),
       failing: (error, health) => {
         // What is none of our own errors is a fault to be found; the others say themselves what they are.
         if (error.code === "internal") this.#log.error({ error }, "a fault in the run");
@@ -145,6 +147,19 @@ export class SupervisedConnector {
     });
     // Tasks that came while nothing ran: a run that waits for its next round makes no attempt that would ask.
     this.desk.wake();
+  }
+
+  #attached({ config }: StoredConnector, run: RunAttempt | null, error: MillraceError | null): void {
+    const { board, threads } = this.context;
+    if (run) {
+      board.attempted(this.id);
+      threads.began(this.id, config.sink.webhook ? ["replication", "webhook"] : ["replication"]);
+      this.desk.attach(run);
+    } else {
+      threads.ended(this.id);
+      board.attemptEnded(this.id);
+      this.desk.detach(error);
+    }
   }
 
   #roundsOf(stored: StoredConnector): SnapshotRounds | null {
@@ -166,12 +181,13 @@ export class SupervisedConnector {
   }
 
   #events(runId: string): RunEvents {
-    const { board, state } = this.context;
+    const { board, state, threads } = this.context;
     const log = this.#log.child({ run: runId });
     return {
       status: (component, status) => board.report(this.id, runId, component, status),
       initialized: () => state.connectors.markInitialized(this.id, runId),
       metrics: (metrics) => board.measured(this.id, runId, metrics),
+      pulse: (thread, loopDelayMs) => threads.heard(this.id, thread, loopDelayMs),
       setAside: (tables) => board.setAside(this.id, runId, tables),
       claimTask: (taskId) => this.desk.claim(taskId),
       taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),

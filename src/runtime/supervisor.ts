@@ -9,6 +9,11 @@ export class Supervisor implements AsyncDisposable {
 
   constructor(private readonly context: SupervisionContext) {}
 
+  /** Goes on with what is being deleted, and nothing else: an id that is to be given again is waited for. */
+  async startDeletions(): Promise<void> {
+    for (const { id, deletion } of await this.context.state.connectors.list()) if (deletion) this.poke(id);
+  }
+
   /** Goes on with everything that is stored. */
   async start(): Promise<void> {
     for (const { id } of await this.context.state.connectors.list()) this.poke(id);

@@ -5,6 +5,7 @@ import type { Task, TaskRequest } from "../connector/task.ts";
 import { cancelTask, completeTaskSpec, newTask, retryTask } from "../connector/task-state.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
+import { beingDeleted } from "./connector-service.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 export interface TaskServiceContext {
@@ -28,7 +29,8 @@ export class StoredTaskService implements TaskService {
   }
 
   async create(connectorId: string, request: TaskRequest): Promise<Task> {
-    const { config } = await this.context.state.connectors.get(connectorId);
+    const { config, deletion } = await this.context.state.connectors.get(connectorId);
+    if (deletion) throw beingDeleted(connectorId);
     const spec = completeTaskSpec(request, config);
     const draft = newTask(this.context.newTaskId(), spec, this.context.now().getTime());
     const task = await this.context.state.tasks.create(connectorId, draft);

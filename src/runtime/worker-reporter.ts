@@ -20,7 +20,7 @@ export function workerReporter(main: Main, slot: string): RunReporter {
       await main.ask({ type: "initialized" });
     },
     progress(progress) {
-      main.tell({ type: "metrics", metrics: { ...progress, requests: 0 } });
+      main.tell({ type: "metrics", metrics: progress });
     },
     setAside(tables) {
       main.tell({ type: "set aside", tables: tables.map(setAsideTable) });

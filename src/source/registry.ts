@@ -4,12 +4,14 @@ import type { Catalog } from "../connector/catalog.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { copiesInRounds } from "../connector/copies-in-rounds.ts";
+import type { Finding } from "../connector/diagnosis.ts";
 import type { SourceConfig } from "../connector/source-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { readCatalog } from "./postgres/catalog-reader.ts";
 import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
+import { examinePostgresSource, type KnownSlot } from "./postgres/source-findings.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
 import { validatePostgresSource } from "./postgres/source-validation.ts";
 import type { Source, SourceContext } from "./source.ts";
@@ -40,9 +42,27 @@ export async function readSourceCatalog(source: SourceConfig, signal: AbortSigna
   throw unknownKind();
 }
 
-export async function validateSource(source: SourceConfig, signal: AbortSignal): Promise<ValidateEvent[]> {
-  if (source.postgres) return await validatePostgresSource(source.postgres, signal);
+/** @param connectorId of the connector that is stored with this source, or is to be; null: it has no name yet */
+export async function validateSource(
+  source: SourceConfig,
+  signal: AbortSignal,
+  connectorId: string | null,
+): Promise<ValidateEvent[]> {
+  const slot = connectorId === null ? null : slotName(connectorId);
+  if (source.postgres) return await validatePostgresSource(source.postgres, signal, slot);
   throw unknownKind();
+}
+
+/** What is wrong with the connector's slot and its source's clock; nothing, where it does not stream. */
+export async function examineSource(
+  connector: ConnectorConfig,
+  known: Omit<KnownSlot, "name">,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  const { postgres } = connector.source;
+  if (!postgres) throw unknownKind();
+  if (copiesInRounds(connector)) return [];
+  return await examinePostgresSource(postgres, { ...known, name: slotName(connector.id) }, signal);
 }
 
 function unknownKind(): MillraceError {

@@ -112,6 +112,8 @@ export interface SnapshotPoint extends AsyncDisposable {
 
 export interface KeptLog {
   readonly bytes: number;
+  /** What may be written until it is in danger of being removed; null: the server has no limit. */
+  readonly safeBytes: number | null;
   /** What somebody should do about it; null: it is not much. */
   readonly warning: string | null;
 }

@@ -11,6 +11,7 @@ import type {
 import type { Catalog } from "../../src/connector/catalog.ts";
 import type { ConnectorConfig, ConnectorWithStatus } from "../../src/connector/connector.ts";
 import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
+import { fine } from "../../src/connector/diagnosis.ts";
 import { patchConnector } from "../../src/connector/patch-connector.ts";
 import { resolveConnector, resolveSink, resolveSource } from "../../src/connector/resolve-connector.ts";
 import type { HistoryEntry } from "../../src/connector/status.ts";
@@ -49,6 +50,12 @@ export function memoryServices(): MemoryServices {
     connectors: connectorService(stored),
     tasks: taskService(stored),
     inspection: inspectionService(stored, inspected, () => services.catalog()),
+    doctor: {
+      examine: async (id) => {
+        if (id !== null) find(stored, id);
+        return [{ connector: id, ...fine("state", "All is well.") }];
+      },
+    },
     health: { readiness: async () => services.readiness },
     snapshots: { activity: () => ({ active: false, count: 0, throttled: false }) },
     metrics: { text: async () => "# HELP millrace_up Whether the service runs.\nmillrace_up 1\n" },

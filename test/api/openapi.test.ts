@@ -44,6 +44,7 @@ describe("the document", () => {
         "POST /api/v1/connectors/{connector_id}/tasks/{task_id}/cancel",
         "POST /api/v1/connectors/{connector_id}/tasks/{task_id}/retry",
         "POST /api/v1/ssh-keys",
+        "GET /api/v1/doctor",
         "GET /snapshots",
         "GET /metrics",
         "GET /healthz",

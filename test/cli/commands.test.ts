@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { rawReceiver } from "../support/raw-receiver.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -204,6 +204,18 @@ test("source and sink are validated, and the catalog shown, of a file or of what
   expect(unsound).toMatchObject({ code: 1, error: "millrace: Checks of 2 failed.\n" });
   expect(unsound.out).toContain("  Failed   Network: Reachability: ");
   expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
+});
+
+test("health is an exit code, of the service that the environment's port is of", async () => {
+  expect(await millrace(["health"])).toMatchObject({ code: 0, out: "ready\n" });
+  const byPort = { MILLRACE_URL: "", MILLRACE_PORT: String(service.port), MILLRACE_API_TOKEN: "" };
+  expect(await millrace(["health", "--json"], byPort)).toMatchObject({
+    code: 0,
+    out: '{\n  "ready": true\n}\n',
+  });
+  const nobody = await millrace(["health", "--url", "http://127.0.0.1:1"]);
+  expect([nobody.code, nobody.out]).toEqual([3, ""]);
+  expect((await millrace(["--version"])).out).toMatch(/^millrace \d+\.\d+\.\d+\n$/);
 });
 
 test("an answer that is none of the service's is told as that, and one that breaks off as no service", async () => {

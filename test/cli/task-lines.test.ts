@@ -25,6 +25,9 @@ test("a line for each, with a bar of what is copied of what was guessed", () => 
     "public.t       Pending    [--------------------]   0 %    attempt 3 at 2026-01-01T00:01:00.000Z: no room",
     "public.orders  Done       [####################] 100 %  7 rows, 10.5 kB",
   ]);
+  // It has failed for good at its first attempt.
+  const failed: Task = { ...pending, state: "Failed", attempt: 1, reason: "It is gone." };
+  expect(watchedLines([failed], Number.POSITIVE_INFINITY)[0]).toEndWith("attempt 1: It is gone.");
   expect(watchedLines([running(9, 3)], 60)).toEqual([
     "public.orders  Running    [###################-]  99 %  9 r…",
   ]);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { BinaryLayouts } from "../../src/connection/binary-layout.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -8,8 +8,8 @@ import {
   withPostgres,
 } from "../../src/connection/postgres-client.ts";
 import type { PostgresConnection } from "../../src/connector/connection.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";

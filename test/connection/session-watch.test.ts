@@ -4,9 +4,9 @@ import type { Client } from "pg";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
 import { Turns } from "../../src/connection/turns.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 

@@ -4,12 +4,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { closeClient, connectPostgres } from "../../src/connection/postgres-client.ts";
 import type { PostgresConnection } from "../../src/connector/connection.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { CertificateAuthority } from "../support/certificate-authority.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { LiveRun } from "../support/live-run.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 

@@ -14,11 +14,11 @@ import {
 import { TunnelSocket } from "../../src/connection/tunnel-socket.ts";
 import type { SshTunnel } from "../../src/connector/bastions.ts";
 import type { PostgresConnection } from "../../src/connector/connection.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { validatePostgresSink } from "../../src/sink/postgres/sink-validation.ts";
 import { validatePostgresSource } from "../../src/source/postgres/source-validation.ts";
 import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { bringKey } from "../support/ssh-keys.ts";
 import { type SshServer, sshServerKinds, startSshServer } from "../support/ssh-server.ts";

@@ -70,6 +70,32 @@ describe("secrets", () => {
     });
   });
 
+  test("what is removed has to be something that there is", () => {
+    const patch = { schedul: null, sink: { postgres: { target_schemaa: null, target_schema: null } } };
+    expect(refusal(toPostgres, patch)).toEqual({
+      code: "invalid_request",
+      paths: ["/schedul", "/sink/postgres/target_schemaa"],
+    });
+    const tunnel = { source: { postgres: { connection: { tunnel: null, ssl_key: null } } } };
+    expect(patchConnector(toPostgres, tunnel).source.postgres?.connection).not.toHaveProperty("tunnel");
+  });
+
+  test("a static header without its value keeps it", () => {
+    const headers = { static_: [{ name: "x-a" }, { name: "X-New", value: "2" }] };
+    const changed = patchConnector(toWebhook, { sink: { webhook: { headers } } });
+    expect(changed.sink.webhook?.headers.static_).toEqual([
+      { name: "x-a", value: "one" },
+      { name: "X-New", value: "2" },
+    ]);
+    const cleared = { static_: [{ name: "X-A", value: null }] };
+    expect(refusal(toWebhook, { sink: { webhook: { headers: cleared } } }).code).toBe("invalid_request");
+    const unknown = { static_: [{ name: "X-C" }] };
+    expect(refusal(toWebhook, { sink: { webhook: { headers: unknown } } })).toEqual({
+      code: "missing_secret",
+      paths: ["/sink/webhook/headers/static_/0/value"],
+    });
+  });
+
   test("static headers are replaced as a whole, and keep redacted values", () => {
     const headers = {
       static_: [

@@ -26,6 +26,7 @@ test("a connector's line tells phase, copy, rate and lag, and what is wrong", ()
     requests: 0,
     snapshot,
     lag_bytes: 20_000,
+    lag_seconds: 0,
     latency_ms: 12.4,
     resume_lsn: null,
   };

@@ -6,10 +6,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { Bank, type BankState, stateSql } from "../support/bank.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 

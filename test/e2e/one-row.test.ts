@@ -6,10 +6,10 @@ import { copyFile, mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ApiClient } from "../../src/demo/api-client.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { Receiver } from "../../src/demo/receiver.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

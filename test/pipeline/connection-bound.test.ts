@@ -2,7 +2,6 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { areConnectionsBounded, parallelCopies } from "../../src/connector/parallel-copies.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import {
   fullConnection,
   logicalReplication,
@@ -10,6 +9,7 @@ import {
   postgresSource,
 } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

@@ -1,9 +1,9 @@
 // While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { judgeKeptLog } from "../../src/source/postgres/kept-log.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.
@@ -59,7 +59,7 @@ test("how far the sink is behind is told also of what is logged while the source
 
 test("it is much from half of the server's limit on, or from 10 GB where there is none", () => {
   const warningOf = (bytes: number, limitBytes: number | null, isLost = false) =>
-    judgeKeptLog("s", { bytes, limitBytes, isLost }).warning;
+    judgeKeptLog("s", { bytes, safeBytes: null, limitBytes, isLost }).warning;
   expect(warningOf(9.9 * 1024 * megabyte, null)).toBeNull();
   expect(warningOf(10 * 1024 * megabyte, null)).toContain("keeps 10 GB of the source's log");
   expect(warningOf(49 * megabyte, 100 * megabyte)).toBeNull();

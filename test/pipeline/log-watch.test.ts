@@ -8,9 +8,10 @@ import { waitFor } from "../support/wait-for.ts";
 const everyMs = 5;
 const much: KeptLog = {
   bytes: 12 * 1024 ** 3,
+  safeBytes: null,
   warning: "Replication slot s keeps 12 GB of the source's log",
 };
-const little: KeptLog = { bytes: 1024, warning: null };
+const little: KeptLog = { bytes: 1024, safeBytes: 77, warning: null };
 
 /** A watch over `look`, and how often it looked and what it told. */
 function watched(look: (looks: number) => Promise<KeptLog | null>, isWorthAsking: () => boolean) {
@@ -38,6 +39,20 @@ test("a warning is told once, and taken back when a look finds it over, or nothi
   await waitFor("its end", () => seen.told.length === 4);
   expect(seen.told).toEqual([much.warning, null, much.warning, null]);
   expect(watch.bytes).toBeNull();
+});
+
+test("what the slot keeps is asked now and then, though nobody needs it", async () => {
+  const { seen, watch } = watched(
+    async () => little,
+    () => false,
+  );
+  using _watch = watch;
+  await waitFor("a look", () => watch.slot !== null);
+  expect([watch.slot, watch.bytes]).toEqual([{ retainedBytes: 1024, safeBytes: 77 }, null]);
+  const begunAt = performance.now();
+  const looks = seen.looks;
+  await waitFor("three more", () => seen.looks === looks + 3);
+  expect(performance.now() - begunAt).toBeGreaterThan(everyMs * 10);
 });
 
 test("a look that fails takes nothing back", async () => {

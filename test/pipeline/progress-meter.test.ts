@@ -1,7 +1,9 @@
 // What is counted of copies that are made in parts, undone, and gone on with.
 
 import { expect, test } from "bun:test";
+import { formatLsn } from "../../src/change/lsn.ts";
 import { ProgressMeter } from "../../src/pipeline/progress-meter.ts";
+import { batches, type FixtureTransaction, relation, transaction } from "../support/batch-fixture.ts";
 
 test("rows of ranges are counted once, whoever copied them and however often the table is begun", () => {
   using meter = new ProgressMeter(
@@ -30,4 +32,104 @@ test("rows of ranges are counted once, whoever copied them and however often the
   expect(snapshot).toMatchObject({ rows: 30, tablesDone: 1, copying: 0 });
   meter.resumed("t", 0);
   expect(snapshot.rows).toBe(30);
+});
+
+test("tables are counted once each, however often and by whatever way they are copied", () => {
+  using meter = new ProgressMeter(
+    () => {},
+    () => 0,
+  );
+  const { snapshot } = meter.progress;
+  for (const [table, guess] of [
+    ["a", 10],
+    ["b", 20],
+    ["c", 30],
+  ] as const)
+    meter.expects(table, guess);
+  meter.copied("a");
+  // Begun beside the stream, and made between two batches.
+  meter.withdraws("b");
+  expect(snapshot).toMatchObject({ tables: 2, tablesDone: 1, estimatedRows: 40 });
+  meter.expects("b", 25);
+  meter.copied("b");
+  expect(snapshot).toMatchObject({ tables: 3, tablesDone: 2, estimatedRows: 65 });
+  // It has missed changes, and is copied once more.
+  meter.expects("a", 11);
+  expect(snapshot).toMatchObject({ tables: 3, tablesDone: 1, estimatedRows: 66 });
+  meter.copied("a");
+  meter.copied("c");
+  expect(snapshot).toMatchObject({ tables: 3, tablesDone: 3 });
+});
+
+test("the oldest commit that is not durable, of transactions in many batches too", async () => {
+  const orders = relation("orders", [["id", 23, "integer"]]);
+  const row = (id: number) => ({ kind: "insert", relation: orders, after: [String(id)] }) as const;
+  const transactions = [
+    transaction(1, [row(1)]),
+    transaction(2, [row(2), row(3), row(4)]),
+    transaction(3, [row(5)]),
+  ];
+  const commitMs = (index: number) => Number(transactions[index]!.commitTimeUs / 1000n);
+  let clockMs = 1_000;
+  using meter = new ProgressMeter(
+    () => {},
+    () => 0,
+    () => ({ retainedBytes: 5, safeBytes: null }),
+    () => commitMs(2) + 70,
+    () => clockMs,
+  );
+  const { progress } = meter;
+  const behind = () => {
+    meter.flush();
+    return progress.behindSinceMs;
+  };
+  meter.takesUpAt({ resumeLsn: transactions[0]!.commitLsn, partial: null, lastVersion: 0n });
+  expect([behind(), progress.resumeLsn]).toEqual([null, formatLsn(transactions[0]!.commitLsn)]);
+  const durable = (index: number) =>
+    meter.durable({ resumeLsn: transactions[index]!.endLsn, partial: null, lastVersion: 0n }, 1, 1);
+  const inTwos = batches(transactions, { perBatch: 2 });
+  for (const batch of inTwos) {
+    await meter.write(batch, async () => {
+      clockMs += 30;
+    });
+  }
+  expect(inTwos.map(({ count }) => count)).toEqual([2, 2, 1]);
+  // The first batch is of the first transaction and the beginning of the second.
+  expect(behind()).toBe(commitMs(0));
+  durable(0);
+  expect([behind(), progress.latencyMs]).toEqual([commitMs(0), null]);
+  durable(1);
+  expect([behind(), progress.latencyMs]).toEqual([commitMs(2), 70 + commitMs(2) - commitMs(1)]);
+  durable(2);
+  expect([behind(), progress.latencyMs]).toEqual([null, 70]);
+  const { rows, write, durable: flush, latency } = progress.batches;
+  expect(rows.sum).toBe(5);
+  expect(write.sum).toBeCloseTo(0.09);
+  expect(latency.sum).toBeCloseTo((2 * 70 + 1) / 1000);
+  // Handed over at 1,000 and at 1,060 ms, and durable at 1,090; the batch between is of the first one's last transaction.
+  expect(flush.sum).toBeCloseTo(0.09 + 0.03);
+  expect([rows, write, flush, latency].map(({ counts }) => counts.reduce((a, b) => a + b))).toEqual([
+    3, 3, 2, 2,
+  ]);
+  expect(progress.slot).toEqual({ retainedBytes: 5, safeBytes: null });
+});
+
+test("what is of no time is not behind since the beginning of time", async () => {
+  const orders = relation("orders", [["id", 23, "integer"]]);
+  const row = (id: number) => ({ kind: "insert", relation: orders, after: [String(id)] }) as const;
+  using meter = new ProgressMeter(
+    () => {},
+    () => 0,
+  );
+  const behind = async (...transactions: readonly FixtureTransaction[]) => {
+    for (const batch of batches(transactions)) await meter.write(batch, async () => {});
+    meter.flush();
+    return meter.progress.behindSinceMs;
+  };
+  const timeless = transaction(1, [row(1)], 0n);
+  expect(await behind(timeless)).toBeNull();
+  const known = transaction(3, [row(3)]);
+  expect(await behind(transaction(2, [row(2)], 0n), known)).toBe(Number(known.commitTimeUs / 1000n));
+  meter.durable({ resumeLsn: known.endLsn, partial: null, lastVersion: 0n }, 1, 1);
+  expect(meter.progress.latencyMs).toBeLessThan(Date.now() - 1_600_000_000_000);
 });

@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import fc from "fast-check";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { withItsPlace } from "../support/play-failure.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

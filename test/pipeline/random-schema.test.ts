@@ -6,9 +6,9 @@ import { afterAll, beforeAll, test } from "bun:test";
 import fc from "fast-check";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { withItsPlace } from "../support/play-failure.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { typeKinds } from "../support/random-own-type.ts";
 import { partitionKinds } from "../support/random-partitions.ts";
 import { type Manner, RandomPlay, type Step } from "../support/random-play.ts";
@@ -123,7 +123,7 @@ let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
 /** `test:long` plays more. */
-const runs = Number(MILLRACE_FUZZ_RUNS ?? 56);
+const runs = Number(MILLRACE_FUZZ_RUNS ?? 24);
 /** Side by side, since much of a case is waiting; a failure is brought back alone. */
 const lanes = MILLRACE_FUZZ_SEED ? 1 : 4;
 

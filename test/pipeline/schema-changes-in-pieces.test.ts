@@ -2,8 +2,8 @@
 // tables must be what the earlier pieces made of them.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

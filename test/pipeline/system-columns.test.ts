@@ -1,9 +1,9 @@
 // Columns that say where a row comes from, in copies and in the stream.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

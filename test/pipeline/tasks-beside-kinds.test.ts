@@ -3,9 +3,9 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Where rows go on moving, tasks take as long as the stream is behind.

@@ -2,9 +2,9 @@
 // copy, and the source rests then.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions, type SinkServer } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 

@@ -2,9 +2,9 @@
 // result is exact. Where what was copied is good no more, the task begins anew.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(120_000);

@@ -4,10 +4,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

@@ -3,10 +3,10 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import type { SinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

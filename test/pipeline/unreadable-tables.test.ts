@@ -4,10 +4,10 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { fullConnection, logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 // Starting servers takes its time on a busy machine.

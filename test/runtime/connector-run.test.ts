@@ -18,6 +18,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     status: () => {},
     initialized: async () => {},
     metrics: () => {},
+    pulse: () => {},
     setAside: () => {},
     claimTask: async () => true,
     taskProgress: () => {},

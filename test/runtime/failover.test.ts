@@ -2,8 +2,8 @@
 // https://www.postgresql.org/docs/current/logical-replication-failover.html
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { LiveRun } from "../support/live-run.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { standbySlot, startStandby } from "../support/standby.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer } from "node:net";
 import { createApp } from "../../src/app.ts";
 import { freePort } from "../../src/demo/free-port.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { LiveInspectionService } from "../../src/runtime/inspection-service.ts";
 import { validateSink } from "../../src/sink/registry.ts";
 import { readSourceCatalog, validateSource } from "../../src/source/registry.ts";
 import type { State } from "../../src/state/open-state.ts";
 import { noAuthentication } from "../api/api-client.ts";
 import { memoryServices } from "../api/memory-services.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 
 setDefaultTimeout(120_000);

@@ -146,6 +146,8 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   expect(await codeOf(runtime.connectors.command("orders", "Start"))).toBe("conflict");
   await runtime.restart();
   expect(runtime.runs).toBe(1);
+  const task = { Snapshot: { schema: "public", name: "orders" } };
+  expect(await codeOf(runtime.tasks.create("orders", task))).toBe("conflict");
   await runtime.connectors.command("orders", "ForceDelete");
   expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
   expect(runtime.lines.join("")).toContain("pg_drop_replication_slot('millrace_orders')");
@@ -156,6 +158,45 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
   expect(runtime.dropped).toEqual(["orders"]);
   expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
+});
+
+test("a deletion that is asked for again and again goes on as it is", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await statusWhere(runtime, "orders", isRealtime);
+  runtime.dropTakesMs = 1_500;
+  const asked: Promise<void>[] = [];
+  const isThere = async () => (await codeOf(runtime.connectors.get("orders"))) === "accepted";
+  const begunAt = performance.now();
+  while (await isThere()) {
+    const again = runtime.connectors.command("orders", asked.length % 2 ? "Delete" : "ForceDelete");
+    asked.push(again.catch(() => {}));
+    await Bun.sleep(200);
+    expect(performance.now() - begunAt).toBeLessThan(10_000);
+  }
+  await Promise.all(asked);
+  expect(asked.length).toBeGreaterThan(3);
+  expect(runtime.dropped).toEqual(["orders"]);
+});
+
+test("what is being deleted is deleted before an id is declared anew", async () => {
+  await using runtime = await RuntimeFixture.open();
+  runtime.isSourceAway = true;
+  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await runtime.connectors.createOrReplace("other", scripted("stay"), null);
+  await runtime.connectors.command("orders", "Delete");
+  // As a service that died meanwhile is started again.
+  await runtime.beginAnew();
+  runtime.isSourceAway = false;
+  const runs = runtime.runs;
+  await runtime.supervisor.startDeletions();
+  expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
+  expect([runtime.dropped, (await runtime.connectors.list()).map(({ connector }) => connector.id)]).toEqual([
+    ["orders"],
+    ["other", "orders"],
+  ]);
+  // Only what was declared runs.
+  await waitFor("the run", () => runtime.runs === runs + 1);
 });
 
 test("what a connector left at its former source goes with it, too", async () => {

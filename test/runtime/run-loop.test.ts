@@ -106,6 +106,26 @@ test("connecting again shows the failure until it gets further", async () => {
   expect(health).toEqual(["start", 1, 2, "start"]);
 });
 
+test("a failure stays in sight until an attempt comes to a step that the failed one did not come to", async () => {
+  const step = (sub_state: string, health: Status["status"] = { start: {} }): Status => ({
+    state: { initialize: { sub_state, commands: [] } },
+    status: health,
+  });
+  const warning = { warning: { reason: "It waits." } };
+  const connecting = [step("connect"), step("connect", { heartbeat: {} }), step("connect", warning)];
+  const away = { code: "sink_unreachable", lastsMs: 100, reports: connecting } as const;
+  const further = [...connecting, step("make the slot"), step("make the slot", warning)];
+  const slow = { code: "source_timeout", lastsMs: 100, reports: further } as const;
+  const { seen } = await play([away, away, slow, slow], 4);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual([
+    ...["start", "heartbeat", "warning"],
+    ...[1, 1, 1],
+    ...[2, 2, 2, "start", "warning"],
+    ...[3, 3, 3, 3, 3],
+  ]);
+});
+
 test("what the sink has refused stays in sight until it has taken something", async () => {
   const refused = { code: "sink_rejected_rows", lastsMs: 100, reports: [initialize, realtime] } as const;
   const mended = { code: null, lastsMs: 100, reports: [initialize, realtime], moves: true };

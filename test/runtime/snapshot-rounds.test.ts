@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { WebhookReceiver } from "../support/webhook-receiver.ts";

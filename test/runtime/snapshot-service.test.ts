@@ -2,8 +2,8 @@
 
 import { expect, setDefaultTimeout, test } from "bun:test";
 import type { Status } from "../../src/connector/status.ts";
-import type { RunMetrics } from "../../src/runtime/messages.ts";
 import { LiveSnapshotService } from "../../src/runtime/snapshot-service.ts";
+import { runMetrics } from "../support/run-metrics.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 
@@ -23,8 +23,7 @@ test("tables under way are counted over all connectors, and whether others wait 
   const report = (id: string, status: Status) => board.report(id, runs.get(id) ?? "", "Source", status);
   const measure = (id: string, tables: number, tablesDone: number, copying: number) => {
     const snapshot = { tables, tablesDone, copying, rows: 0, bytes: 0, estimatedRows: 0 };
-    const counted = { rowsIn: 0, rowsDurable: 0, bytesDurable: 0, requests: 0 };
-    const metrics: RunMetrics = { ...counted, snapshot, lagBytes: 0, latencyMs: null, resumeLsn: null };
+    const metrics = runMetrics({ snapshot });
     board.measured(id, runs.get(id) ?? "", metrics);
   };
   const copying: Status["state"] = { snapshot: { name: "public.t" } };

@@ -2,8 +2,8 @@
 // half close. The run goes on by itself within 10 s of the cause's end; nothing is lost, nothing is there twice.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { LiveRun } from "../support/live-run.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 

@@ -5,11 +5,11 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { lsn } from "../../src/change/lsn.ts";
 import type { TableShape } from "../../src/change/relation.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import type { Source } from "../../src/source/source.ts";
 import { outcomeOf } from "../support/contract-carrying.ts";
 import { begun, never, read } from "../support/contract-source.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { formatLsn } from "../../src/change/lsn.ts";
 import { rangesLeft } from "../../src/change/page-range.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { outcomeOf } from "../support/contract-carrying.ts";
 import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../support/contract-source.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

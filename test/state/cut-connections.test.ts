@@ -5,7 +5,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sql } from "drizzle-orm";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ConnectorStore } from "../../src/state/connector-store.ts";
 import { Cipher } from "../../src/state/encryption.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
@@ -13,6 +12,7 @@ import { openPostgresDatabase } from "../../src/state/postgres-database.ts";
 import { RecordStore } from "../../src/state/record-store.ts";
 import { sinkRecordParts, sinkRecords } from "../../src/state/schema.ts";
 import { LateNetwork } from "../support/late-network.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { storedConnector } from "../support/sample-connector.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 

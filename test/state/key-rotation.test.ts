@@ -4,11 +4,11 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { keyFileName, makeNextKey } from "../../src/state/encryption-key.ts";
 import { rotateKey } from "../../src/state/key-rotation.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { sampleConfig, storedConnector } from "../support/sample-connector.ts";
 
 setDefaultTimeout(60_000);

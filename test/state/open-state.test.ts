@@ -5,10 +5,10 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { noRound } from "../../src/state/connector-store.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
 
 // Real databases and threads, on machines that do other things too.

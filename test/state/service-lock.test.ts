@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { ClientConfig } from "pg";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { holdServiceLock } from "../../src/state/service-lock.ts";
 import { stateConnection } from "../../src/state/state-connection.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 

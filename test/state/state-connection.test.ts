@@ -2,8 +2,8 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { connectToState, leaveState, stateConnection } from "../../src/state/state-connection.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";
 

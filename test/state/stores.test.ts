@@ -13,10 +13,10 @@ import {
   newTask,
   retryTask,
 } from "../../src/connector/task-state.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { historyBound } from "../../src/state/history-store.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 import { taskListBound } from "../../src/state/task-store.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
 
 // Real databases and threads, on machines that do other things too.

@@ -2,7 +2,6 @@
 // breaks every connection where the service is to die. A bench is a schema and a connector's id: a database for each takes its time.
 
 import type { Client } from "pg";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import type { CheckpointStore, Sink } from "../../src/sink/sink.ts";
 import { postgresSink } from "./connector-config.ts";
@@ -17,6 +16,7 @@ import {
   type SinkLife,
 } from "./contract-bench.ts";
 import type { ContractRow, TableName } from "./contract-history.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 import { waitFor } from "./wait-for.ts";
 

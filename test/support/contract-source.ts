@@ -4,12 +4,12 @@
 import type { ChangeBatch } from "../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
-import type { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import type { ChangeStream, Source, TableCopy } from "../../src/source/source.ts";
 import { postgresSource } from "./connector-config.ts";
 import { blankNotes } from "./note-store.ts";
+import type { PostgresServer } from "./postgres-server.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 
 export const never = new AbortController().signal;

@@ -1,7 +1,7 @@
 // Log that is not for a connector: how much of it the server keeps for the connector's slot.
 
 import { parseLsn } from "../../src/change/lsn.ts";
-import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { PostgresServer } from "./postgres-server.ts";
 
 /** Makes the server log about this many megabytes of rows in `table` of `database`. */
 export async function writeElsewhere(

@@ -122,6 +122,7 @@ export class LiveRun implements AsyncDisposable {
         this.#initialized = true;
       },
       metrics: () => {},
+      pulse: () => {},
       setAside: (tables) => {
         this.setAside = tables;
       },

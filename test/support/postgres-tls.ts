@@ -2,7 +2,7 @@
 
 import { chown, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { PostgresServer } from "./postgres-server.ts";
 import { testServerCertificate, testServerKey } from "./tls-certificates.ts";
 import { waitFor } from "./wait-for.ts";
 

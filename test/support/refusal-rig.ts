@@ -3,8 +3,9 @@
 
 import type { Client } from "pg";
 import type { PostgresConnectionRequest } from "../../src/connector/connection.ts";
-import { PostgresServer, type PostgresServerOptions } from "../../src/demo/postgres-server.ts";
+import type { PostgresServerOptions } from "../../src/demo/postgres-server.ts";
 import { LiveRun } from "./live-run.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
 
 export interface RefusalOptions {

@@ -12,6 +12,7 @@ import { PrometheusMetricsService } from "../../src/runtime/metrics-service.ts";
 import { StatusBoard } from "../../src/runtime/status-board.ts";
 import { Supervisor } from "../../src/runtime/supervisor.ts";
 import { StoredTaskService } from "../../src/runtime/task-service.ts";
+import { ThreadWatch } from "../../src/runtime/thread-watch.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 
 const scriptedWorker = new URL("./scripted.worker.ts", import.meta.url);
@@ -23,10 +24,13 @@ export class RuntimeFixture implements AsyncDisposable {
   /** The hosts where they were dropped. */
   readonly droppedAt: string[] = [];
   isSourceAway = false;
+  /** How long a source takes to drop what was made there. */
+  dropTakesMs = 0;
   runs = 0;
 
   state!: State;
   board!: StatusBoard;
+  threads!: ThreadWatch;
   supervisor!: Supervisor;
   connectors!: StoredConnectorService;
   tasks!: StoredTaskService;
@@ -50,20 +54,31 @@ export class RuntimeFixture implements AsyncDisposable {
     await this.#start();
   }
 
+  /** Ends the service, and begins another on the same state, in which nothing runs yet. */
+  async beginAnew(): Promise<void> {
+    await this.#close();
+    await this.#open();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#close();
     await rm(this.directory, { recursive: true, force: true });
   }
 
   async #start(): Promise<void> {
+    await this.#open();
+    await this.supervisor.start();
+  }
+
+  async #open(): Promise<void> {
     const dataDirectory = join(this.directory, "data");
     this.state = await openState({ databaseUrl: null, dataDirectory, encryptionKey: null });
     this.#wire();
-    await this.supervisor.start();
   }
 
   async #close(): Promise<void> {
     await this.supervisor[Symbol.asyncDispose]();
+    this.threads[Symbol.dispose]();
     await this.state[Symbol.asyncDispose]();
   }
 
@@ -71,8 +86,9 @@ export class RuntimeFixture implements AsyncDisposable {
     const { state, log } = this;
     const now = () => new Date();
     this.board = new StatusBoard(state.history, log, now);
+    this.threads = new ThreadWatch();
     this.supervisor = new Supervisor({
-      ...{ state, board: this.board, log },
+      ...{ state, board: this.board, threads: this.threads, log },
       startRun: (request, events) => {
         this.runs += 1;
         if (this.workers === "real") return new ConnectorRun(request, events);
@@ -83,7 +99,7 @@ export class RuntimeFixture implements AsyncDisposable {
           300,
         );
       },
-      dropSourceObjects: (connector) => this.#drop(connector),
+      dropSourceObjects: (connector, signal) => this.#drop(connector, signal),
       dropSinkObjects: async () => {},
       nowMs: Date.now,
       random: () => 0,
@@ -97,15 +113,17 @@ export class RuntimeFixture implements AsyncDisposable {
         }),
     });
     const newRunId = () => Bun.randomUUIDv7();
-    const parts = { state, board: this.board, supervisor: this.supervisor, now };
+    const parts = { state, board: this.board, threads: this.threads, supervisor: this.supervisor, now };
     this.connectors = new StoredConnectorService({ ...parts, randomBytes, newRunId });
     this.tasks = new StoredTaskService({ ...parts, newTaskId: newRunId });
     this.metrics = new PrometheusMetricsService({ ...parts, version: "1.2.3" });
     this.board.listener = this.metrics;
   }
 
-  async #drop({ id, source }: ConnectorConfig): Promise<void> {
+  async #drop({ id, source }: ConnectorConfig, signal: AbortSignal): Promise<void> {
     if (this.isSourceAway) throw new Error("nothing answers");
+    await Bun.sleep(this.dropTakesMs);
+    signal.throwIfAborted();
     this.dropped.push(id);
     this.droppedAt.push(source.postgres?.connection.host ?? "");
   }

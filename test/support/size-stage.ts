@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { webhookTarget } from "../../bench/targets.ts";
 import { ApiClient, type JsonBody } from "../../src/demo/api-client.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "./compiled-binary.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { type MemoryPeak, MemoryWatch } from "./process-memory.ts";
 
 /** What the service may take, whatever it carries. */

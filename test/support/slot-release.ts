@@ -1,6 +1,6 @@
 // A walsender outlives its client by a moment. Who drops or moves the slot of a stopped run waits for that.
 
-import type { PostgresServer } from "../../src/demo/postgres-server.ts";
+import type { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
 
 /** Resolves when nobody reads from the slot any more. */

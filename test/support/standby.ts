@@ -4,7 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { chown, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PostgresServer } from "./postgres-server.ts";
 
 /** The standby's own slot at the primary, which keeps the log that it still needs. */
 export const standbySlot = "standby";

@@ -1,6 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { Client } from "pg";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
+import { PostgresServer } from "./postgres-server.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 import { waitFor } from "./wait-for.ts";
 

@@ -57,7 +57,8 @@ export class WebhookRig implements AsyncDisposable {
       worker.onmessage = ({ data }: MessageEvent<FromWebhookWorker>) => {
         if (data.type === "ready") resolve();
         else if (data.type === "log") rig.reports.logs.push(data);
-        else if (data.type === "delivered") rig.reports.requests = data.requests;
+        else if (data.type === "attempts") rig.reports.requests = data.requests;
+        else if (data.type === "pulse") return;
         else void answer(data, store, post);
       };
     });

@@ -4,13 +4,13 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { zeroLsn } from "../../src/change/lsn.ts";
 import type { Column, Relation } from "../../src/change/relation.ts";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { ByteWriter } from "../../src/sink/webhook/byte-writer.ts";
 import type { ConnectSchema } from "../../src/sink/webhook/connect-schema.ts";
 import type { DataTypeOptions } from "../../src/sink/webhook/debezium-column.ts";
 import { DebeziumRowEncoder } from "../../src/sink/webhook/debezium-row.ts";
 import { TupleView } from "../../src/sink/webhook/tuple-view.ts";
 import { relation, tupleBytes } from "../support/batch-fixture.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { isValue } from "./debezium-values.ts";
 import { ownTypesSql } from "./own-cases.ts";
 import { quoted, type TortureTable, tortureTables } from "./torture-tables.ts";

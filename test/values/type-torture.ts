@@ -2,8 +2,8 @@
 // text, to a Postgres sink and to a webhook: what arrives is what was there.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { slotRelease } from "../support/slot-release.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { WebhookLife } from "../support/webhook-life.ts";

@@ -2,9 +2,9 @@
 // says what is wrong.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

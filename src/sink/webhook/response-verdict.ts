@@ -1,5 +1,7 @@
 // What a response's status means for the request. Pure.
 
+import { STATUS_CODES } from "node:http";
+
 export type ResponseVerdict = "delivered" | "retry" | "rejected";
 
 /**
@@ -23,4 +25,9 @@ export function retryAfterMs(header: string | null, nowMs: number): number {
   if (!/[A-Za-z]/.test(text)) return 0;
   const at = Date.parse(text);
   return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);
+}
+
+/** For counting: a receiver that makes statuses up does not make more names than there are classes. */
+export function statusName(status: number): string {
+  return status in STATUS_CODES ? String(status) : `${Math.floor(status / 100)}xx`;
 }

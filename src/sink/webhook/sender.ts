@@ -10,7 +10,7 @@ import type { Pacer } from "./pacer.ts";
 import { type Egress, PostTarget, post } from "./post.ts";
 import { letGoOfBody, type RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
-import { responseVerdict, retryAfterMs } from "./response-verdict.ts";
+import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
 import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
@@ -30,8 +30,8 @@ export interface SenderTools {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** A request was answered with 2xx. */
-  readonly delivered: () => void;
+  /** A request was answered, or not: with its status, or the system's word for why; and the bytes of its body. */
+  readonly attempted: (result: string, bytes: number) => void;
 }
 
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
@@ -75,14 +75,15 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     const result = await post({ target, headers, body, egress: tools.egress, stops: stopList(signal) });
     if (result.kind === "failed") {
       signal.throwIfAborted();
+      tools.attempted(result.code || "unknown", body.length);
       const reason = `${result.reason} (rows of ${request.schema}.${request.table})`;
       return { kind: "retry", reason, retryAfterMs: 0 };
     }
     if (result.kind === "refused") return { kind: "rejected", error: refusal(request, result.error) };
+    tools.attempted(statusName(result.status), body.length);
     switch (responseVerdict(result.status)) {
       case "delivered":
         if (body !== request.body) letGoOfBody(body);
-        tools.delivered();
         return { kind: "delivered" };
       case "retry": {
         const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;

@@ -139,10 +139,12 @@ const alteredStates: ReadonlySet<string> = new Set([
   sqlState.invalidSchemaName,
 ]);
 
-export async function dropOwnPublications(client: Client, base: string): Promise<void> {
-  const names = ownPublications(base);
+/** @param kept one that stays, of whatever name */
+export async function dropOwnPublications(client: Client, base: string, kept: string | null): Promise<void> {
+  const { identified, appendOnly } = ownPublications(base);
+  const dropped = [identified, appendOnly].filter((name) => name !== kept);
   await client.query(
-    `drop publication if exists ${escapeIdentifier(names.identified)}, ${escapeIdentifier(names.appendOnly)}`,
+    `drop publication if exists ${dropped.map((name) => escapeIdentifier(name)).join(", ")}`,
   );
 }
 

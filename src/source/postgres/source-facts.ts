@@ -179,6 +179,20 @@ export async function readTableFacts(client: Client, publication: string | null)
   return rows;
 }
 
+export interface OwnSlot {
+  /** Somebody streams from it. */
+  readonly active: boolean;
+}
+
+/** Null: there is no slot of that name. */
+export async function readOwnSlot(client: Client, name: string): Promise<OwnSlot | null> {
+  const { rows } = await client.query<OwnSlot>(
+    "select active from pg_replication_slots where slot_name = $1 and plugin = 'pgoutput'",
+    [name],
+  );
+  return rows[0] ?? null;
+}
+
 /** Null: there is no publication of that name. */
 export async function readPublicationFacts(client: Client, name: string): Promise<PublicationFacts | null> {
   const { rows } = await client.query<PublicationFacts>(publicationQuery, [name]);

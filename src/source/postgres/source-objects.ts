@@ -5,7 +5,7 @@ import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { dropOwnPublications } from "./publication.ts";
 import { dropSlot } from "./slot.ts";
 
-/** Drops the slot, and the publications unless the connector names one that is somebody else's. */
+/** Drops the slot, and the publications of its name, but for one that the connector was told to use: that is somebody else's. */
 export async function dropPostgresObjects(
   config: PostgresSourceConfig,
   slot: string,
@@ -13,7 +13,10 @@ export async function dropPostgresObjects(
 ): Promise<void> {
   await withPostgres(config.connection, "control", signal, "source", async (client) => {
     await dropSlot(client, slot, signal);
-    const named = config.replication_type.logical_replication?.publication_name ?? null;
-    if (named === null) await dropOwnPublications(client, slot);
+    await dropOwnPublications(
+      client,
+      slot,
+      config.replication_type.logical_replication?.publication_name ?? null,
+    );
   });
 }

@@ -126,7 +126,7 @@ export class SourcePublications {
     this.context.notes.set(ownNote, null);
     // Should the process die in between, publications without a note are taken over; a note without them would be a loss.
     await this.context.notes.saved();
-    await dropOwnPublications(client, this.slot);
+    await dropOwnPublications(client, this.slot, null);
   }
 
   async #lookAtNamed(

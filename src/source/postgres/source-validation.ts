@@ -30,6 +30,8 @@ import {
   checkWalRetention,
 } from "./source-checks.ts";
 import {
+  type OwnSlot,
+  readOwnSlot,
   readPublicationFacts,
   readServerFacts,
   readTableFacts,
@@ -44,19 +46,24 @@ interface SourceFacts {
   /** All that the source has. */
   readonly present: readonly TableFacts[];
   readonly publication: NamedPublication | null;
+  /** The connector's own slot, when it has begun. */
+  readonly slot: OwnSlot | null;
 }
 
 /**
  * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the
  * rest are skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ *
+ * @param slotName of the connector that the source is of: what there has to be to make its slot matters only until it is there
  */
 export async function validatePostgresSource(
   source: PostgresSourceConfig,
   signal: AbortSignal,
+  slotName: string | null = null,
 ): Promise<ValidateEvent[]> {
   const log = new ValidationLog();
   await probePostgres(source.connection, "source", signal, log, async (client) => {
-    const facts = client && log.failure === null ? await readFacts(client, source) : null;
+    const facts = client && log.failure === null ? await readFacts(client, source, slotName) : null;
     for (const check of checks) {
       const isNeeded = !copiesInRounds({ source: { postgres: source } }) || check.ofCopies === true;
       const finding = facts && isNeeded ? check.find(facts, source) : facts ? noStream : passed;
@@ -96,11 +103,11 @@ const checks: readonly Check[] = [
   },
   {
     test: config("max_replication_slots", "A replication slot is free."),
-    find: ({ server }) => checkSlots(server),
+    find: ({ server, slot }) => (slot ? slotIsThere : checkSlots(server)),
   },
   {
     test: config("max_wal_senders", "A WAL sender is free."),
-    find: ({ server }) => checkSenders(server),
+    find: ({ server, slot }) => (slot?.active ? slotIsThere : checkSenders(server)),
   },
   {
     test: config("Selection", "The tables that are named exist."),
@@ -128,15 +135,20 @@ const checks: readonly Check[] = [
   },
   {
     test: config("Open transactions", "Nothing holds back the creation of the slot."),
-    find: ({ server }) => checkLongTransactions(server),
+    find: ({ server, slot }) => (slot ? slotIsThere : checkLongTransactions(server)),
   },
 ];
 
 const passed = { type: "passed" } as const;
+const slotIsThere = { type: "passed", message: "The connector's own slot is there." } as const;
 const noStream = { type: "skipped", reason: "replication_type is snapshot: nothing is streamed." } as const;
 const noneNeeded = { type: "skipped", reason: "The source names a publication." } as const;
 
-async function readFacts(client: Client, source: PostgresSourceConfig): Promise<SourceFacts> {
+async function readFacts(
+  client: Client,
+  source: PostgresSourceConfig,
+  slotName: string | null,
+): Promise<SourceFacts> {
   const name = source.replication_type.logical_replication?.publication_name ?? null;
   const server = await readServerFacts(client);
   const all = await readTableFacts(client, name);
@@ -144,6 +156,7 @@ async function readFacts(client: Client, source: PostgresSourceConfig): Promise<
     server,
     tables: all.filter((table) => isCarried(table, source)),
     present: all,
+    slot: slotName === null ? null : await readOwnSlot(client, slotName),
     publication: name === null ? null : { name, facts: await readPublicationFacts(client, name) },
   };
 }

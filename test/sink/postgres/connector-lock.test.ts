@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { escapeLiteral } from "pg";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { lockConnector, lockSpace, sinkSessionName } from "../../../src/sink/postgres/connector-lock.ts";
 import { PostgresSink } from "../../../src/sink/postgres/postgres-sink.ts";
 import type { SinkContext } from "../../../src/sink/sink.ts";
 import { postgresSink } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

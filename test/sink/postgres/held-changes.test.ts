@@ -4,12 +4,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { TupleForm } from "../../../src/change/change-batch.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { Relation, TableShape } from "../../../src/change/relation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { PostgresSink } from "../../../src/sink/postgres/postgres-sink.ts";
 import { sinkPace } from "../../../src/sink/postgres/sink-pace.ts";
 import type { CopyBeside, CopyRequest } from "../../../src/sink/sink.ts";
 import { batches, type FixtureChange, relation, transaction } from "../../support/batch-fixture.ts";
 import { postgresSink } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 
 setDefaultTimeout(60_000);

@@ -1,8 +1,8 @@
 // A copy that a constraint of the sink's table refuses as a whole says of which row, by its key.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

@@ -1,9 +1,9 @@
 // What a session of the sink runs with, under settings that somebody chose and under none.
 
 import { expect, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { openApplySession } from "../../../src/sink/postgres/sink-session.ts";
 import { postgresSink } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 test("a session sorts in memory and compresses with lz4 where nobody chose, and always waits for the log", async () => {
   await using server = await PostgresServer.start();

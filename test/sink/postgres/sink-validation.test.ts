@@ -2,9 +2,9 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSinkConfig } from "../../../src/connector/sink-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { validatePostgresSink } from "../../../src/sink/postgres/sink-validation.ts";
 import { fullConnection, postgresSink } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
 
 // Starting servers takes its time on a busy machine.

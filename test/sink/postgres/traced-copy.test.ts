@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Client } from "pg";
 import type { Relation } from "../../../src/change/relation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { CopyRowRefused } from "../../../src/sink/postgres/refused-rows.ts";
 import { tracedCopyIn } from "../../../src/sink/postgres/traced-copy.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

@@ -5,13 +5,13 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Client } from "pg";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { ByteWriter } from "../../../src/sink/webhook/byte-writer.ts";
 import type { DataTypeOptions } from "../../../src/sink/webhook/debezium-column.ts";
 import { DebeziumRowEncoder, type DebeziumRowOptions } from "../../../src/sink/webhook/debezium-row.ts";
 import type { RowContext } from "../../../src/sink/webhook/row-encoder.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
 import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 const modes: DataTypeOptions = {
   binary_handling_mode: "Bytes",

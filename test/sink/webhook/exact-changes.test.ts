@@ -1,7 +1,7 @@
 // What transactions make of all kinds of tables, at a webhook: a receiver that follows what it is sent holds the source's rows.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";

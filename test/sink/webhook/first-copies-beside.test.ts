@@ -2,9 +2,9 @@
 // tables too. What arrives is all that a receiver needs, whether it goes by the order of arrival or by versions.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import {
   type HeldRows,

@@ -2,8 +2,8 @@
 // receiver holds, deduplicated by key and ordered by version, is the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { slotRelease } from "../../support/slot-release.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";

@@ -6,12 +6,12 @@ import fc from "fast-check";
 import { Client } from "pg";
 import { zeroLsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { ByteWriter } from "../../../src/sink/webhook/byte-writer.ts";
 import { NativeRowEncoder } from "../../../src/sink/webhook/native-row.ts";
 import type { RowContext } from "../../../src/sink/webhook/row-encoder.ts";
 import { TupleView } from "../../../src/sink/webhook/tuple-view.ts";
 import { relation, type TextTuple, tupleBytes, unchanged } from "../../support/batch-fixture.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 const context = (change: Partial<RowContext> = {}): RowContext => ({
   operation: "create",

@@ -4,10 +4,10 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PageRange } from "../../../src/change/page-range.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { CopyPace } from "../../../src/pipeline/initial-copy.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import {
   envelopesOf,

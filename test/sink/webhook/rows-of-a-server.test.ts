@@ -1,7 +1,7 @@
 // Rows of a real server: as wide as they can be, and what Debezium's form says of where they come from.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";

@@ -2,8 +2,8 @@
 // is all that a receiver needs to have the source's rows, whether it goes by the order of arrival or by versions.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import {
   envelopesOf,

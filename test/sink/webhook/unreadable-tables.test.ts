@@ -1,9 +1,9 @@
 // A table that cannot be read, at a webhook: its changes are sent meanwhile, and the copy that comes late brings what they lacked.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { parseRecord } from "../../../src/sink/webhook/sink-record.ts";
 import { logicalReplication } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";

@@ -2,7 +2,7 @@
 // from their point on. Changes of other tables do not wait, and each row arrives as often as the source has it.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { envelopesOf, heldByVersion, heldInOrder, rowsOf } from "../../support/webhook-oracles.ts";
 import { type StageOptions, WebhookStage } from "../../support/webhook-stage.ts";

@@ -3,8 +3,8 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { destroyClient, socketOf } from "../../../src/connection/postgres-client.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { copyOut } from "../../../src/source/postgres/copy-out.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;

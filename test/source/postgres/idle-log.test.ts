@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/feedback.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

@@ -1,8 +1,8 @@
 // A transaction that the stream brings before others may see it, as with synchronous replication.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

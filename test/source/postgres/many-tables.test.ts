@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Client } from "pg";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { readTargetTables } from "../../../src/sink/postgres/target-table.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

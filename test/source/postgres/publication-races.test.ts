@@ -3,7 +3,6 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import type { Client } from "pg";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
 import { SourcePublications } from "../../../src/source/postgres/source-publications.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
@@ -11,6 +10,7 @@ import { readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
 import { SourceNotes } from "../../../src/source/source-notes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { noteStore } from "../../support/note-store.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

@@ -6,13 +6,13 @@ import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
 import { describePostgresError } from "../../../src/connection/postgres-failure.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { streamPace } from "../../../src/source/postgres/feedback.ts";
 import { PostgresSource, type SourcePace } from "../../../src/source/postgres/postgres-source.ts";
 import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { fullConnection, postgresSource } from "../../support/connector-config.ts";
 import { blankNotes } from "../../support/note-store.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

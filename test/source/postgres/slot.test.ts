@@ -3,12 +3,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { lsn } from "../../../src/change/lsn.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { ReplicationClient } from "../../../src/source/postgres/replication-client.ts";
 import { judgeSlot, type SlotState } from "../../../src/source/postgres/slot-state.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { slotRelease } from "../../support/slot-release.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";

@@ -4,10 +4,10 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chown, cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { lsn } from "../../../src/change/lsn.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { formatLog, judgeLog, parseTimelineEnds } from "../../../src/source/postgres/source-log.ts";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);

@@ -3,13 +3,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import type { Catalog } from "../../../src/connector/catalog.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { PostgresSource } from "../../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../../src/source/postgres/source-objects.ts";
 import { fullConnection, logicalReplication, postgresSource } from "../../support/connector-config.ts";
 import { blankNotes } from "../../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -174,6 +174,13 @@ describe("a publication that the user owns", () => {
     await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
     expect(await facts(rig)).toEqual(before);
     expect(warnings(rig)[0]).toContain("leaves out truncate");
+    // What the service had made before a publication was named goes with the connector.
+    const own = [rig.slot, `${rig.slot}$append`];
+    for (const name of own) await rig.source(`create publication "${name}"`);
+    await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
+    expect(await facts(rig)).toEqual(before);
+    const left = await rig.source<{ name: string }>("select pubname as name from pg_publication order by 1");
+    expect(left.map(({ name }) => name)).toEqual(["shop"]);
   });
 
   test("that loses a table while it streams stops the run; with the table back, it is copied again", async () => {

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSourceConfig } from "../../../src/connector/source-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { readServerFacts } from "../../../src/source/postgres/source-facts.ts";
 import { validatePostgresSource } from "../../../src/source/postgres/source-validation.ts";
 import { fullConnection, logicalReplication, postgresSource } from "../../support/connector-config.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
 import { waitFor } from "../../support/wait-for.ts";
 

@@ -1,12 +1,12 @@
 // What one look at the catalog tells belongs together: columns and files are of one moment.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { PostgresServer } from "../../../src/demo/postgres-server.ts";
 import { withPartitions } from "../../../src/source/postgres/partitions.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { blankNotes } from "../../support/note-store.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
 
 setDefaultTimeout(60_000);
 

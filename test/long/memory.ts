@@ -1,5 +1,5 @@
 // The memory of the service, measured from outside, while it carries a large transaction and a value of 100 MB. The full
-// sizes are in test/size: `bun run test:size`.
+// sizes are in test/size: `bun run test:size`. It takes a minute of both cores.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { pollUntil } from "../../src/demo/poll-until.ts";

@@ -1,0 +1,51 @@
+// What a connector's own status tells. Pure.
+
+import { type Finding, fine } from "../connector/diagnosis.ts";
+import type { ConnectorStatus } from "../connector/status.ts";
+
+const muchLagSeconds = 60;
+
+export function statusFindings(id: string, status: ConnectorStatus): Finding[] {
+  return [...healthFindings(id, status), ...lagFindings(status), ...asideFindings(status)];
+}
+
+function healthFindings(id: string, { state, status }: ConnectorStatus): Finding[] {
+  const [phase = ""] = Object.keys(state);
+  const about = "status";
+  if (status.failed) {
+    const finding = `It has stopped in ${phase}: ${status.failed.reason}`;
+    return [{ about, severity: "failed", finding, commands: [`millrace connectors start ${id}`] }];
+  }
+  if (status.retry) {
+    const { attempt, reason } = status.retry;
+    const finding = `It is in ${phase} and tries again (attempt ${attempt}): ${reason}`;
+    return [{ about, severity: "failed", finding, commands: [] }];
+  }
+  if (status.warning) {
+    return [{ about, severity: "warning", finding: status.warning.reason, commands: [] }];
+  }
+  if (state.shutdown) {
+    const finding = "It is stopped, and its slot keeps the source's log meanwhile.";
+    return [{ about, severity: "warning", finding, commands: [`millrace connectors start ${id}`] }];
+  }
+  if (state.disabled) {
+    const finding = "It is disabled, and its slot, if it has one, keeps the source's log meanwhile.";
+    return [{ about, severity: "warning", finding, commands: [] }];
+  }
+  return [fine(about, `It is in ${phase}.`)];
+}
+
+function lagFindings({ progress }: ConnectorStatus): Finding[] {
+  if (!progress?.lag_seconds || progress.lag_seconds < muchLagSeconds) return [];
+  const finding =
+    `It is ${Math.round(progress.lag_seconds)} s behind: the sink takes less than comes, or nothing. ` +
+    "See what it waits for; millrace_write_seconds at /metrics tells how long the sink takes for a batch.";
+  return [{ about: "status", severity: "warning", finding, commands: [] }];
+}
+
+function asideFindings({ tables_set_aside: tables = [] }: ConnectorStatus): Finding[] {
+  return tables.map(({ schema, name, reason, commands }) => ({
+    ...{ about: "status", severity: "warning" },
+    ...{ finding: `Table ${schema}.${name} is set aside: ${reason}`, commands },
+  }));
+}

@@ -1,0 +1,62 @@
+// What the doctor makes of a disk, a clock and a status, which no test can break at will.
+
+import { expect, test } from "bun:test";
+import { examineDisk, judgeDisk } from "../../src/doctor/disk-room.ts";
+import { statusFindings } from "../../src/doctor/status-findings.ts";
+import { validationFindings } from "../../src/doctor/validation-findings.ts";
+import { judgeClock } from "../../src/source/postgres/source-findings.ts";
+
+const gigabyte = 1024 ** 3;
+
+test("a disk with little room is a warning, one with none a failure, one that is not there too", async () => {
+  expect(judgeDisk("/d", 2 * gigabyte).severity).toBe("ok");
+  expect(judgeDisk("/d", 1.99 * gigabyte)).toMatchObject({ severity: "warning", commands: ["df -h '/d'"] });
+  expect(judgeDisk("/it's", 0.2 * gigabyte)).toMatchObject({
+    severity: "failed",
+    commands: ["df -h '/it'\\''s'"],
+  });
+  expect((await examineDisk("/")).finding).toContain("GB are free");
+  expect(await examineDisk("/nowhere/at/all")).toMatchObject({
+    severity: "failed",
+    commands: ["ls -ld '/nowhere/at/all'"],
+  });
+});
+
+test("a clock is off by what the way there and back does not explain", () => {
+  expect(judgeClock(1_000_500, 1_000_000, 1_001_000).severity).toBe("ok");
+  expect(judgeClock(998_500, 1_000_000, 1_000_010).severity).toBe("ok");
+  const ahead = judgeClock(1_073_010, 1_000_000, 1_000_010);
+  expect(ahead).toMatchObject({
+    severity: "warning",
+    commands: ["timedatectl set-ntp true", "timedatectl status"],
+  });
+  expect(ahead.finding).toContain("73.0 s ahead of");
+  expect(judgeClock(990_000, 1_000_000, 1_000_010).finding).toContain("10.0 s behind");
+});
+
+test("a status that has failed, tries again, warns, or lags", () => {
+  const state = { realtime: { name: "s" } };
+  const found = (status: object, more: object = {}) =>
+    statusFindings("orders", { state, status, ...more } as Parameters<typeof statusFindings>[1]);
+  expect(found({ failed: { reason: "Gone." } })).toEqual([
+    {
+      ...{ about: "status", severity: "failed", finding: "It has stopped in realtime: Gone." },
+      commands: ["millrace connectors start orders"],
+    },
+  ]);
+  expect(found({ retry: { attempt: 3, reason: "Away." } })).toMatchObject([{ severity: "failed" }]);
+  expect(found({ warning: { reason: "Soon." } })).toMatchObject([{ severity: "warning", finding: "Soon." }]);
+  expect(found({ heartbeat: {} })).toMatchObject([{ severity: "ok" }]);
+  const progress = { lag_seconds: 75.2 };
+  expect(found({ heartbeat: {} }, { progress })).toMatchObject([
+    { severity: "ok" },
+    { severity: "warning", finding: expect.stringContaining("75 s behind") },
+  ]);
+});
+
+test("a validation that has failed without a test is told", () => {
+  const events = [{ start: {} }, { failed: { reason: "The server did not answer within 60 s." } }];
+  expect(validationFindings("sink", events)).toEqual([
+    { about: "sink", severity: "failed", finding: "The server did not answer within 60 s.", commands: [] },
+  ]);
+});
