@@ -1,0 +1,220 @@
+// What may go wrong: each begins, lasts, and is over when its promise resolves.
+
+import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts";
+import type { TcpProxy } from "../support/tcp-proxy.ts";
+import { type ChaosStage, connectorIds, database } from "./chaos-stage.ts";
+import type { Random } from "./load.ts";
+
+export interface Fault {
+  readonly name: string;
+  readonly run: (stage: ChaosStage, random: Random) => Promise<void>;
+}
+
+const between = (random: Random, from: number, to: number) => from + random() * (to - from);
+const sleepSome = (random: Random, fromMs: number, toMs: number) => Bun.sleep(between(random, fromMs, toMs));
+const oneOf = <T>(random: Random, all: readonly T[]): T => all[Math.floor(random() * all.length)] as T;
+
+const servers = ["source", "sink"] as const;
+const lines = ["source", "sink", "receiver"] as const;
+
+/** What was there before is tried again until it can be had. */
+async function launched(server: Server): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      return await server.launch();
+    } catch (error) {
+      if (tries === 40) throw error;
+      await Bun.sleep(250);
+    }
+  }
+}
+
+async function signalAll(pid: number, signal: "STOP" | "CONT"): Promise<void> {
+  // The postmaster's processes are its children.
+  await Bun.$`pkill -${signal} -P ${pid}`.quiet().nothrow();
+  process.kill(pid, `SIG${signal}`);
+}
+
+/** Somebody has the table for himself now, or it is no more: another time. */
+async function attempt(stage: ChaosStage, sql: string): Promise<void> {
+  await stage.source.with(database, async (client) => {
+    await client.query("set lock_timeout = '2s'").catch(() => {});
+    await client.query(sql).catch(() => {});
+    await client.query("reset lock_timeout").catch(() => {});
+  });
+}
+
+function onLine(name: string, run: (line: TcpProxy, random: Random) => Promise<void>): Fault[] {
+  return lines.map((line) => ({
+    name: `${name}, ${line}`,
+    run: async ({ proxies }, random) => await run(proxies[line], random),
+  }));
+}
+
+const dying: readonly Fault[] = [
+  {
+    name: "kill -9 of the service",
+    run: async ({ service }, random) => {
+      await service.kill();
+      await sleepSome(random, 0, 1_500);
+      await service.launch();
+    },
+  },
+  {
+    name: "kill -9 of the service, again and again",
+    run: async ({ service }, random) => {
+      for (let kills = 0; kills < 4; kills++) {
+        await service.kill();
+        service.spawn();
+        await sleepSome(random, 100, 1_500);
+      }
+      await service.kill();
+      await service.launch();
+    },
+  },
+  {
+    name: "the service is stopped in order",
+    run: async ({ service }) => {
+      await service.stop();
+      await service.launch();
+    },
+  },
+  ...servers.map((side) => ({
+    name: `backends are ended, ${side}`,
+    run: async (stage: ChaosStage, random: Random) => {
+      for (let ends = 0; ends < 3; ends++) {
+        await stage[side].query(
+          "select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'millrace%'",
+        );
+        await sleepSome(random, 100, 1_000);
+      }
+    },
+  })),
+  ...servers.flatMap((side) =>
+    (["fast", "immediate", "kill"] as const).map((mode) => ({
+      name: `the server dies (${mode}), ${side}`,
+      run: async (stage: ChaosStage, random: Random) => {
+        await stage[side].stop(mode);
+        await sleepSome(random, 0, 2_000);
+        await launched(stage[side]);
+      },
+    })),
+  ),
+];
+
+const networks: readonly Fault[] = [
+  ...onLine("connections are cut", async (line, random) => {
+    for (let cuts = 0; cuts < 3; cuts++) {
+      line.cut();
+      await sleepSome(random, 50, 800);
+    }
+  }),
+  ...onLine("connections stall", async (line, random) => {
+    line.stall();
+    await sleepSome(random, 500, 6_000);
+    line.resume();
+  }),
+  ...onLine("connections are slow", async (line, random) => {
+    const until = performance.now() + between(random, 1_000, 4_000);
+    while (performance.now() < until) {
+      line.stall();
+      await sleepSome(random, 20, 150);
+      line.resume();
+      await Bun.sleep(5);
+    }
+  }),
+  ...onLine("connections go nowhere", async (line, random) => {
+    line.strand();
+    await sleepSome(random, 200, 3_000);
+    line.cut();
+  }),
+  ...onLine("connections are half closed", async (line, random) => {
+    line.halfClose(oneOf(random, ["client", "upstream"] as const));
+    await sleepSome(random, 100, 1_500);
+  }),
+  ...onLine("connections are refused", async (line, random) => {
+    line.refuse(true);
+    line.cut();
+    await sleepSome(random, 500, 3_000);
+    line.refuse(false);
+  }),
+];
+
+const frozen: readonly Fault[] = [
+  {
+    name: "the service is frozen",
+    run: async ({ service }, random) => {
+      process.kill(service.pid ?? 0, "SIGSTOP");
+      await sleepSome(random, 500, 8_000);
+      process.kill(service.pid ?? 0, "SIGCONT");
+    },
+  },
+  ...servers.map((side) => ({
+    name: `the server is frozen, ${side}`,
+    run: async (stage: ChaosStage, random: Random) => {
+      const { pid = 0 } = stage[side];
+      await signalAll(pid, "STOP");
+      await sleepSome(random, 500, 8_000);
+      await signalAll(pid, "CONT");
+    },
+  })),
+];
+
+const receivers: readonly Fault[] = (["refuses", "hangs", "resets"] as const).map((mood) => ({
+  name: `the receiver ${mood}`,
+  run: async ({ receiver }, random) => {
+    receiver.mood = mood;
+    await sleepSome(random, 500, 5_000);
+    receiver.takeAgain();
+  },
+}));
+
+const disks: readonly Fault[] = [
+  {
+    name: "the sink's disk is full",
+    run: async ({ disk }, random) => {
+      if (!disk) return;
+      await disk.fill();
+      await sleepSome(random, 500, 3_000);
+      await disk.makeRoom();
+    },
+  },
+];
+
+const work: readonly Fault[] = [
+  ...[
+    "alter table changing add column if not exists extra int default 7",
+    "alter table changing drop column if exists extra",
+    "alter table changing rename column v to w; alter table changing rename column w to v",
+    "alter table changing alter column v type varchar(4000); alter table changing alter column v type text",
+    "truncate emptied",
+    "vacuum full parents",
+    "vacuum full large",
+    "insert into parents (v, n) select repeat('m', 100), g from generate_series(1, 20000) g",
+    "update parents set changed = changed + 1",
+    "begin; savepoint a; insert into children (parent, v) select id, 's' from parents limit 500; rollback to a; update children set v = v || 'r'; commit",
+  ].map((sql) => ({ name: sql.slice(0, 60), run: (stage: ChaosStage) => attempt(stage, sql) })),
+  ...connectorIds.map((id) => ({
+    name: `snapshot tasks, ${id}`,
+    run: async ({ api }: ChaosStage, random: Random) => {
+      for (const name of ["parents", "large", "children"]) {
+        const spec = { schema: "public", name, truncate: random() < 0.5 };
+        await api.request("POST", `/api/v1/connectors/${id}/tasks`, { Snapshot: spec });
+        await sleepSome(random, 0, 500);
+      }
+    },
+  })),
+  ...connectorIds.map((id) => ({
+    name: `the connector is changed and restarted, ${id}`,
+    run: async ({ api }: ChaosStage, random: Random) => {
+      for (let changes = 0; changes < 5; changes++) {
+        await api.call("PATCH", `/api/v1/connectors/${id}`, { name: `n${random()}` });
+        await sleepSome(random, 0, 600);
+        await api.command(id, oneOf(random, ["Restart", "Stop", "Start"] as const));
+      }
+      await api.command(id, "Start");
+    },
+  })),
+];
+
+export const faults: readonly Fault[] = [...dying, ...networks, ...frozen, ...receivers, ...disks, ...work];
