@@ -16,7 +16,6 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import { formatLsn, type Lsn, lsn } from "../../change/lsn.ts";
 import { releaseBytes } from "../../change/release-bytes.ts";
 import { liftTransactionTimeout } from "../../connection/postgres-client.ts";
-import { keepReceiveBufferSmall, type MaybeSocket } from "../../connection/receive-buffer.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
 import { SocketValve, type ValvedSocket } from "./socket-valve.ts";
@@ -57,7 +56,7 @@ export interface StartBounds {
 const startTimeoutMs = 20_000;
 
 /** The socket below a client. */
-interface Socket extends ValvedSocket, MaybeSocket {
+interface Socket extends ValvedSocket {
   destroy(): void;
   listeners(event: "data"): ((chunk: Buffer) => void)[];
   on(event: "data", listener: (chunk: Buffer) => void): void;
@@ -106,7 +105,6 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
     const [own, ...others] = stream.listeners("data");
     if (!own || others.length > 0) throw new Error("pg listens to its socket in another way than it did");
-    keepReceiveBufferSmall(stream);
     stream.removeListener("data", own);
     stream.on("data", (chunk) => this.onChunk(chunk, own));
   }
