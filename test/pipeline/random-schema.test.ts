@@ -123,7 +123,7 @@ let round = 0;
 
 const { MILLRACE_FUZZ_RUNS, MILLRACE_FUZZ_SEED, MILLRACE_FUZZ_PATH, MILLRACE_FUZZ_SHRINK } = process.env;
 /** `test:long` plays more. */
-const runs = Number(MILLRACE_FUZZ_RUNS ?? 24);
+const runs = Number(MILLRACE_FUZZ_RUNS ?? 12);
 /** Side by side, since much of a case is waiting; a failure is brought back alone. */
 const lanes = MILLRACE_FUZZ_SEED ? 1 : 4;
 

@@ -14,10 +14,8 @@ const pairs: readonly (readonly [number, number])[] =
         [17, 18],
         [16, 17],
         [15, 16],
-      ]
-    : [
-        [17, 18],
         [18, 17],
-      ];
+      ]
+    : [[17, 18]];
 
 for (const [source, sink] of pairs) describeTypeTorture(source, sink);
