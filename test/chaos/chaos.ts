@@ -5,7 +5,7 @@ import { parseArgs } from "node:util";
 import { ChaosStage, database } from "./chaos-stage.ts";
 import { type Fault, faults } from "./faults.ts";
 import { beginLoad, type Random, trimming } from "./load.ts";
-import { expectEqual, expectNothingLeft, passMarker } from "./oracle.ts";
+import { describeHeld, expectEqual, expectNothingLeft, heldBy, passMarker } from "./oracle.ts";
 
 const { values } = parseArgs({
   options: {
@@ -52,18 +52,27 @@ async function playRound(stage: ChaosStage, round: number, tally: Tally): Promis
   await load.stop();
   tally.transactions += load.transactions;
   await expectEqual(stage);
-  await expectNothingLeft(stage);
+  const held = await expectNothingLeft(stage, atBeginning);
   for (const sql of trimming) await stage.source.query(sql, database);
-  console.log(`equal; recovered in ${(recovery / 1000).toFixed(1)} s, ${load.transactions} transactions`);
+  console.log(
+    `equal; recovered in ${(recovery / 1000).toFixed(1)} s, ${load.transactions} transactions, ${describeHeld(held)}`,
+  );
 }
 
 /** One, two or three, one after the other. */
 function chooseFaults(random: Random): Fault[] {
   const among = faults.filter(({ name }) => name.includes(values.only));
-  return Array.from(
-    { length: 1 + Math.floor(random() * 3) },
-    () => among[Math.floor(random() * among.length)] as Fault,
-  );
+  return Array.from({ length: 1 + Math.floor(random() * 3) }, () => chooseOne(among, random));
+}
+
+function chooseOne(among: readonly Fault[], random: Random): Fault {
+  const total = among.reduce((sum, { weight = 1 }) => sum + weight, 0);
+  let at = random() * total;
+  for (const fault of among) {
+    at -= fault.weight ?? 1;
+    if (at < 0) return fault;
+  }
+  throw new Error(`no fault has ${values.only} in its name`);
 }
 
 const stage = await ChaosStage.setUp();
@@ -71,6 +80,8 @@ const tally: Tally = { recoveries: [], counts: new Map(), transactions: 0 };
 let failure: unknown = null;
 console.log(`seed ${seed}; ${faults.length} faults, ${stage.disk ? "with" : "without"} a disk to fill`);
 await passMarker(stage, "beginning", recoveryBoundMs);
+const atBeginning = heldBy(stage);
+console.log(`at the beginning: ${describeHeld(atBeginning)}`);
 for (let round = 1; round <= rounds && failure === null; round++) {
   try {
     await playRound(stage, round, tally);

@@ -1,5 +1,6 @@
 // What may go wrong: each begins, lasts, and is over when its promise resolves.
 
+import { pollUntil } from "../../src/demo/poll-until.ts";
 import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type ChaosStage, connectorIds, database } from "./chaos-stage.ts";
@@ -7,6 +8,8 @@ import type { Random } from "./load.ts";
 
 export interface Fault {
   readonly name: string;
+  /** How often it is chosen beside the others, which have 1. */
+  readonly weight?: number;
   readonly run: (stage: ChaosStage, random: Random) => Promise<void>;
 }
 
@@ -27,6 +30,16 @@ async function launched(server: Server): Promise<void> {
       await Bun.sleep(250);
     }
   }
+}
+
+/** One that was not taken down, and recovers. */
+async function untilAnswering(server: Server): Promise<void> {
+  const answers = () =>
+    server.query("select").then(
+      () => true,
+      () => false,
+    );
+  await pollUntil("the server answers again", answers, { timeoutMs: 60_000, intervalMs: 100 });
 }
 
 async function signalAll(pid: number, signal: "STOP" | "CONT"): Promise<void> {
@@ -90,6 +103,17 @@ const dying: readonly Fault[] = [
       }
     },
   })),
+  ...servers.map((side) => ({
+    name: `a backend is killed, which its server takes for a crash, ${side}`,
+    run: async (stage: ChaosStage, random: Random) => {
+      const backends = await stage[side].query<{ pid: number }>(
+        "select pid from pg_stat_activity where application_name like 'millrace%'",
+      );
+      if (backends.length === 0) return;
+      process.kill(oneOf(random, backends).pid, "SIGKILL");
+      await untilAnswering(stage[side]);
+    },
+  })),
   ...servers.flatMap((side) =>
     (["fast", "immediate", "kill"] as const).map((mode) => ({
       name: `the server dies (${mode}), ${side}`,
@@ -140,24 +164,33 @@ const networks: readonly Fault[] = [
   }),
 ];
 
-const frozen: readonly Fault[] = [
-  {
-    name: "the service is frozen",
-    run: async ({ service }, random) => {
-      process.kill(service.pid ?? 0, "SIGSTOP");
-      await sleepSome(random, 500, 8_000);
-      process.kill(service.pid ?? 0, "SIGCONT");
+/** Past the longest of our timeouts and of the servers' own, of 60 s both. */
+const longFreezeMs = 75_000;
+
+function freezes(name: string, run: (stage: ChaosStage, ms: number) => Promise<void>): Fault[] {
+  return [
+    { name, run: async (stage, random) => await run(stage, between(random, 500, 8_000)) },
+    {
+      ...{ name: `${name}, past every timeout`, weight: 0.1 },
+      run: async (stage) => await run(stage, longFreezeMs),
     },
-  },
-  ...servers.map((side) => ({
-    name: `the server is frozen, ${side}`,
-    run: async (stage: ChaosStage, random: Random) => {
+  ];
+}
+
+const frozen: readonly Fault[] = [
+  ...freezes("the service is frozen", async ({ service }, ms) => {
+    process.kill(service.pid ?? 0, "SIGSTOP");
+    await Bun.sleep(ms);
+    process.kill(service.pid ?? 0, "SIGCONT");
+  }),
+  ...servers.flatMap((side) =>
+    freezes(`the server is frozen, ${side}`, async (stage, ms) => {
       const { pid = 0 } = stage[side];
       await signalAll(pid, "STOP");
-      await sleepSome(random, 500, 8_000);
+      await Bun.sleep(ms);
       await signalAll(pid, "CONT");
-    },
-  })),
+    }),
+  ),
 ];
 
 const receivers: readonly Fault[] = (["refuses", "hangs", "resets"] as const).map((mood) => ({
