@@ -1,15 +1,48 @@
 // Brings the tables to the shape that this build needs. The caller holds a lock: Drizzle takes none.
 
-import { readMigrationFiles } from "drizzle-orm/migrator";
+import { sql } from "drizzle-orm";
+import { type MigrationMeta, readMigrationFiles } from "drizzle-orm/migrator";
 import type { PgDialect, PgSession } from "drizzle-orm/pg-core";
+import { MillraceError } from "../errors/millrace-error.ts";
 import type { Database } from "./database.ts";
 import { migrationsDirectory } from "./embedded-files.ts";
 import { schemaName } from "./schema.ts";
 
-/** Applies what is missing. One transaction: all of it or none. */
-export async function migrate(database: Database): Promise<void> {
-  const config = { migrationsFolder: migrationsDirectory(), migrationsSchema: schemaName };
+const config = { migrationsFolder: migrationsDirectory(), migrationsSchema: schemaName };
+
+/** Those of this build, oldest first. */
+export const migrations = (): MigrationMeta[] => readMigrationFiles(config);
+
+/**
+ * Applies what is missing. One transaction: all of it or none. Throws `invalid_setting` when the tables are a later build's, which this
+ * one does not know.
+ */
+export async function migrate(database: Database, known = migrations()): Promise<void> {
+  await refuseLater(database, known.at(-1)?.folderMillis ?? 0);
   // library edge: the migrators of Drizzle's two drivers do exactly this, each typed for its own driver.
   const { dialect, session } = database as unknown as { dialect: PgDialect; session: PgSession };
-  await dialect.migrate(readMigrationFiles(config), session, config);
+  await dialect.migrate(known, session, config);
+}
+
+/** Drizzle passes over what it does not know, and tells migrations apart by the millisecond in which each was made. */
+async function refuseLater(database: Database, latestKnown: number): Promise<void> {
+  const record = `${schemaName}.__drizzle_migrations`;
+  const [found] = await rowsOf<{ there: boolean }>(
+    database,
+    sql`select to_regclass(${record}) is not null as there`,
+  );
+  if (!found?.there) return;
+  const latest = sql`select max(created_at)::float8 as made from ${sql.raw(record)}`;
+  const [{ made } = { made: null }] = await rowsOf<{ made: number | null }>(database, latest);
+  if (made === null || made <= latestKnown) return;
+  throw new MillraceError(
+    "invalid_setting",
+    "The state was written by a later version of millrace, and this one does not know its tables. Start that version, or restore " +
+      "the backup of the state that was taken before the upgrade.",
+  );
+}
+
+async function rowsOf<Row>(database: Database, query: ReturnType<typeof sql>): Promise<readonly Row[]> {
+  // library edge: both drivers give an object with its rows, and the type that they share says nothing of it.
+  return ((await database.execute(query)) as unknown as { readonly rows: readonly Row[] }).rows;
 }

@@ -111,6 +111,8 @@ const dying: readonly Fault[] = [
       );
       if (backends.length === 0) return;
       process.kill(oneOf(random, backends).pid, "SIGKILL");
+      // It has to notice first.
+      await Bun.sleep(1_000);
       await untilAnswering(stage[side]);
     },
   })),

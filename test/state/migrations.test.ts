@@ -1,0 +1,134 @@
+// A state of each version that ever was is opened by this build with all that it holds; one of a later build is refused.
+
+import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PGlite } from "@electric-sql/pglite";
+import { drizzle as drizzlePostgres } from "drizzle-orm/node-postgres";
+import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
+import { slotName } from "../../src/connector/connector-id.ts";
+import { DurableNodeFs, durableStartParameters } from "../../src/state/durable-node-fs.ts";
+import { Cipher } from "../../src/state/encryption.ts";
+import { parseEncryptionKey } from "../../src/state/encryption-key.ts";
+import { migrate, migrations } from "../../src/state/migrations.ts";
+import type { StateOptions } from "../../src/state/open-database.ts";
+import { openState } from "../../src/state/open-state.ts";
+import { unpackPrepared } from "../../src/state/prepared-archive.ts";
+import * as schema from "../../src/state/schema.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { sampleConfig } from "../support/sample-connector.ts";
+
+setDefaultTimeout(60_000);
+
+const encryptionKey = Buffer.alloc(32, 9).toString("base64");
+const id = "shop";
+const runId = Bun.randomUUIDv7();
+const config = sampleConfig(id);
+
+let server: PostgresServer;
+let directory: string;
+beforeAll(async () => {
+  server = await PostgresServer.start();
+});
+afterAll(() => server[Symbol.asyncDispose]());
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-test-"));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+/** What the first version could hold, with the columns that it had, and what the later ones added. */
+function contents(version: number): string {
+  const cipher = new Cipher(parseEncryptionKey(encryptionKey, "the key"));
+  const sealed = cipher.seal(JSON.stringify(config), `connector ${id}`);
+  const status = JSON.stringify({ state: "Running", phase: { realtime: {} }, health: { healthy: {} } });
+  const spec = JSON.stringify({ Snapshot: { database: "shop", schema: "public", name: "orders" } });
+  const task = (state: string, key: string) =>
+    `insert into millrace.tasks (id, connector_id, state, spec, spec_key, attempt, rows, bytes, estimated_rows, created_at)
+     values (gen_random_uuid(), '${id}', '${state}', '${spec}', '${key}', 1, 9007199254740991, 5, 7, now())`;
+  const later = [
+    `insert into millrace.source_records values ('${id}', 'of the source')`,
+    "update millrace.connectors set round_begun_at = '2026-01-02T03:04:05.678Z'",
+    `insert into millrace.sink_record_parts values ('${id}', 'a', 'part of it')`,
+  ];
+  return [
+    `insert into millrace.connectors (id, slot_name, sealed_config, stopped, initialized, run_id, created_at)
+     values ('${id}', '${slotName(id)}', '${sealed}', true, true, '${runId}', '2026-01-01T00:00:00.001Z')`,
+    `insert into millrace.settings values ('encryption_key_check', '${cipher.seal("millrace", "the state")}')`,
+    `insert into millrace.status_history (id, connector_id, run_id, component, status, created_at)
+     select gen_random_uuid(), '${id}', '${runId}', 'Pipeline', '${status}', now() from generate_series(1, 3)`,
+    `insert into millrace.sink_records values ('${id}', 'of the sink')`,
+    ...[task("Running", "one"), task("Done", "two")],
+    ...later.slice(0, version - 1),
+  ].join(";\n");
+}
+
+const versions = migrations().map((_, index) => index + 1);
+
+async function expectContents(options: StateOptions, version: number): Promise<void> {
+  await using state = await openState(options);
+  const [connector] = await state.connectors.list();
+  expect(connector).toMatchObject({
+    ...{ id, config, runId, stopped: true, initialized: true },
+    deletion: null,
+  });
+  expect(connector?.createdAt.toISOString()).toBe("2026-01-01T00:00:00.001Z");
+  expect(connector?.roundBegunAt?.toISOString()).toBe(version >= 3 ? "2026-01-02T03:04:05.678Z" : undefined);
+  expect(await state.sinkRecords.load(id)).toEqual({
+    text: "of the sink",
+    parts: new Map(version >= 4 ? [["a", "part of it"]] : []),
+  });
+  expect((await state.sourceRecords.load(id))?.text).toBe(version >= 2 ? "of the source" : undefined);
+  const tasks = await state.tasks.list(id);
+  // Whoever ran one is gone.
+  expect(tasks.map(({ state, progress }) => [state, progress?.rows])).toEqual([
+    ["Done", 9007199254740991],
+    ["Pending", 9007199254740991],
+  ]);
+  expect(await state.history.list(id)).toHaveLength(3);
+  // What the newest version has is there to be written.
+  await state.sinkRecords.save(id, "again", new Map([["b", "new"]]));
+  await state.connectors.beginRound(id, runId, new Date());
+}
+
+test.each(versions)("version %i, over Postgres", async (version) => {
+  const database = `version_${version}`;
+  await server.createDatabase(database);
+  await server.with(database, async (client) => {
+    await migrate(drizzlePostgres(client, { schema }), migrations().slice(0, version));
+    await client.query(contents(version));
+  });
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/${database}`;
+  await expectContents({ databaseUrl, dataDirectory: directory, encryptionKey }, version);
+});
+
+test.each(versions)("version %i, in a data directory", async (version) => {
+  await unpackPrepared(join(directory, "pglite"));
+  const fs = new DurableNodeFs(join(directory, "pglite"));
+  const client = await PGlite.create({ fs, startParams: durableStartParameters() });
+  // What is unpacked is of this version.
+  await client.exec("drop schema millrace cascade");
+  await migrate(drizzlePglite(client, { schema }), migrations().slice(0, version));
+  await client.exec(contents(version));
+  await client.close();
+  await expectContents({ databaseUrl: null, dataDirectory: directory, encryptionKey }, version);
+});
+
+test("a later build's is refused, and left as it is", async () => {
+  await server.createDatabase("later");
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/later`;
+  const options = { databaseUrl, dataDirectory: directory, encryptionKey };
+  await (await openState(options))[Symbol.asyncDispose]();
+  const migrated = "select id, hash, created_at from millrace.__drizzle_migrations order by id";
+  await server.query(
+    "insert into millrace.__drizzle_migrations (hash, created_at) select 'later', max(created_at) + 1 from millrace.__drizzle_migrations",
+    "later",
+  );
+  const before = await server.query(migrated, "later");
+  const error = await openState(options).then(
+    () => null,
+    (error: unknown) => error,
+  );
+  expect(error).toMatchObject({ code: "invalid_setting", message: expect.stringContaining("later version") });
+  expect(await server.query(migrated, "later")).toEqual(before);
+});
