@@ -79,9 +79,9 @@ export async function deleteConnector(context: CommandContext, id: string, force
   const { client } = context;
   if (force) await command(client, id, "ForceDelete");
   else await client.ask("DELETE", connectorPath(id));
-  const deadline = Date.now() + goneMs;
+  const deadline = performance.now() + goneMs;
   while ((await storedIds(client)).has(id)) {
-    if (Date.now() > deadline) {
+    if (performance.now() > deadline) {
       throw new CommandFailure(
         `${id} is being deleted, and is still there: its source may be out of reach (millrace connectors get ${id}). ` +
           "--force does not wait for that.",

@@ -27,6 +27,8 @@ export interface StageOptions {
   readonly announce: (step: string) => void;
   /** How to run the service; left out: this very program. */
   readonly command?: readonly string[];
+  /** Where the service keeps its state; left out: a directory of its own. */
+  readonly dataDirectory?: string;
   /** Added to the service's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -119,7 +121,7 @@ async function fillShop(server: PostgresServer, scale: number): Promise<number> 
 async function startService(directory: string, options: StageOptions): Promise<ServiceProcess> {
   return await ServiceProcess.start({
     command: options.command ?? ownCommand(),
-    dataDirectory: join(directory, "data"),
+    dataDirectory: options.dataDirectory ?? join(directory, "data"),
     workingDirectory: directory,
     environment: { MILLRACE_LOG_LEVEL: "warn", ...options.environment },
   });

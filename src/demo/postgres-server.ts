@@ -188,7 +188,7 @@ export class PostgresServer implements AsyncDisposable {
 
   async #untilReady(child: ChildProcess): Promise<void> {
     let log = "";
-    const deadline = Date.now() + 30_000;
+    const deadline = performance.now() + 30_000;
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
         () => reject(new Error(`Postgres did not start within 30 s:\n${log}`)),
@@ -211,7 +211,7 @@ export class PostgresServer implements AsyncDisposable {
         await using _client = await this.connect();
         return;
       } catch (error) {
-        if (Date.now() > deadline) throw error;
+        if (performance.now() > deadline) throw error;
         await Bun.sleep(50);
       }
     }

@@ -46,11 +46,11 @@ export async function holdServiceLock(config: ClientConfig, bounds = defaultBoun
   const session = await open(config, bounds);
   try {
     for (
-      const deadline = Date.now() + bounds.acquireMs;
+      const deadline = performance.now() + bounds.acquireMs;
       !(await tryLock(session));
       await Bun.sleep(retryMs)
     ) {
-      if (Date.now() >= deadline) throw inUse(await holderOf(session));
+      if (performance.now() >= deadline) throw inUse(await holderOf(session));
     }
     return watch(config, session, bounds);
   } catch (error) {

@@ -77,10 +77,10 @@ export class StateSessions implements AsyncDisposable {
     const theirs =
       "from pg_stat_activity where pid = any($1) and pid <> pg_backend_pid() and application_name = $2";
     await client.query(`select pg_terminate_backend(pid) ${theirs}`, [pids, applicationName]);
-    for (const deadline = Date.now() + endMs; ; await Bun.sleep(endLookMs)) {
+    for (const deadline = performance.now() + endMs; ; await Bun.sleep(endLookMs)) {
       const { rowCount } = await client.query(`select ${theirs}`, [pids, applicationName]);
       if (rowCount === 0) break;
-      if (Date.now() > deadline) throw new Error("a session that has not answered cannot be ended");
+      if (performance.now() > deadline) throw new Error("a session that has not answered cannot be ended");
     }
     for (const pid of pids) this.#silent.delete(pid);
   }
