@@ -1,0 +1,75 @@
+// `bun run soak`: the service under load for as long as is asked for, through both sinks; what it holds meanwhile, as a picture. In the
+// end both sinks have to equal the source.
+
+import { readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { Command } from "commander";
+import { DemoStage } from "../src/demo/demo-stage.ts";
+import { isProven, verify } from "../src/demo/demo-verification.ts";
+import { runLoad } from "../src/demo/shop-load.ts";
+import { compiledBinary } from "../test/support/compiled-binary.ts";
+import { readUsage } from "./process-usage.ts";
+import { drawCurve, type Sample } from "./soak-picture.ts";
+
+const program = new Command("soak")
+  .description("Measures what the service holds while rows come, over a long time.")
+  .option("--minutes <number>", "how long", Number, 60)
+  .option("--pause <ms>", "between two transactions at the source", Number, 20)
+  .option("--picture <file>", "where the curve goes, as SVG", "docs/soak.svg")
+  .parse();
+const { minutes, pause, picture } = program.opts<{ minutes: number; pause: number; picture: string }>();
+const sampleMs = 5_000;
+
+function residentBytes(pid: number): number {
+  const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kB) * 1024;
+}
+
+async function watch(stage: DemoStage, signal: AbortSignal): Promise<readonly Sample[]> {
+  const { pid = 0 } = stage.service;
+  const samples: Sample[] = [];
+  const begunAt = performance.now();
+  while (!signal.aborted) {
+    const descriptors = readdirSync(`/proc/${pid}/fd`).length;
+    const minute = (performance.now() - begunAt) / 60_000;
+    samples.push({ minute, residentBytes: residentBytes(pid), descriptors });
+    await Bun.sleep(sampleMs);
+  }
+  return samples;
+}
+
+const setUp = { scale: 0.2, signal: AbortSignal.timeout(60_000), announce: console.log };
+await using stage = await DemoStage.setUp({ ...setUp, command: [await compiledBinary()] });
+await stage.createConnectors();
+const client = await stage.connectToSource();
+const signal = AbortSignal.timeout(minutes * 60_000);
+let rows = 0;
+let transactions = 0;
+const onCommit = (count: number) => {
+  rows += count;
+  transactions++;
+};
+const cpuBefore = readUsage(stage.service.pid ?? 0)?.cpuSeconds ?? 0;
+const [samples] = await Promise.all([
+  watch(stage, signal),
+  runLoad(client, { pauseMs: pause, signal, onCommit }),
+]);
+await client.end();
+const cpuShare = ((readUsage(stage.service.pid ?? 0)?.cpuSeconds ?? 0) - cpuBefore) / (minutes * 60);
+const proven = isProven(await verify(stage, AbortSignal.timeout(600_000)));
+const numbers = `${rows.toLocaleString("en-US")} rows in ${transactions.toLocaleString("en-US")} transactions over ${minutes} minutes`;
+await Bun.write(resolve(picture), drawCurve(samples, `One service, two connectors: ${numbers}`));
+const inMegabytes = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`;
+const most = (from: number, to: number) => {
+  const part = samples.slice(Math.floor(samples.length * from), Math.ceil(samples.length * to));
+  return inMegabytes(Math.max(...part.map(({ residentBytes }) => residentBytes)));
+};
+console.log(
+  `${numbers}; ${(100 * cpuShare).toFixed(0)} % of a core; both sinks ${proven ? "equal" : "differ from"} the source.`,
+);
+console.log(
+  `Most memory in the first, second and last third: ${most(0, 1 / 3)}, ${most(1 / 3, 2 / 3)}, ${most(2 / 3, 1)}; ` +
+    `descriptors ${samples[0]?.descriptors} to ${samples.at(-1)?.descriptors}.`,
+);
+console.log(picture);
+process.exitCode = proven ? 0 : 1;
