@@ -1,5 +1,5 @@
 // `bun run chaos`: rounds of random load under random faults, until one breaks a law or the rounds are over. `--rounds 500`, `--seed N`
-// for the same faults again, `--only kill` for those whose name holds a word. A round that fails says what was wrong, and the service's log.
+// for the same faults again, `--from 42` to begin at that round of it, `--only kill` for those whose name holds a word. A round that fails says what was wrong, and the service's log.
 
 import { parseArgs } from "node:util";
 import { ChaosStage, database } from "./chaos-stage.ts";
@@ -10,6 +10,7 @@ import { describeHeld, expectEqual, expectNothingLeft, heldBy, passMarker } from
 const { values } = parseArgs({
   options: {
     rounds: { type: "string", default: "20" },
+    from: { type: "string", default: "1" },
     seed: { type: "string", default: String(Date.now() % 2 ** 31) },
     only: { type: "string", default: "" },
   },
@@ -82,7 +83,7 @@ console.log(`seed ${seed}; ${faults.length} faults, ${stage.disk ? "with" : "wit
 await passMarker(stage, "beginning", recoveryBoundMs);
 const atBeginning = heldBy(stage);
 console.log(`at the beginning: ${describeHeld(atBeginning)}`);
-for (let round = 1; round <= rounds && failure === null; round++) {
+for (let round = Number(values.from); round <= rounds && failure === null; round++) {
   try {
     await playRound(stage, round, tally);
   } catch (error) {

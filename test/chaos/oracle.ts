@@ -56,7 +56,9 @@ async function postgresDifference({ source, sink }: ChaosStage): Promise<string 
   await using ours = await source.connect(database);
   await using theirs = await sink.connect(database);
   const tables = (await listTables(ours)).filter(({ name }) => !name.startsWith("parts_"));
-  const differences = await compareTables(ours, theirs, tables);
+  // A column that the sink has not yet is a difference too.
+  const differences = await compareTables(ours, theirs, tables).catch((error: Error) => error);
+  if (differences instanceof Error) return differences.message;
   return differences.every(isEqual)
     ? null
     : differences
