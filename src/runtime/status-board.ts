@@ -83,12 +83,12 @@ export class StatusBoard {
       if (isKnown) return;
       entry.recorded.set(component, text);
     }
-    this.#logStatus(connectorId, component, status);
+    this.#logStatus(connectorId, runId, component, status);
     const record = { connectorId, runId, component, status, createdAt: this.#now() };
     this.#writing = this.#writing
       .then(() => this.#history.append(record))
       .catch((error: unknown) =>
-        this.#log.error({ connector: connectorId, error }, "a status record was lost"),
+        this.#log.error({ connector: connectorId, run: runId, error }, "a status record was lost"),
       );
   }
 
@@ -233,11 +233,11 @@ export class StatusBoard {
     return entry;
   }
 
-  #logStatus(connector: string, component: HistoryComponent, { state, status }: Status): void {
+  #logStatus(connector: string, run: string, component: HistoryComponent, { state, status }: Status): void {
     const [phase] = Object.keys(state);
     const [health] = Object.keys(status);
     const name = state.snapshot?.name ?? state.realtime?.name ?? state.initialize?.sub_state;
-    const told = { connector, component, state: phase, ...(name === undefined ? {} : { name }), health };
+    const told = { connector, run, component, state: phase, ...(name === undefined ? {} : { name }), health };
     const fields = { ...told, ...status.retry, ...status.warning, ...status.skipped, ...status.failed };
     if (status.failed) this.#log.error(fields, "connector failed");
     else if (status.retry || status.warning) this.#log.warn(fields, "connector needs attention");

@@ -140,7 +140,7 @@ export class SupervisedConnector {
       attached: (run, error) => this.#attached(stored, run, error),
       failing: (error, health) => {
         // What is none of our own errors is a fault to be found; the others say themselves what they are.
-        if (error.code === "internal") this.#log.error({ error }, "a fault in the run");
+        if (error.code === "internal") this.#log.error({ run: runId, error }, "a fault in the run");
         board.failed(this.id, stored.runId, error);
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },

@@ -41,6 +41,8 @@ export class Scheduler {
   readonly #beside: SchedulerShare;
   readonly #stop = new AbortController();
   readonly #retrying = new Map<Delivery, number>();
+  /** Attempts that were told last: when a receiver is away each request fails, and one word of it is enough. */
+  #toldAttempts = 0;
   #draining = false;
   #failed = false;
   #quietWaiters: (() => void)[] = [];
@@ -194,7 +196,7 @@ export class Scheduler {
 
   #finish(delivery: Delivery): void {
     const { lane } = delivery;
-    if (this.#retrying.delete(delivery) && this.#retrying.size === 0) this.events.retrying(null, "");
+    if (this.#retrying.delete(delivery)) this.#noteRecovery();
     for (const freed of lane.finish(delivery)) freed.queue.ready.push(freed);
     this.#queue(lane.stream);
     this.#queue(lane.beside);
@@ -222,8 +224,24 @@ export class Scheduler {
       return;
     }
     this.#retrying.set(delivery, delivery.attempts);
-    this.events.retrying(Math.max(...this.#retrying.values()), reason);
+    this.#noteRetry(reason);
     void this.#waitAndRetry(delivery, decision.delayMs);
+  }
+
+  get #mostAttempts(): number {
+    return Math.max(0, ...this.#retrying.values());
+  }
+
+  #noteRetry(reason: string): void {
+    const attempts = this.#mostAttempts;
+    if (attempts <= this.#toldAttempts) return;
+    this.#toldAttempts = attempts;
+    this.events.retrying(attempts, reason);
+  }
+
+  #noteRecovery(): void {
+    this.#toldAttempts = Math.min(this.#toldAttempts, this.#mostAttempts);
+    if (this.#retrying.size === 0) this.events.retrying(null, "");
   }
 
   async #waitAndRetry(delivery: Delivery, delayMs: number): Promise<void> {

@@ -86,3 +86,41 @@ test("requests beside the stream leave room for its own, and one that a change w
   }
   expect(delivered.length).toBe(16);
 });
+
+test("a receiver that is away is told of once for each attempt, however many requests fail of it", async () => {
+  const told: (readonly [number | null, string])[] = [];
+  let isAway = true;
+  const waiting: (() => void)[] = [];
+  const scheduler = new Scheduler(
+    async ({ table }) =>
+      isAway ? { kind: "retry", reason: `503 (rows of ${table})`, retryAfterMs: 0 } : { kind: "delivered" },
+    {
+      retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
+      ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
+      ...{ monotonic: () => 0, random: () => 0 },
+      sleep: () => new Promise((resolve) => waiting.push(resolve)),
+    },
+    {
+      retrying: (attempt, reason) => void told.push([attempt, reason]),
+      failed: (error) => expect(error).toBeNull(),
+    },
+  );
+  const tables = ["one", "two", "three"];
+  const delivered = tables.map(() => Promise.withResolvers<void>());
+  for (const [n, table] of tables.entries()) {
+    const body = new Uint8Array(10);
+    const request = { ...{ schema: "public", table, position: null, body, rows: 1 }, barrier: false };
+    scheduler.submit({ ...request, idempotencyKey: table, touches: [] }, delivered[n]!.resolve);
+  }
+  const allWait = async () => {
+    while (waiting.length < tables.length) await Bun.sleep(1);
+  };
+  for (let attempts = 1; attempts <= 3; attempts++) {
+    await allWait();
+    if (attempts === 3) isAway = false;
+    for (const goOn of waiting.splice(0)) goOn();
+  }
+  await Promise.all(delivered.map(({ promise }) => promise));
+  await scheduler.drain(new AbortController().signal);
+  expect(told.map(([attempt]) => attempt)).toEqual([1, 2, 3, null]);
+});
