@@ -7,8 +7,8 @@ import { listTables } from "../../src/demo/table-facts.ts";
 import { type ChaosStage, connectorIds, database, keyedTables } from "./chaos-stage.ts";
 
 const equalMs = 60_000;
-/** What may be more than at the beginning: sessions that rest for a second, and what a collector of garbage has not come to yet. */
-const moreDescriptors = 12;
+/** What may be more than at the beginning: sessions that rest for a second, files of the state, and what a collector has not come to yet. */
+const moreDescriptors = 40;
 const moreResidentBytes = 300_000_000;
 
 export interface Held {
