@@ -2,6 +2,7 @@
 
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import type { PostgresServer as Server } from "../../src/demo/postgres-server.ts";
+import { freeze, letGoOn } from "../support/frozen-server.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
 import { type ChaosStage, connectorIds, database } from "./chaos-stage.ts";
 import type { Random } from "./load.ts";
@@ -40,12 +41,6 @@ async function untilAnswering(server: Server): Promise<void> {
       () => false,
     );
   await pollUntil("the server answers again", answers, { timeoutMs: 60_000, intervalMs: 100 });
-}
-
-async function signalAll(pid: number, signal: "STOP" | "CONT"): Promise<void> {
-  // The postmaster's processes are its children.
-  await Bun.$`pkill -${signal} -P ${pid}`.quiet().nothrow();
-  process.kill(pid, `SIG${signal}`);
 }
 
 /** Somebody has the table for himself now, or it is no more: another time. */
@@ -187,10 +182,9 @@ const frozen: readonly Fault[] = [
   }),
   ...servers.flatMap((side) =>
     freezes(`the server is frozen, ${side}`, async (stage, ms) => {
-      const { pid = 0 } = stage[side];
-      await signalAll(pid, "STOP");
+      await freeze(stage[side]);
       await Bun.sleep(ms);
-      await signalAll(pid, "CONT");
+      await letGoOn(stage[side]);
     }),
   ),
 ];

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { Diagnosis } from "../../src/connector/diagnosis.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
+import { freeze, letGoOn } from "../support/frozen-server.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { rawReceiver } from "../support/raw-receiver.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -267,16 +268,13 @@ test("a slot whose log the server has removed", async () => {
 });
 
 test("a state store that does not answer", async () => {
-  process.kill(plain.pid!, "SIGSTOP");
+  await freeze(plain);
   try {
-    // Its sessions are processes of their own.
-    await Bun.$`pkill -STOP -P ${plain.pid}`.quiet();
     const { code, found } = await troubles(null);
     expect([code, found[0]?.about, found[0]?.severity]).toEqual([1, "state", "failed"]);
     expect(found[0]?.finding).toContain("does not answer");
   } finally {
-    await Bun.$`pkill -CONT -P ${plain.pid}`.quiet();
-    process.kill(plain.pid!, "SIGCONT");
+    await letGoOn(plain);
   }
 });
 

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
+import { freeze, letGoOn } from "../support/frozen-server.ts";
 import { loadInBackground } from "../support/load-in-background.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { SmallDisk } from "../support/small-disk.ts";
@@ -24,18 +25,12 @@ interface Outage {
   readonly end: (server: PostgresServer) => Promise<unknown>;
 }
 
-const signalAll = async ({ pid = 0 }: PostgresServer, signal: "STOP" | "CONT") => {
-  // The server's processes are the first one's children.
-  await Bun.$`pkill -${signal} -P ${pid}`.quiet().nothrow();
-  process.kill(pid, `SIG${signal}`);
-};
-
 const outages: readonly Outage[] = [
   { name: "stopped", begin: (server) => server.stop("fast"), end: (server) => server.launch() },
   {
     name: "frozen",
-    begin: (server) => signalAll(server, "STOP"),
-    end: (server) => signalAll(server, "CONT"),
+    begin: freeze,
+    end: letGoOn,
   },
 ];
 
