@@ -1,6 +1,6 @@
 // CPU time and peak memory of processes, from Linux' /proc. Null where there is none.
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 export interface Usage {
   /** User and system time, in seconds. */
@@ -17,6 +17,17 @@ export function readUsage(pid: number): Usage | null {
   const { own } = readTicks(pid);
   const peak = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
   return { cpuSeconds: own / ticksPerSecond, peakBytes: Number(peak ?? 0) * 1024 };
+}
+
+export interface Held {
+  readonly descriptors: number;
+  readonly residentBytes: number;
+}
+
+/** What a process that is there holds now. */
+export function readHeld(pid: number): Held {
+  const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentBytes: Number(kB) * 1024 };
 }
 
 /** Of a Postgres server: of its first process, of all others that are there, and of those that were. Seconds. */

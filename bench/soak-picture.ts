@@ -1,9 +1,9 @@
 // Memory and descriptors over time, as an SVG that needs nothing beside it.
 
-export interface Sample {
+import type { Held } from "./process-usage.ts";
+
+export interface Sample extends Held {
   readonly minute: number;
-  readonly residentBytes: number;
-  readonly descriptors: number;
 }
 
 const width = 900;

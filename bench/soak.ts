@@ -1,14 +1,13 @@
 // `bun run soak`: the service under load for as long as is asked for, through both sinks; what it holds meanwhile, as a picture. In the
 // end both sinks have to equal the source.
 
-import { readdirSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { Command } from "commander";
 import { DemoStage } from "../src/demo/demo-stage.ts";
 import { isProven, verify } from "../src/demo/demo-verification.ts";
 import { runLoad } from "../src/demo/shop-load.ts";
 import { compiledBinary } from "../test/support/compiled-binary.ts";
-import { readUsage } from "./process-usage.ts";
+import { readHeld, readUsage } from "./process-usage.ts";
 import { drawCurve, type Sample } from "./soak-picture.ts";
 
 const program = new Command("soak")
@@ -20,19 +19,13 @@ const program = new Command("soak")
 const { minutes, pause, picture } = program.opts<{ minutes: number; pause: number; picture: string }>();
 const sampleMs = 5_000;
 
-function residentBytes(pid: number): number {
-  const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return Number(kB) * 1024;
-}
-
 async function watch(stage: DemoStage, signal: AbortSignal): Promise<readonly Sample[]> {
   const { pid = 0 } = stage.service;
   const samples: Sample[] = [];
   const begunAt = performance.now();
   while (!signal.aborted) {
-    const descriptors = readdirSync(`/proc/${pid}/fd`).length;
     const minute = (performance.now() - begunAt) / 60_000;
-    samples.push({ minute, residentBytes: residentBytes(pid), descriptors });
+    samples.push({ minute, ...readHeld(pid) });
     await Bun.sleep(sampleMs);
   }
   return samples;

@@ -1,6 +1,6 @@
 // What has to hold once nothing is wrong any more: both sinks equal the source, and nothing is left over.
 
-import { readdirSync, readFileSync } from "node:fs";
+import { type Held, readHeld } from "../../bench/process-usage.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import { compareTables, describeDifference, isEqual } from "../../src/demo/table-comparison.ts";
 import { listTables } from "../../src/demo/table-facts.ts";
@@ -10,11 +10,6 @@ const equalMs = 60_000;
 /** What may be more than at the beginning: sessions that rest for a second, files of the state, and what a collector has not come to yet. */
 const moreDescriptors = 40;
 const moreResidentBytes = 300_000_000;
-
-export interface Held {
-  readonly descriptors: number;
-  readonly residentBytes: number;
-}
 
 /** A last row goes to both sinks. Returns the milliseconds until it was there. */
 export async function passMarker(stage: ChaosStage, marker: string, boundMs: number): Promise<number> {
@@ -116,9 +111,7 @@ export async function expectNothingLeft(stage: ChaosStage, before: Held): Promis
 }
 
 export function heldBy({ service: { pid = 0 } }: ChaosStage): Held {
-  const descriptors = readdirSync(`/proc/${pid}/fd`).length;
-  const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
-  return { descriptors, residentBytes: Number(kB) * 1024 };
+  return readHeld(pid);
 }
 
 export function describeHeld({ descriptors, residentBytes }: Held): string {
