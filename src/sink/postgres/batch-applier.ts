@@ -72,10 +72,10 @@ export class BatchApplier {
         await this.#flush();
         i = await this.#truncate(i);
       } else if (isSingle(batch, i, table)) {
-        await this.#flush();
+        await this.#flushBefore(at, table);
         await this.#single(table, i);
       } else if (!this.#fold(at, table, i)) {
-        await this.#flush();
+        await this.#flushBefore(at, table);
         // An insert only had to wait for what was there under the same key.
         if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
         else await this.#single(table, i);
@@ -184,8 +184,23 @@ export class BatchApplier {
   }
 
   async #flush(): Promise<void> {
-    if (this.#pending.size === 0) return;
-    const pending = [...this.#pending.values()];
+    await this.#write([...this.#pending.values()]);
+    this.#pending.clear();
+  }
+
+  /** What a change of this table by itself must not come before: its own rows, and those of tables that order ties to others. */
+  async #flushBefore(at: number, table: PreparedTable): Promise<void> {
+    const own = this.#pending.get(at);
+    const hasOrder = [table, ...[...this.#pending.values()].map((each) => each.table)].some(
+      ({ rank }) => rank > 0,
+    );
+    if (hasOrder || table.isShared) return await this.#flush();
+    if (own) await this.#write([own]);
+    this.#pending.delete(at);
+  }
+
+  async #write(pending: Pending[]): Promise<void> {
+    if (pending.length === 0) return;
     const hasOrder = pending.length > 1 && pending.some(({ table }) => table.rank > 0);
     if (hasOrder) pending.sort((a, b) => a.table.rank - b.table.rank);
     // Rows that others refer to come before them, and go after them.
@@ -200,7 +215,6 @@ export class BatchApplier {
       deletes.unshift({ table, later });
     }
     for (const { table, later } of deletes) for (const run of later) await this.#run(table, run);
-    this.#pending.clear();
   }
 
   /** One statement for all tables that one TRUNCATE named. Returns the index of its last change. */
