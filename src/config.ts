@@ -30,6 +30,8 @@ export interface Settings {
   /** MILLRACE_ALLOW_ANONYMOUS: whoever reaches the service may use it, by whatever name they reach it. */
   readonly allowAnonymous: boolean;
   readonly logLevel: LogLevel;
+  /** Of each kind, before connectors share them; null: as many as suit the machine. */
+  readonly workerThreads: number | null;
   /** Connectors that are created or replaced at the start; null: none. */
   readonly configFile: string | null;
 }
@@ -56,6 +58,10 @@ export const environmentHelp: readonly SettingHelp[] = [
     meaning: "32 bytes in base64 that secrets are stored under; unset: a key file in the data directory",
   },
   { variable: "MILLRACE_WEBHOOK_EGRESS", meaning: "public: webhooks may not go to private addresses" },
+  {
+    variable: "MILLRACE_WORKER_THREADS",
+    meaning: "so many threads of a kind before connectors share them; unset: four for each core, at least 8",
+  },
   { variable: "MILLRACE_LOG_LEVEL", meaning: `one of ${logLevels.join(", ")}; default info` },
 ];
 
@@ -71,6 +77,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     authentication: readAuthentication(variable),
     allowAnonymous: isTrue(variable("MILLRACE_ALLOW_ANONYMOUS")),
     configFile: nonEmpty(flags.config) ?? variable("MILLRACE_CONFIG"),
+    workerThreads: parseThreads(variable("MILLRACE_WORKER_THREADS")),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
@@ -124,6 +131,13 @@ function parsePort(text: string): number {
   const port = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   if (!(port <= 65_535)) throw invalid("--port (MILLRACE_PORT) must be a number from 0 to 65535.");
   return port;
+}
+
+function parseThreads(text: string | null): number | null {
+  if (text === null) return null;
+  const threads = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  if (threads < 1) throw invalid("MILLRACE_WORKER_THREADS must be a number from 1 to 9999.");
+  return threads;
 }
 
 function parseDatabaseUrl(text: string | null): string | null {

@@ -11,7 +11,7 @@ import { LiveDoctorService } from "./doctor/doctor-service.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
-import { ConnectorRun } from "./runtime/connector-run.ts";
+import { ConnectorRun, workerThreads } from "./runtime/connector-run.ts";
 import { StoredConnectorService } from "./runtime/connector-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/health-service.ts";
 import { LiveInspectionService } from "./runtime/inspection-service.ts";
@@ -20,6 +20,7 @@ import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { StatusBoard } from "./runtime/status-board.ts";
 import { Supervisor } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
+import { defaultThreads } from "./runtime/thread-pool.ts";
 import { ThreadWatch } from "./runtime/thread-watch.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
@@ -52,10 +53,11 @@ export async function startService(settings: Settings, log: Log, version: string
   const now = () => new Date();
   const board = new StatusBoard(state.history, log, now);
   const threads = starting.use(new ThreadWatch());
+  const workers = workerThreads(settings.workerThreads ?? defaultThreads());
   const supervisor = starting.use(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
-      startRun: (request, events) => new ConnectorRun(request, events),
+      startRun: (request, events) => new ConnectorRun(request, events, workers),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
   );

@@ -1,10 +1,10 @@
-// Thread entry: the sender of one webhook connector. Wires the delivery to the main thread, which keeps its
+// Thread entry: the senders of webhook connectors. Wires the delivery of each to the main thread, which keeps its
 // record and its log; everything else is in sink/webhook.
 
 import { PassingBytes } from "./change/passing-bytes.ts";
-import { threadPulse } from "./measure/thread-pulse.ts";
 import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
+import { hostSeats, type Seat } from "./runtime/seats.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
 import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
@@ -20,70 +20,77 @@ declare const self: Worker;
 const attemptsIntervalMs = 500;
 /** Of small objects, at about. Where a request is one row they come to 100 MB before the collector looks. */
 const leftByRequestBytes = 3 * 1024;
+/** How long the state may take to keep what has been delivered, when the sender ends. */
+const lastRecordMs = 300;
 
-let server: LineServer | null = null;
+/** The collector looks at the whole thread. */
+const passing = new PassingBytes();
 
-const post = (message: FromWebhookWorker) => self.postMessage(message);
-const main = new MainThread<FromWebhookWorker>(post);
+class WebhookSeat implements Seat<ToWebhookWorker> {
+  readonly #main: MainThread<FromWebhookWorker>;
+  readonly #pool = new ConnectionPool();
+  readonly #attempts = new AttemptCounter();
+  #told = 0;
+  #telling: Timer | undefined;
+  #server: LineServer | null = null;
 
-const store = checkpointStore(main);
-
-function start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
-  const config = configuredSink(connector);
-  const monotonic = () => performance.now();
-  const attempt = createSender(config, {
-    egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: new ConnectionPool() },
-    pacer: new Pacer({
-      maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
-      maxBytesPerSecond: config.rate_limit.max_bytes_per_second,
-    }),
-    now: Date.now,
-    monotonic,
-    sleep,
-    attempted: countAttempts(),
-  });
-  const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
-    post({ type: "log", level, message, fields });
-  const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
-  server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
-}
-
-/** Tells the main thread what came of requests, at most about twice a second, and has what they leave behind collected. */
-function countAttempts(): (result: string, bytes: number) => void {
-  const passing = new PassingBytes();
-  const attempts = new AttemptCounter();
-  let told = 0;
-  setInterval(() => {
-    if (attempts.count !== told) post({ type: "attempts", ...attempts.counts() });
-    told = attempts.count;
-  }, attemptsIntervalMs);
-  return (result, bytes) => {
-    attempts.note(result, bytes);
-    passing.note(leftByRequestBytes);
-  };
-}
-
-async function stop(): Promise<void> {
-  await server?.close();
-  process.exit(0);
-}
-
-self.onmessage = (event: MessageEvent<ToWebhookWorker>) => {
-  const message = event.data;
-  switch (message.type) {
-    case "start":
-      return start(message);
-    case "stop":
-      return void stop();
-    case "reply":
-      return main.settle(message);
-    default:
-      message satisfies never;
+  constructor(tell: (message: FromWebhookWorker) => void) {
+    this.#main = new MainThread(tell);
   }
-};
 
-threadPulse(
-  (loopDelayMs) => post({ type: "pulse", loopDelayMs }),
-  () => performance.now(),
-);
-post({ type: "ready" });
+  hear(message: ToWebhookWorker): void {
+    switch (message.type) {
+      case "start":
+        this.#start(message);
+        break;
+      case "reply":
+        this.#main.settle(message);
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  async leave(): Promise<void> {
+    const hangingUp = setTimeout(() => this.#main.hangUp(), lastRecordMs);
+    await this.#server?.close();
+    clearTimeout(hangingUp);
+    clearInterval(this.#telling);
+    this.#tellAttempts();
+    this.#pool[Symbol.dispose]();
+  }
+
+  #start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
+    const config = configuredSink(connector);
+    const monotonic = () => performance.now();
+    this.#telling = setInterval(() => this.#tellAttempts(), attemptsIntervalMs);
+    const attempt = createSender(config, {
+      egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: this.#pool },
+      pacer: new Pacer({
+        maxRequestsPerSecond: config.rate_limit.max_requests_per_second,
+        maxBytesPerSecond: config.rate_limit.max_bytes_per_second,
+      }),
+      now: Date.now,
+      monotonic,
+      sleep,
+      attempted: (result, bytes) => {
+        this.#attempts.note(result, bytes);
+        passing.note(leftByRequestBytes);
+      },
+    });
+    const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
+      this.#main.tell({ type: "log", level, message, fields });
+    const store = checkpointStore(this.#main);
+    const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
+    this.#server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
+  }
+
+  /** At most about twice a second. */
+  #tellAttempts(): void {
+    if (this.#attempts.count !== this.#told)
+      this.#main.tell({ type: "attempts", ...this.#attempts.counts() });
+    this.#told = this.#attempts.count;
+  }
+}
+
+hostSeats<ToWebhookWorker, FromWebhookWorker>(self, (tell) => new WebhookSeat(tell));

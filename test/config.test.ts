@@ -23,6 +23,7 @@ test("defaults listen on this machine only and keep the state in ./data", () => 
     encryptionKey: null,
     authentication: { basic: null, bearer: null },
     allowAnonymous: false,
+    workerThreads: null,
     configFile: null,
     logLevel: "info",
   });
@@ -34,6 +35,7 @@ test("flags win over the environment, which wins over the defaults", () => {
     MILLRACE_PORT: "4000",
     MILLRACE_DATA_DIR: "/from/environment",
     MILLRACE_LOG_LEVEL: "warn",
+    MILLRACE_WORKER_THREADS: "3",
     DATABASE_URL: "postgres://user:secret@db/state",
     MILLRACE_API_TOKEN: "token",
     MILLRACE_USERNAME: "ada",
@@ -45,7 +47,10 @@ test("flags win over the environment, which wins over the defaults", () => {
     port: 4000,
     dataDirectory: "/from/environment",
   });
-  expect(fromEnvironment).toMatchObject({ databaseUrl: environment.DATABASE_URL, logLevel: "warn" });
+  expect(fromEnvironment).toMatchObject({
+    databaseUrl: environment.DATABASE_URL,
+    ...{ logLevel: "warn", workerThreads: 3 },
+  });
   expect(fromEnvironment.authentication).toEqual({
     basic: { username: "ada", password: "lovelace" },
     bearer: { token: "token" },
@@ -95,6 +100,9 @@ test("what is wrong is refused without being repeated", () => {
     { MILLRACE_PORT: "65536" },
     { MILLRACE_PORT: "-1" },
     { MILLRACE_LOG_LEVEL: "planted" },
+    { MILLRACE_WORKER_THREADS: "planted" },
+    { MILLRACE_WORKER_THREADS: "0" },
+    { MILLRACE_WORKER_THREADS: "-1" },
   ];
   for (const environment of wrong) {
     const { code, message } = refusal(() => readSettings({}, environment));

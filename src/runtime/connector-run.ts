@@ -1,4 +1,4 @@
-// One attempt of one run: its worker threads, and the answers to what they ask. It knows neither the state nor
+// One attempt of one run: its seats in worker threads, and the answers to what they ask. It knows neither the state nor
 // whether it is tried again; both stand behind `RunEvents` and `ended`.
 
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
@@ -22,7 +22,8 @@ import type {
   WireError,
   WorkerMetrics,
 } from "./messages.ts";
-import { openWorkerLine, type WorkerLine } from "./worker-line.ts";
+import { defaultThreads, ThreadPool } from "./thread-pool.ts";
+import type { WorkerLine } from "./worker-thread.ts";
 
 /** What the run tells and asks. A rejected promise is answered to the worker as an error. */
 export interface RunEvents {
@@ -43,7 +44,7 @@ export interface RunEvents {
 
 /** An attempt as those see it that wait for its end and hand it tasks. */
 export interface RunAttempt {
-  /** The attempt's end, when its threads are gone: null when it was complete or stopped as asked. Never rejects. */
+  /** The attempt's end, when nothing of it goes on: null when it was complete or stopped as asked. Never rejects. */
   readonly ended: Promise<MillraceError | null>;
   /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
   offerTask(taskId: string, spec: SnapshotSpec): void;
@@ -53,14 +54,23 @@ export interface RunAttempt {
 
 export type WorkerKind = "replication" | "webhook";
 
-export interface WorkerUrls {
-  readonly replication: URL;
-  readonly webhook: URL;
+/** Where runs find their threads. */
+export interface WorkerThreads {
+  readonly replication: ThreadPool<ToReplicationWorker, FromReplicationWorker>;
+  readonly webhook: ThreadPool<ToWebhookWorker, FromWebhookWorker>;
+}
+
+/** `most` of each kind, before runs share them. */
+export function workerThreads(
+  most = defaultThreads(),
+  urls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+): WorkerThreads {
+  return { replication: new ThreadPool(urls.replication, most), webhook: new ThreadPool(urls.webhook, most) };
 }
 
 /** How long a run that was asked to stop may take to finish what is in flight. */
 export const defaultStopMs = 7_000;
-/** How long a worker that has said its last word may take to end. */
+/** How long a seat may take to be left behind the run's last word. */
 const lingerMs = 500;
 
 export class ConnectorRun implements RunAttempt {
@@ -79,19 +89,19 @@ export class ConnectorRun implements RunAttempt {
   constructor(
     private readonly request: RunRequest,
     private readonly events: RunEvents,
-    urls: WorkerUrls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+    threads: WorkerThreads,
     private readonly stopMs = defaultStopMs,
   ) {
     const { id, sink } = request.connector;
-    this.#replication = openWorkerLine<ToReplicationWorker, FromReplicationWorker>(
-      urls.replication,
-      `replication ${id}`,
-      (message) => this.#hear(message),
-    );
+    this.#replication = threads.replication.open(`replication ${id}`, {
+      said: (message) => this.#hear(message),
+      pulse: (loopDelayMs) => events.pulse("replication", loopDelayMs),
+    });
     this.#webhook = sink.webhook
-      ? openWorkerLine<ToWebhookWorker, FromWebhookWorker>(urls.webhook, `webhook ${id}`, (message) =>
-          this.#hearWebhook(message),
-        )
+      ? threads.webhook.open(`webhook ${id}`, {
+          said: (message) => this.#hearWebhook(message),
+          pulse: (loopDelayMs) => events.pulse("webhook", loopDelayMs),
+        })
       : null;
     this.ended = this.#run();
   }
@@ -128,7 +138,6 @@ export class ConnectorRun implements RunAttempt {
     clearTimeout(this.#stopTimer);
     // The sender goes last: the replication worker's last word may still have needed it.
     await this.#replication.close(lingerMs);
-    this.#webhook?.post({ type: "stop" });
     await this.#webhook?.close(lingerMs);
     return this.#stopping ? null : error;
   }
@@ -151,7 +160,7 @@ export class ConnectorRun implements RunAttempt {
     this.#replication.post({ ...begin, ...rest, webhook: port2 }, [port2]);
   }
 
-  #hear(message: Exclude<FromReplicationWorker, { type: "ready" }>): void {
+  #hear(message: FromReplicationWorker): void {
     const { events } = this;
     const reply = (answer: Reply) => this.#replication.post(answer);
     switch (message.type) {
@@ -163,9 +172,6 @@ export class ConnectorRun implements RunAttempt {
         break;
       case "metrics":
         this.#measured(message.metrics);
-        break;
-      case "pulse":
-        events.pulse("replication", message.loopDelayMs);
         break;
       case "set aside":
         events.setAside(message.tables);
@@ -201,7 +207,7 @@ export class ConnectorRun implements RunAttempt {
     }
   }
 
-  #hearWebhook(message: Exclude<FromWebhookWorker, { type: "ready" }>): void {
+  #hearWebhook(message: FromWebhookWorker): void {
     switch (message.type) {
       case "store.load":
       case "store.save":
@@ -210,9 +216,6 @@ export class ConnectorRun implements RunAttempt {
       case "attempts":
         this.#attempts = message;
         this.#measured(this.#metrics);
-        break;
-      case "pulse":
-        this.events.pulse("webhook", message.loopDelayMs);
         break;
       case "log":
         this.events.log(message);

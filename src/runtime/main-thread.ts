@@ -11,6 +11,7 @@ type Asking<Message> = Message extends { readonly requestId: number } ? Omit<Mes
 
 export class MainThread<Message extends { readonly type: string }> {
   #lastRequest = 0;
+  #isHungUp = false;
   readonly #waiting = new Map<number, PromiseWithResolvers<ReplyValue>>();
 
   constructor(private readonly post: (message: Message) => void) {}
@@ -19,13 +20,21 @@ export class MainThread<Message extends { readonly type: string }> {
     this.post(message);
   }
 
-  /** Resolves with the reply's value; throws the MillraceError that came in its place. */
+  /** Resolves with the reply's value; throws the MillraceError that came in its place, or `internal` when no reply is to come. */
   ask(question: Asking<Message>): Promise<ReplyValue> {
+    if (this.#isHungUp) return Promise.reject(hungUp());
     const requestId = ++this.#lastRequest;
     const answer = Promise.withResolvers<ReplyValue>();
     this.#waiting.set(requestId, answer);
     this.post({ ...question, requestId } as unknown as Message);
     return answer.promise;
+  }
+
+  /** No reply comes any more. What was asked may still be done. */
+  hangUp(): void {
+    this.#isHungUp = true;
+    for (const answer of this.#waiting.values()) answer.reject(hungUp());
+    this.#waiting.clear();
   }
 
   settle(reply: Reply): void {
@@ -34,6 +43,10 @@ export class MainThread<Message extends { readonly type: string }> {
     if ("error" in reply) answer?.reject(new MillraceError(reply.error.code, reply.error.message));
     else answer?.resolve(reply.value);
   }
+}
+
+function hungUp(): MillraceError {
+  return new MillraceError("internal", "The run is over.");
 }
 
 /** The record of the worker's sink in the state, which the main thread keeps. */

@@ -1,4 +1,4 @@
-// What passes between the main thread and a connector's workers. Plain data; bigint and MessagePort allowed.
+// What passes between the main thread and a connector's seats in worker threads. Plain data; bigint and MessagePort allowed.
 
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
@@ -35,13 +35,10 @@ export type ToReplicationWorker =
 
 /** replication worker → main */
 export type FromReplicationWorker =
-  /** Loaded and listening. Nothing is sent to a worker before. */
-  | { readonly type: "ready" }
   | { readonly type: "status"; readonly component: HistoryComponent; readonly status: Status }
   /** Slot and checkpoint exist. Stored before anything is delivered. Answered with `reply`. */
   | { readonly type: "initialized"; readonly requestId: number }
   | { readonly type: "metrics"; readonly metrics: WorkerMetrics }
-  | Pulse
   /** All the tables that are set aside at the sink now. */
   | { readonly type: "set aside"; readonly tables: readonly SetAsideTable[] }
   /** Pending → Running, answered with `reply`: value "claimed" or "gone". */
@@ -69,17 +66,12 @@ export type ToWebhookWorker =
       /** The line to the replication worker. */
       readonly line: MessagePort;
     }
-  | { readonly type: "stop" }
   | Reply;
 
 /** webhook worker → main */
 export type FromWebhookWorker =
-  | { readonly type: "ready" }
   /** What came of requests since the worker began. Sent about twice a second while it changes. */
-  | (AttemptCounts & { readonly type: "attempts" })
-  | Pulse
-  | StoreRequest
-  | LogLine;
+  (AttemptCounts & { readonly type: "attempts" }) | StoreRequest | LogLine;
 
 /** Whose record it is: the source and the sink of a connector keep one each. */
 export type RecordOwner = "source" | "sink";
@@ -100,12 +92,6 @@ export type ReplyValue = string | SavedRecord | null;
 export type Reply =
   | { readonly type: "reply"; readonly requestId: number; readonly value: ReplyValue }
   | { readonly type: "reply"; readonly requestId: number; readonly error: WireError };
-
-/** The thread is alive; in milliseconds, how late its event loop has been at most since the last one. */
-export interface Pulse {
-  readonly type: "pulse";
-  readonly loopDelayMs: number;
-}
 
 export interface LogLine {
   readonly type: "log";

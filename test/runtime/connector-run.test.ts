@@ -1,7 +1,7 @@
 // One attempt and its threads: what its end says, and what it leaves behind.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
+import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/connector-run.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -36,7 +36,15 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     initialized: false,
     isAfterRefusal: false,
   };
-  return { run: new ConnectorRun(request, events, { replication: worker, webhook: worker }, stopMs), lines };
+  return {
+    run: new ConnectorRun(
+      request,
+      events,
+      workerThreads(8, { replication: worker, webhook: worker }),
+      stopMs,
+    ),
+    lines,
+  };
 }
 
 test("a run that is told to stop while it ends by itself is not called deaf", async () => {

@@ -7,7 +7,7 @@ import { resolveConnector } from "../../src/connector/resolve-connector.ts";
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
-import { ConnectorRun, type RunEvents } from "../../src/runtime/connector-run.ts";
+import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
 import { noRound } from "../../src/state/connector-store.ts";
@@ -28,6 +28,7 @@ export class LiveRun implements AsyncDisposable {
   readonly #config: ConnectorConfig;
   readonly #records = new Map<string, SavedRecord>();
   #initialized = false;
+  readonly #workers = workerThreads();
   #loop: RunLoop;
 
   private constructor(request: ConnectorRequest) {
@@ -93,7 +94,7 @@ export class LiveRun implements AsyncDisposable {
       ...{ stopped: false, deletion: null, cleanup: null, initialized: this.#initialized, ...noRound },
     };
     return new RunLoop(stored, {
-      startRun: (request, events) => new ConnectorRun(request, events),
+      startRun: (request, events) => new ConnectorRun(request, events, this.#workers),
       events: this.#events(),
       rounds: null,
       attached: () => {},

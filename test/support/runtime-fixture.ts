@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import { createLog } from "../../src/log.ts";
-import { ConnectorRun } from "../../src/runtime/connector-run.ts";
+import { ConnectorRun, workerThreads } from "../../src/runtime/connector-run.ts";
 import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
 import { PrometheusMetricsService } from "../../src/runtime/metrics-service.ts";
 import { StatusBoard } from "../../src/runtime/status-board.ts";
@@ -27,6 +27,8 @@ export class RuntimeFixture implements AsyncDisposable {
   /** How long a source takes to drop what was made there. */
   dropTakesMs = 0;
   runs = 0;
+  /** Of each kind; counts from the next start on. */
+  mostThreads = 8;
 
   state!: State;
   board!: StatusBoard;
@@ -87,17 +89,13 @@ export class RuntimeFixture implements AsyncDisposable {
     const now = () => new Date();
     this.board = new StatusBoard(state.history, log, now);
     this.threads = new ThreadWatch();
+    const scripted = { replication: scriptedWorker, webhook: scriptedWorker };
+    const workers = workerThreads(this.mostThreads, this.workers === "real" ? undefined : scripted);
     this.supervisor = new Supervisor({
       ...{ state, board: this.board, threads: this.threads, log },
       startRun: (request, events) => {
         this.runs += 1;
-        if (this.workers === "real") return new ConnectorRun(request, events);
-        return new ConnectorRun(
-          request,
-          events,
-          { replication: scriptedWorker, webhook: scriptedWorker },
-          300,
-        );
+        return new ConnectorRun(request, events, workers, this.workers === "real" ? undefined : 300);
       },
       dropSourceObjects: (connector, signal) => this.#drop(connector, signal),
       dropSinkObjects: async () => {},

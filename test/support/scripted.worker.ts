@@ -1,15 +1,22 @@
 // A replication worker that does what the connector's name says, for tests of what stands around a worker.
 
 import type { FromReplicationWorker, ToReplicationWorker } from "../../src/runtime/messages.ts";
+import { hostSeats, type Seat } from "../../src/runtime/seats.ts";
 
 declare const self: Worker;
 
-const tell = (message: FromReplicationWorker) => self.postMessage(message);
-let script = "";
-let requests = 0;
+type Tell = (message: FromReplicationWorker) => void;
 
-function begin({ connector, initialized, runId }: Extract<ToReplicationWorker, { type: "start" }>): void {
-  script = connector.name ?? "stay";
+/** These do not leave by themselves. */
+const clinging: readonly string[] = ["deaf", "refused"];
+
+/** Does at its start what `script` says. */
+function begin(
+  script: string,
+  { connector, initialized, runId }: Extract<ToReplicationWorker, { type: "start" }>,
+  tell: Tell,
+  nextRequest: () => number,
+): void {
   const status = {
     state: { realtime: { name: initialized ? "again" : "first" } },
     status: { heartbeat: {} },
@@ -33,50 +40,65 @@ function begin({ connector, initialized, runId }: Extract<ToReplicationWorker, {
       tell({ type: "ended", error: null });
       break;
     case "begin":
-      tell({ type: "initialized", requestId: ++requests });
+      tell({ type: "initialized", requestId: nextRequest() });
       break;
     case "save":
       tell({
-        ...{ type: "store.save", owner: "sink", requestId: ++requests },
+        ...{ type: "store.save", owner: "sink", requestId: nextRequest() },
         ...{ text: `record of ${connector.id}`, parts: new Map([["part", "kept"]]) },
       });
-      tell({ type: "store.load", owner: "sink", requestId: ++requests });
+      tell({ type: "store.load", owner: "sink", requestId: nextRequest() });
       break;
   }
 }
 
-self.onmessage = ({ data: message }: MessageEvent<ToReplicationWorker>) => {
-  switch (message.type) {
-    case "start":
-      begin(message);
-      break;
-    case "stop":
-      if (script !== "deaf") tell({ type: "ended", error: null });
-      break;
-    case "task.offer":
-      tell({ type: "task.claim", requestId: ++requests, taskId: message.taskId });
-      claimed.set(requests, { taskId: message.taskId, name: message.spec.name });
-      break;
-    case "reply": {
-      const task = claimed.get(message.requestId);
-      if (task && "value" in message && message.value === "claimed") work(task);
-      if (!task && "value" in message && message.value instanceof Object) {
-        const { text, parts } = message.value;
-        const name = `${text}, ${parts.get("part")}`;
-        const status = { state: { realtime: { name } }, status: { heartbeat: {} } };
-        tell({ type: "status", component: "Target", status });
-      }
-      break;
-    }
-    default:
-      message satisfies never;
-  }
-};
+class ScriptedSeat implements Seat<ToReplicationWorker> {
+  #script = "";
+  #requests = 0;
+  readonly #claimed = new Map<number, { taskId: string; name: string }>();
 
-const claimed = new Map<number, { taskId: string; name: string }>();
+  constructor(private readonly tell: Tell) {}
+
+  hear(message: ToReplicationWorker): void {
+    const { tell } = this;
+    switch (message.type) {
+      case "start":
+        this.#script = message.connector.name ?? "stay";
+        begin(this.#script, message, tell, () => ++this.#requests);
+        break;
+      case "stop":
+        if (this.#script !== "deaf") tell({ type: "ended", error: null });
+        break;
+      case "task.offer":
+        tell({ type: "task.claim", requestId: ++this.#requests, taskId: message.taskId });
+        this.#claimed.set(this.#requests, { taskId: message.taskId, name: message.spec.name });
+        break;
+      case "reply":
+        this.#replied(message);
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  leave(): Promise<void> {
+    return clinging.includes(this.#script) ? new Promise(() => {}) : Promise.resolve();
+  }
+
+  #replied(reply: Extract<ToReplicationWorker, { type: "reply" }>): void {
+    const task = this.#claimed.get(reply.requestId);
+    if (!("value" in reply)) return;
+    if (task && reply.value === "claimed") work(task, this.tell);
+    if (task || !(reply.value instanceof Object)) return;
+    const { text, parts } = reply.value;
+    const name = `${text}, ${parts.get("part")}`;
+    const status = { state: { realtime: { name } }, status: { heartbeat: {} } };
+    this.tell({ type: "status", component: "Target", status });
+  }
+}
 
 /** The table's name says how the task ends. */
-function work({ taskId, name }: { taskId: string; name: string }): void {
+function work({ taskId, name }: { taskId: string; name: string }, tell: Tell): void {
   if (name === "hangs") return;
   tell({ type: "task.progress", taskId, rows: 1, bytes: 10, estimatedRows: 5 });
   if (name === "missing") {
@@ -96,4 +118,4 @@ function work({ taskId, name }: { taskId: string; name: string }): void {
   }
 }
 
-tell({ type: "ready" });
+hostSeats<ToReplicationWorker, FromReplicationWorker>(self, (tell) => new ScriptedSeat(tell));

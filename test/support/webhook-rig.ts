@@ -7,6 +7,7 @@ import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/conn
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
 import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/messages.ts";
+import type { FromThread, ToThread } from "../../src/runtime/thread-messages.ts";
 import type { Sink, SinkEvents } from "../../src/sink/sink.ts";
 import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
 import { withSave } from "./memory-record.ts";
@@ -50,16 +51,18 @@ export class WebhookRig implements AsyncDisposable {
     const worker = new Worker(new URL("../../src/webhook.worker.ts", import.meta.url).href);
     const { port1, port2 } = new MessageChannel();
     const rig = new WebhookRig(worker, port1, connector);
+    const seat = 1;
     const post = (message: ToWebhookWorker, transfer: MessagePort[] = []) =>
-      worker.postMessage(message, transfer);
+      worker.postMessage({ type: "say", seat, message } satisfies ToThread<ToWebhookWorker>, transfer);
     await new Promise<void>((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }: MessageEvent<FromWebhookWorker>) => {
+      worker.onmessage = ({ data }: MessageEvent<FromThread<FromWebhookWorker>>) => {
         if (data.type === "ready") resolve();
-        else if (data.type === "log") rig.reports.logs.push(data);
-        else if (data.type === "attempts") rig.reports.requests = data.requests;
-        else if (data.type === "pulse") return;
-        else void answer(data, store, post);
+        if (data.type !== "said") return;
+        const { message } = data;
+        if (message.type === "log") rig.reports.logs.push(message);
+        else if (message.type === "attempts") rig.reports.requests = message.requests;
+        else void answer(message, store, post);
       };
     });
     post({ type: "start", connector, runId: "run", line: port2 }, [port2]);
