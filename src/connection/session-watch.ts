@@ -108,6 +108,8 @@ async function lookAt(
   const wasOurTurn = isOurTurn?.() ?? false;
   try {
     const observer = await connectPostgres(connection, "control", signal, side);
+    const abort = () => destroyClient(observer);
+    signal.addEventListener("abort", abort, { once: true });
     try {
       const pid = processIdOf(client);
       const { rows } = await observer.query<Look>(lookSql, [pid]);
@@ -124,6 +126,7 @@ async function lookAt(
       await observer.query(end, [pid, row.since]);
       return "gone";
     } finally {
+      signal.removeEventListener("abort", abort);
       await closeClient(observer);
     }
   } catch (error) {

@@ -14,7 +14,7 @@ export function defaultThreads(cores = availableParallelism()): number {
 
 export class ThreadPool<To, From> {
   readonly #threads = new Set<WorkerThread<To, From>>();
-  /** Those who sat in a thread with others when it died: who was to blame takes nobody along again. */
+  /** Those who may have brought a thread down, until one of theirs has ended in order: they take nobody along again. */
   readonly #alone = new Set<string>();
   readonly #closed = new Set<WorkerThread<To, From>>();
 
@@ -31,10 +31,9 @@ export class ThreadPool<To, From> {
   /** A seat for the run; `name` names its thread in messages, and is the same in each attempt. */
   open(name: string, events: SeatEvents<From>): WorkerLine<To> {
     const isAlone = this.#alone.has(name);
-    const there = [...this.#threads].filter((thread) => !thread.isEnding);
-    const open = there.filter((thread) => !this.#closed.has(thread));
+    const open = [...this.#threads].filter((thread) => !thread.isEnding && !this.#closed.has(thread));
     const [leastTaken] = open.toSorted((a, b) => a.seats - b.seats);
-    const sitsAlone = isAlone || there.length < this.mostThreads || leastTaken === undefined;
+    const sitsAlone = isAlone || open.length < this.mostThreads || leastTaken === undefined;
     return (sitsAlone ? this.#begin(name, isAlone) : leastTaken).sit(name, events);
   }
 
@@ -42,10 +41,11 @@ export class ThreadPool<To, From> {
     const thread = new WorkerThread<To, From>(this.url, name);
     this.#threads.add(thread);
     if (isClosed) this.#closed.add(thread);
-    void thread.gone.then((names) => {
+    void thread.gone.then((blamed) => {
       this.#threads.delete(thread);
       this.#closed.delete(thread);
-      if (names.length > 1) for (const each of names) this.#alone.add(each);
+      if (blamed.length === 0) this.#alone.delete(name);
+      for (const each of blamed) this.#alone.add(each);
     });
     return thread;
   }

@@ -38,7 +38,7 @@ const readyMs = 30_000;
 const sharedGraceMs = 5_000;
 
 export class WorkerThread<To, From> {
-  /** Resolves, when it is gone, with the names of those who sat in it until then. Never rejects. */
+  /** Resolves, when it is gone, with the names of those who may be to blame; none: it ended as it was told to. Never rejects. */
   readonly gone: Promise<readonly string[]>;
   readonly #worker: Worker;
   readonly #seats = new Map<number, Seat<From>>();
@@ -80,11 +80,18 @@ export class WorkerThread<To, From> {
     const died = Promise.withResolvers<MillraceError>();
     const seat = { name, events, died, left: Promise.withResolvers<void>() };
     this.#seats.set(number, seat);
+    let isClosed = false;
     return {
       ready: this.#ready.promise,
       died: died.promise,
-      post: (message, transfer = []) => this.#post({ type: "say", seat: number, message }, transfer),
-      close: (graceMs) => this.#leave(number, seat, graceMs),
+      post: (message, transfer = []) => {
+        // A late answer would open the seat anew.
+        if (!isClosed) this.#post({ type: "say", seat: number, message }, transfer);
+      },
+      close: async (graceMs) => {
+        isClosed = true;
+        await this.#leave(number, seat, graceMs);
+      },
     };
   }
 
@@ -93,8 +100,9 @@ export class WorkerThread<To, From> {
     if (!this.#isReady) await Promise.race([this.#ready.promise.catch(() => {}), this.gone]);
     this.#post({ type: "leave", seat: number });
     const left = Promise.race([seat.left.promise, this.gone]);
-    if (await isLate(left, this.#seats.size > 1 ? sharedGraceMs : graceMs))
-      return await this.#terminate(seat);
+    const isStuck = async () =>
+      (await isLate(left, graceMs)) && (this.#seats.size === 1 || (await isLate(left, sharedGraceMs)));
+    if (await isStuck()) return await this.#terminate(seat);
     this.#seats.delete(number);
     if (this.#seats.size > 0 || this.#isGone) return;
     this.#isEnding = true;
@@ -140,7 +148,7 @@ export class WorkerThread<To, From> {
     const seats = [...this.#seats.values()];
     for (const seat of seats) seat.died.resolve(this.#causeOfDeath(seat));
     this.#ready.reject(new MillraceError("internal", "The worker thread ended before it was ready."));
-    this.#gone.resolve(seats.map(({ name }) => name));
+    this.#gone.resolve((this.#stuck ? [this.#stuck] : seats).map(({ name }) => name));
   }
 
   #causeOfDeath({ name }: Seat<From>): MillraceError {

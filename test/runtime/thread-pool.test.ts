@@ -111,6 +111,45 @@ test("a seat that is not left goes with its thread, and the others hear why", as
   expect(pool.seats).toEqual([]);
 });
 
+test("who sits down beside one that is slow to leave is not taken along at once", async () => {
+  const pool = newPool(1);
+  const slow = sit(pool, "slow");
+  await slow.play("slow to leave");
+  const closing = slow.line.close(graceMs);
+  const late = sit(pool, "late");
+  await late.play("stay");
+  await closing;
+  expect(late.death).toBeNull();
+  await late.line.close(graceMs);
+  expect(pool.seats).toEqual([]);
+});
+
+test("threads of those who sit alone take no place from the others, and they are let in again", async () => {
+  const pool = newPool(2);
+  const first = ["a", "b", "c", "d"].map((name) => sit(pool, name));
+  await Promise.all(first.map(({ line }) => line.ready));
+  await first[0]?.play("crash");
+  await waitFor("the death of both in it", () => first[0]?.death !== null && first[2]?.death !== null);
+  await Promise.all(first.map(({ line }) => line.close(graceMs)));
+  const second = ["a", "c", "e", "f"].map((name) => sit(pool, name));
+  expect(pool.seats).toEqual([1, 1, 1, 1]);
+  await Promise.all(second.map(({ line }) => line.close(graceMs)));
+  const third = ["a", "c", "e"].map((name) => sit(pool, name));
+  expect(pool.seats).toEqual([2, 1]);
+  await Promise.all(third.map(({ line }) => line.close(graceMs)));
+});
+
+test("an answer that comes behind the end of a run is not said to anybody", async () => {
+  const pool = newPool(1);
+  const [gone, other] = [sit(pool, "gone"), sit(pool, "other")];
+  await gone.line.ready;
+  await gone.line.close(graceMs);
+  await gone.play("crash");
+  await other.play("stay");
+  expect([gone.said, other.death]).toEqual([[], null]);
+  await other.line.close(graceMs);
+});
+
 test("one alone that is not left is ended within its own bound", async () => {
   const alone = sit(newPool(1), "alone");
   await alone.play("deaf");

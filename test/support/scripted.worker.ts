@@ -82,6 +82,7 @@ class ScriptedSeat implements Seat<ToReplicationWorker> {
   }
 
   leave(): Promise<void> {
+    if (this.#script === "slow to leave") return Bun.sleep(1_000);
     return clinging.includes(this.#script) ? new Promise(() => {}) : Promise.resolve();
   }
 

@@ -59,13 +59,26 @@ export async function compress(
 }
 
 async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const endTurn = await turns.take();
+  const endTurn = await takeTurn(signal);
   try {
-    signal.throwIfAborted();
     return await work();
   } finally {
     endTurn();
   }
+}
+
+/** Who is broken off does not wait behind others, and hands the turn on when it comes. */
+function takeTurn(signal: AbortSignal): Promise<() => void> {
+  signal.throwIfAborted();
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(signal.reason);
+    signal.addEventListener("abort", giveUp, { once: true });
+    void turns.take().then((endTurn) => {
+      signal.removeEventListener("abort", giveUp);
+      if (signal.aborted) endTurn();
+      else resolve(endTurn);
+    });
+  });
 }
 
 /** Part by part: neither the body nor what becomes of it has to lie in one piece. */
