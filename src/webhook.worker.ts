@@ -2,6 +2,7 @@
 // record and its log; everything else is in sink/webhook.
 
 import { PassingBytes } from "./change/passing-bytes.ts";
+import { sharedInterval } from "./measure/shared-interval.ts";
 import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { hostSeats, type Seat } from "./runtime/seats.ts";
@@ -31,7 +32,7 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
   readonly #pool = new ConnectionPool();
   readonly #attempts = new AttemptCounter();
   #told = 0;
-  #telling: Timer | undefined;
+  #telling: Disposable | null = null;
   #server: LineServer | null = null;
 
   constructor(tell: (message: FromWebhookWorker) => void) {
@@ -55,7 +56,7 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
     const hangingUp = setTimeout(() => this.#main.hangUp(), lastRecordMs);
     await this.#server?.close();
     clearTimeout(hangingUp);
-    clearInterval(this.#telling);
+    this.#telling?.[Symbol.dispose]();
     this.#tellAttempts();
     this.#pool[Symbol.dispose]();
   }
@@ -63,7 +64,7 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
   #start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
     const config = configuredSink(connector);
     const monotonic = () => performance.now();
-    this.#telling = setInterval(() => this.#tellAttempts(), attemptsIntervalMs);
+    this.#telling = sharedInterval(attemptsIntervalMs, () => this.#tellAttempts());
     const attempt = createSender(config, {
       egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: this.#pool },
       pacer: new Pacer({

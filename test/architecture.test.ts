@@ -62,7 +62,7 @@ describe("who may import whom", () => {
     change: ["src/errors"],
     connector: ["src/errors"],
     connection: ["src/connector", "src/errors"],
-    source: ["src/change", "src/connection", "src/connector", "src/errors"],
+    source: ["src/change", "src/connection", "src/connector", "src/errors", "src/measure/shared-interval.ts"],
     sink: ["src/change", "src/connection", "src/connector", "src/errors"],
     // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
     measure: [],

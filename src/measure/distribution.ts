@@ -9,6 +9,8 @@ export interface Distribution {
 
 /** Counts one measure from when it is made. */
 export class DistributionCounter {
+  /** How many values there were. */
+  count = 0;
   readonly #counts: number[];
   #sum = 0;
 
@@ -21,6 +23,7 @@ export class DistributionCounter {
     let index = 0;
     while (index < this.bounds.length && value > this.bounds[index]!) index++;
     this.#counts[index]!++;
+    this.count++;
     this.#sum += value;
   }
 

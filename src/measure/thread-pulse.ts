@@ -1,5 +1,7 @@
 // A thread's sign of life, and how late its event loop has been at most: what is computed in one go delays all else in its thread.
 
+import { sharedInterval } from "./shared-interval.ts";
+
 /** Of a pulse. */
 const looks = 10;
 /** So often a thread tells. */
@@ -15,7 +17,7 @@ export function threadPulse(
   let expectedAt = monotonic() + lookEveryMs;
   let toldAt = monotonic();
   let worst = 0;
-  const timer = setInterval(() => {
+  return sharedInterval(lookEveryMs, () => {
     const now = monotonic();
     worst = Math.max(worst, now - expectedAt);
     expectedAt = now + lookEveryMs;
@@ -23,6 +25,5 @@ export function threadPulse(
     tell(worst);
     toldAt = now;
     worst = 0;
-  }, lookEveryMs);
-  return { [Symbol.dispose]: () => clearInterval(timer) };
+  });
 }

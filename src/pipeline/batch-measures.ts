@@ -20,6 +20,11 @@ export class BatchMeasures {
   readonly durable = new DistributionCounter(secondBounds);
   readonly latency = new DistributionCounter(secondBounds);
 
+  /** How often they have counted. */
+  get count(): number {
+    return this.rows.count + this.write.count + this.durable.count + this.latency.count;
+  }
+
   distributions(): BatchDistributions {
     return {
       rows: this.rows.distribution(),

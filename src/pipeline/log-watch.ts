@@ -1,6 +1,7 @@
 // Watches over what the source has to keep for a run: now and then, and often while nothing is acknowledged, as tables are copied or a
 // sink takes nothing.
 
+import { sharedInterval } from "../measure/shared-interval.ts";
 import type { Source } from "../source/source.ts";
 import type { SlotLog } from "./run-reporter.ts";
 
@@ -17,7 +18,7 @@ export class LogWatch implements Disposable {
   #isAsking = false;
   #isOver = false;
   #told: string | null = null;
-  readonly #timer: ReturnType<typeof setInterval>;
+  readonly #watching: Disposable;
 
   constructor(
     private readonly source: Pick<Source, "keptLog">,
@@ -25,12 +26,12 @@ export class LogWatch implements Disposable {
     private readonly warn: (reason: string | null) => void,
     everyMs = defaultEveryMs,
   ) {
-    this.#timer = setInterval(() => void this.look(), everyMs);
+    this.#watching = sharedInterval(everyMs, () => void this.look());
   }
 
   [Symbol.dispose](): void {
     this.#isOver = true;
-    clearInterval(this.#timer);
+    this.#watching[Symbol.dispose]();
   }
 
   /** Looks now, unless a look is under way. Never rejects. */

@@ -3,6 +3,7 @@
 import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../change/lsn.ts";
+import { sharedInterval } from "../measure/shared-interval.ts";
 import { BatchMeasures } from "./batch-measures.ts";
 import type { Progress, SlotLog } from "./run-reporter.ts";
 
@@ -48,7 +49,7 @@ export class ProgressMeter implements Disposable {
   /** Rows of copied ranges, by table. */
   readonly #inRanges = new Map<string, number>();
   #last = "";
-  readonly #timer: ReturnType<typeof setInterval>;
+  readonly #telling: Disposable;
 
   constructor(
     private readonly report: (progress: Progress) => void,
@@ -57,7 +58,7 @@ export class ProgressMeter implements Disposable {
     private readonly nowMs: () => number = Date.now,
     private readonly monotonic: () => number = () => performance.now(),
   ) {
-    this.#timer = setInterval(() => this.flush(), reportEveryMs);
+    this.#telling = sharedInterval(reportEveryMs, () => this.flush());
   }
 
   /** Hands the batch to the sink by `write`. */
@@ -166,16 +167,17 @@ export class ProgressMeter implements Disposable {
     this.progress.lagBytes = this.lagBytes();
     const [oldest] = this.#inFlight;
     this.progress.behindSinceMs = oldest ? msOf(oldest.first) : null;
-    this.progress.batches = this.#measures.distributions();
     this.progress.slot = this.slot();
-    const text = JSON.stringify(this.progress);
+    // The distributions are large, and tell something new only where one of them has counted.
+    const text = JSON.stringify({ ...this.progress, batches: this.#measures.count });
     if (text === this.#last) return;
     this.#last = text;
+    this.progress.batches = this.#measures.distributions();
     this.report(structuredClone(this.progress));
   }
 
   [Symbol.dispose](): void {
-    clearInterval(this.#timer);
+    this.#telling[Symbol.dispose]();
     this.flush();
   }
 

@@ -133,3 +133,24 @@ test("what is of no time is not behind since the beginning of time", async () =>
   meter.durable({ resumeLsn: known.endLsn, partial: null, lastVersion: 0n }, 1, 1);
   expect(meter.progress.latencyMs).toBeLessThan(Date.now() - 1_600_000_000_000);
 });
+
+test("is told when something is new, and only then", async () => {
+  const orders = relation("orders", [["id", 23, "integer"]]);
+  let lag = 0;
+  const told: (number | null)[] = [];
+  using meter = new ProgressMeter(
+    ({ batches: { rows } }) => void told.push(rows.sum),
+    () => lag,
+  );
+  meter.flush();
+  meter.flush();
+  expect(told).toEqual([0]);
+  const row = { kind: "insert", relation: orders, after: ["1"] } as const;
+  for (const batch of batches([transaction(1, [row])])) await meter.write(batch, async () => {});
+  meter.flush();
+  meter.flush();
+  lag = 7;
+  meter.flush();
+  meter.flush();
+  expect(told).toEqual([0, 1, 1]);
+});

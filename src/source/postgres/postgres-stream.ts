@@ -8,6 +8,7 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation } from "../../change/relation.ts";
 import { isGivenUp } from "../../errors/given-up.ts";
+import { sharedInterval } from "../../measure/shared-interval.ts";
 import type { ChangeStream, StreamLag } from "../source.ts";
 import { AssumedRelations } from "./assumed-relations.ts";
 import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } from "./feedback.ts";
@@ -53,7 +54,7 @@ export class PostgresStream implements ChangeStream {
   readonly #decoder: PgoutputDecoder;
   readonly #buffer: StreamBuffer;
   #client: ReplicationClient | null = null;
-  #timer: ReturnType<typeof setInterval> | null = null;
+  #ticking: Disposable | null = null;
   #failure: unknown = null;
   #wake: (() => void) | null = null;
   /** While the reader waits for more than there is. */
@@ -107,7 +108,7 @@ export class PostgresStream implements ChangeStream {
       options.signal.removeEventListener("abort", stream.#onAbort);
       throw describeStreamError(error);
     }
-    stream.#timer = setInterval(() => stream.#tick(), feedbackIntervalMs(options.walSenderTimeoutMs));
+    stream.#ticking = sharedInterval(feedbackIntervalMs(options.walSenderTimeoutMs), () => stream.#tick());
     return stream;
   }
 
@@ -179,7 +180,7 @@ export class PostgresStream implements ChangeStream {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.options.signal.removeEventListener("abort", this.#onAbort);
-    if (this.#timer) clearInterval(this.#timer);
+    this.#ticking?.[Symbol.dispose]();
     this.#silence[Symbol.dispose]();
     this.#sendFeedback();
     await this.#client?.[Symbol.asyncDispose]();

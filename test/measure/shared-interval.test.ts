@@ -1,0 +1,49 @@
+// Many in one thread that do something equally often are woken together, and each leaves without taking another along.
+
+import { expect, test } from "bun:test";
+import { sharedInterval } from "../../src/measure/shared-interval.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const everyMs = 23;
+
+test("calls of one interval come in one turn of the event loop, whenever they were begun", async () => {
+  const turns: string[] = [];
+  let turn = "";
+  const note = (name: string) => {
+    turn += name;
+    if (turn.length === 1)
+      setImmediate(() => {
+        turns.push(turn);
+        turn = "";
+      });
+  };
+  using _a = sharedInterval(everyMs, () => note("a"));
+  await Bun.sleep(everyMs / 2);
+  using _b = sharedInterval(everyMs, () => note("b"));
+  using _other = sharedInterval(everyMs * 4 + 1, () => {});
+  await waitFor("some turns", () => turns.length > 3);
+  expect(new Set(turns)).toEqual(new Set(["ab"]));
+});
+
+test("who leaves is not called again, also amid a turn; the same function given twice is two", async () => {
+  const called: string[] = [];
+  const twice = () => void called.push("twice");
+  const first = sharedInterval(everyMs, twice);
+  using _leaver = sharedInterval(everyMs, () => third[Symbol.dispose]());
+  const third: Disposable = sharedInterval(everyMs, () => void called.push("third"));
+  using _second = sharedInterval(everyMs, twice);
+  await waitFor("some calls", () => called.length > 3);
+  expect(new Set(called)).toEqual(new Set(["twice"]));
+  first[Symbol.dispose]();
+  first[Symbol.dispose]();
+  const before = called.length;
+  await waitFor("more calls", () => called.length > before + 1);
+});
+
+test("when all have left, the next one begins anew", async () => {
+  sharedInterval(everyMs, () => {})[Symbol.dispose]();
+  let calls = 0;
+  using _ = sharedInterval(everyMs, () => void calls++);
+  await waitFor("its calls", () => calls > 1);
+  expect(calls).toBeGreaterThan(1);
+});
