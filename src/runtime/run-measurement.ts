@@ -1,5 +1,6 @@
 // What a connector's run has measured over its attempts: each counts from zero, and knows nothing of what the one before had in hand.
 
+import type { RunProgress } from "../connector/status.ts";
 import type { RunMetrics } from "./messages.ts";
 
 type Counts = Pick<RunMetrics, "rowsIn" | "bytesIn" | "rowsDurable" | "bytesDurable"> & {
@@ -77,5 +78,27 @@ function total(before: Counts, { webhook, ...attempt }: RunMetrics): Counts {
     rowsDurable: before.rowsDurable + attempt.rowsDurable,
     bytesDurable: before.bytesDurable + attempt.bytesDurable,
     requests: before.requests + webhook.requests,
+  };
+}
+
+/** As the API shows it. */
+export function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunProgress {
+  const { snapshot } = metrics;
+  return {
+    rows_in: metrics.rowsIn,
+    rows_durable: metrics.rowsDurable,
+    bytes_durable: metrics.bytesDurable,
+    requests: metrics.webhook.requests,
+    snapshot: {
+      tables: snapshot.tables,
+      tables_done: snapshot.tablesDone,
+      rows: snapshot.rows,
+      bytes: snapshot.bytes,
+      estimated_rows: snapshot.estimatedRows,
+    },
+    lag_bytes: metrics.lagBytes ?? 0,
+    lag_seconds: lagSeconds,
+    latency_ms: metrics.latencyMs,
+    resume_lsn: metrics.resumeLsn,
   };
 }

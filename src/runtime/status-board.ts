@@ -1,17 +1,12 @@
 // What each connector is doing now, and the record of what it did. Deciding a status is left to whoever reports it.
 
-import type {
-  ConnectorStatus,
-  HistoryComponent,
-  RunProgress,
-  SetAsideTable,
-  Status,
-} from "../connector/status.ts";
+import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from "../connector/status.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { HistoryStore } from "../state/history-store.ts";
 import type { RunMetrics } from "./messages.ts";
-import { RunMeasurement } from "./run-measurement.ts";
+import { RepeatedHealth } from "./repeated-health.ts";
+import { RunMeasurement, toProgress } from "./run-measurement.ts";
 
 interface Entry {
   runId: string;
@@ -25,6 +20,9 @@ interface Entry {
   nextSnapshotAt: Date | null;
   /** By component: what its last record says, so that only news is kept. */
   readonly recorded: Map<HistoryComponent, string>;
+  readonly repeated: RepeatedHealth;
+  /** By component: until what was told too often is told once more, if nothing comes in between. */
+  readonly held: Map<HistoryComponent, ReturnType<typeof setTimeout>>;
 }
 
 /** Who else wants to know what runs measure. */
@@ -39,19 +37,22 @@ export interface MeasurementListener {
 
 export type MeasuredRun = RunMetrics & { readonly lagSeconds: number | null };
 
-export class StatusBoard {
+export class StatusBoard implements AsyncDisposable {
   /** Set once, by whoever wires the service. */
   listener: MeasurementListener | null = null;
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryStore;
   readonly #log: Log;
   readonly #now: () => Date;
+  readonly #repeatedMs: number;
   #writing: Promise<void> = Promise.resolve();
 
-  constructor(history: HistoryStore, log: Log, now: () => Date) {
+  /** `repeatedMs`: so long what comes and goes is told a few times only. */
+  constructor(history: HistoryStore, log: Log, now: () => Date, repeatedMs = 60_000) {
     this.#history = history;
     this.#log = log;
     this.#now = now;
+    this.#repeatedMs = repeatedMs;
   }
 
   /**
@@ -65,24 +66,44 @@ export class StatusBoard {
     entry.measurement.runBegan();
     entry.lastError = null;
     entry.recorded.clear();
+    entry.repeated.clear();
+    dropHeld(entry);
     this.report(connectorId, runId, "Connector", starting);
   }
 
   /** The status from now on; recorded in the history when it says something new. */
   report(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
     const entry = this.#entry(connectorId, runId);
-    const isCurrent = entry.runId === runId;
-    const text = JSON.stringify(status);
-    if (isCurrent) {
-      entry.status = status;
-      if (!status.state.scheduled) entry.nextSnapshotAt = null;
-      const retry = status.status.retry ? JSON.stringify(status.status.retry) : null;
-      if (status.status.retry) this.#noteRetry(entry, status.status.retry.reason);
-      const isKnown = entry.recorded.get(component) === text || (retry !== null && retry === entry.retry);
-      entry.retry = retry;
-      if (isKnown) return;
-      entry.recorded.set(component, text);
+    if (entry.runId !== runId) {
+      this.#record(connectorId, runId, component, status);
+      return;
     }
+    entry.status = status;
+    if (!status.state.scheduled) entry.nextSnapshotAt = null;
+    const { retry } = status.status;
+    if (retry) this.#noteRetry(entry, retry.reason);
+    const isOneOfMany = retry !== undefined && JSON.stringify(retry) === entry.retry;
+    if (!isOneOfMany) entry.retry = null;
+    dropHeld(entry, component);
+    const isKnown = isOneOfMany || entry.recorded.get(component) === JSON.stringify(status);
+    if (!isKnown) this.#recordNews(connectorId, entry, component, status);
+  }
+
+  /** Now, or later what is told too often. */
+  #recordNews(connectorId: string, entry: Entry, component: HistoryComponent, status: Status): void {
+    const waitMs = entry.repeated.waitMs(component, status, this.#now().getTime());
+    if (waitMs > 0) {
+      const again = () => this.#recordNews(connectorId, entry, component, status);
+      entry.held.set(component, setTimeout(again, waitMs).unref());
+      return;
+    }
+    const { retry } = status.status;
+    if (retry) entry.retry = JSON.stringify(retry);
+    entry.recorded.set(component, JSON.stringify(status));
+    this.#record(connectorId, entry.runId, component, status);
+  }
+
+  #record(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
     this.#logStatus(connectorId, runId, component, status);
     const record = { connectorId, runId, component, status, createdAt: this.#now() };
     this.#writing = this.#writing
@@ -201,6 +222,8 @@ export class StatusBoard {
   }
 
   forget(connectorId: string): void {
+    const entry = this.#entries.get(connectorId);
+    if (entry) dropHeld(entry);
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
   }
@@ -208,6 +231,12 @@ export class StatusBoard {
   /** Resolves when every record so far is stored. */
   async flush(): Promise<void> {
     await this.#writing;
+  }
+
+  /** Resolves when every record is stored; what is held back is not recorded any more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const entry of this.#entries.values()) dropHeld(entry);
+    await this.flush();
   }
 
   /** A failure of an attempt is known by its code; what else is tried again, the sink tries by itself. */
@@ -228,6 +257,8 @@ export class StatusBoard {
       setAside: [],
       nextSnapshotAt: null,
       recorded: new Map(),
+      repeated: new RepeatedHealth(this.#repeatedMs),
+      held: new Map(),
     };
     this.#entries.set(connectorId, entry);
     return entry;
@@ -245,29 +276,17 @@ export class StatusBoard {
   }
 }
 
+/** Of one component, or of all. */
+function dropHeld({ held }: Entry, component?: HistoryComponent): void {
+  for (const [each, timer] of held) {
+    if (component !== undefined && each !== component) continue;
+    clearTimeout(timer);
+    held.delete(each);
+  }
+}
+
 function isCopying({ state, status }: Status): boolean {
   return state.snapshot !== undefined && !status.failed && !status.retry;
 }
 
 const starting: Status = { state: { start: {} }, status: { start: {} } };
-
-function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunProgress {
-  const { snapshot } = metrics;
-  return {
-    rows_in: metrics.rowsIn,
-    rows_durable: metrics.rowsDurable,
-    bytes_durable: metrics.bytesDurable,
-    requests: metrics.webhook.requests,
-    snapshot: {
-      tables: snapshot.tables,
-      tables_done: snapshot.tablesDone,
-      rows: snapshot.rows,
-      bytes: snapshot.bytes,
-      estimated_rows: snapshot.estimatedRows,
-    },
-    lag_bytes: metrics.lagBytes ?? 0,
-    lag_seconds: lagSeconds,
-    latency_ms: metrics.latencyMs,
-    resume_lsn: metrics.resumeLsn,
-  };
-}

@@ -71,6 +71,6 @@ export class Supervisor implements AsyncDisposable {
         );
       }
     }
-    await this.context.board.flush();
+    await this.context.board[Symbol.asyncDispose]();
   }
 }

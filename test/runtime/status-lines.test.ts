@@ -1,7 +1,9 @@
 // What the log says of a connector's status: which connector and which run it is of, once for each thing that is new.
 
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { StatusBoard } from "../../src/runtime/status-board.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
 
@@ -23,4 +25,61 @@ test("each line bears connector and run, and what stays the same is not said aga
     { level: "info", run: "run 2", attempt: undefined, reason: undefined },
     { level: "error", run: "run 2", attempt: undefined, reason: "It is over." },
   ]);
+});
+
+test("a health that comes and goes many times is told a few times, and then what holds in the end", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const windowMs = 700;
+  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), windowMs);
+  board.begin("orders", "run 1");
+  const state = { realtime: { name: "slot" } };
+  const retry = (reason: string, attempt = 1) =>
+    board.report("orders", "run 1", "Source", { state, status: { retry: { attempt, reason } } });
+  const goesOn = () => board.report("orders", "run 1", "Source", { state, status: { heartbeat: {} } });
+  const told = () =>
+    runtime.lines
+      .map((line) => JSON.parse(line) as { component?: string; reason?: string; health: string })
+      .flatMap(({ component, reason, health }) => (component === undefined ? [] : [reason ?? health]));
+  for (let i = 1; i <= 10; i++) {
+    retry(`answered 503 to ${i}`);
+    goesOn();
+  }
+  const first = ["start", ...[1, 2, 3].flatMap((i) => [`answered 503 to ${i}`, "heartbeat"])];
+  expect(told()).toEqual(first);
+  // The status itself is never behind.
+  retry("answered 503 to 11");
+  expect(board.status("orders").status).toEqual({ retry: { attempt: 1, reason: "answered 503 to 11" } });
+  // Another attempt is news.
+  retry("answered 503 to 11", 2);
+  goesOn();
+  retry("answered 503 to 12");
+  const second = [...first, "answered 503 to 11"];
+  expect(told()).toEqual(second);
+  await waitFor("the last word", () => told().length > second.length, { timeoutMs: 10_000 });
+  expect(told()).toEqual([...second, "answered 503 to 12"]);
+});
+
+test("what is held back goes with its run, and with its connector", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), 300);
+  const flap = (connector: string, run: string) => {
+    for (let i = 0; i < 5; i++) {
+      board.reportHealth(connector, run, "Source", { retry: { attempt: 1, reason: `${run}: ${i}` } });
+      board.reportHealth(connector, run, "Source", { heartbeat: {} });
+    }
+    board.reportHealth(connector, run, "Source", { retry: { attempt: 1, reason: `${run}: held` } });
+  };
+  for (const [connector, run] of [
+    ["a", "run 1"],
+    ["b", "run 2"],
+  ] as const) {
+    board.begin(connector, run);
+    flap(connector, run);
+  }
+  board.begin("a", "run 3");
+  board.forget("b");
+  await Bun.sleep(600);
+  await board.flush();
+  expect(runtime.lines.filter((line) => line.includes("held"))).toEqual([]);
+  expect(runtime.lines.filter((line) => line.includes("run 1: 2"))).toHaveLength(1);
 });
