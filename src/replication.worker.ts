@@ -7,7 +7,7 @@ import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copi
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
-import { checkpointStore, MainThread, noteStore } from "./runtime/main-thread.ts";
+import { checkpointStore, type MainThread, noteStore } from "./runtime/main-thread.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/messages.ts";
 import { hostSeats, type Seat } from "./runtime/seats.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/worker-reporter.ts";
@@ -31,8 +31,8 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
   #life: Promise<void> | null = null;
   #webhook: MessagePort | null = null;
 
-  constructor(tell: (message: FromReplicationWorker) => void) {
-    this.#main = new MainThread(tell);
+  constructor(main: MainThread<FromReplicationWorker>) {
+    this.#main = main;
   }
 
   hear(message: ToReplicationWorker): void {
@@ -145,4 +145,4 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
   }
 }
 
-hostSeats<ToReplicationWorker, FromReplicationWorker>(self, (tell) => new ReplicationSeat(tell));
+hostSeats<ToReplicationWorker, FromReplicationWorker>(self, (main) => new ReplicationSeat(main));

@@ -20,7 +20,6 @@ import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { StatusBoard } from "./runtime/status-board.ts";
 import { Supervisor } from "./runtime/supervisor.ts";
 import { StoredTaskService } from "./runtime/task-service.ts";
-import { defaultThreads } from "./runtime/thread-pool.ts";
 import { ThreadWatch } from "./runtime/thread-watch.ts";
 import { dropSinkObjects, validateSink } from "./sink/registry.ts";
 import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } from "./source/registry.ts";
@@ -53,7 +52,7 @@ export async function startService(settings: Settings, log: Log, version: string
   const now = () => new Date();
   const board = new StatusBoard(state.history, log, now);
   const threads = starting.use(new ThreadWatch());
-  const workers = workerThreads(settings.workerThreads ?? defaultThreads());
+  const workers = workerThreads(settings.workerThreads ?? undefined);
   const supervisor = starting.use(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },

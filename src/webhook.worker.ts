@@ -3,7 +3,7 @@
 
 import { PassingBytes } from "./change/passing-bytes.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
-import { checkpointStore, MainThread } from "./runtime/main-thread.ts";
+import { checkpointStore, type MainThread } from "./runtime/main-thread.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
 import { hostSeats, type Seat } from "./runtime/seats.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
@@ -35,8 +35,8 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
   #telling: Disposable | null = null;
   #server: LineServer | null = null;
 
-  constructor(tell: (message: FromWebhookWorker) => void) {
-    this.#main = new MainThread(tell);
+  constructor(main: MainThread<FromWebhookWorker>) {
+    this.#main = main;
   }
 
   hear(message: ToWebhookWorker): void {
@@ -94,4 +94,4 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
   }
 }
 
-hostSeats<ToWebhookWorker, FromWebhookWorker>(self, (tell) => new WebhookSeat(tell));
+hostSeats<ToWebhookWorker, FromWebhookWorker>(self, (main) => new WebhookSeat(main));

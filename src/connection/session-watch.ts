@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { PostgresConnection } from "../connector/connection.ts";
 import { hasOneSession } from "./has-one-session.ts";
-import { closeClient, connectPostgres, destroyClient, processIdOf, socketOf } from "./postgres-client.ts";
+import { destroyClient, processIdOf, socketOf, withPostgres } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
 import type { Turns } from "./turns.ts";
 
@@ -107,10 +107,7 @@ async function lookAt(
 ): Promise<"gone" | "there"> {
   const wasOurTurn = isOurTurn?.() ?? false;
   try {
-    const observer = await connectPostgres(connection, "control", signal, side);
-    const abort = () => destroyClient(observer);
-    signal.addEventListener("abort", abort, { once: true });
-    try {
+    return await withPostgres(connection, "control", signal, side, async (observer) => {
       const pid = processIdOf(client);
       const { rows } = await observer.query<Look>(lookSql, [pid]);
       const [row] = rows;
@@ -125,10 +122,7 @@ async function lookAt(
       const end = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and ${since} = $2`;
       await observer.query(end, [pid, row.since]);
       return "gone";
-    } finally {
-      signal.removeEventListener("abort", abort);
-      await closeClient(observer);
-    }
+    });
   } catch (error) {
     return sqlStateOf(error) === null ? "gone" : "there";
   }

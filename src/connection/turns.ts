@@ -8,10 +8,11 @@ export class Turns {
     this.#free = atOnce;
   }
 
-  /** Resolves when it is the caller's turn, with what ends it. */
-  async take(): Promise<() => void> {
+  /** Resolves when it is the caller's turn, with what ends it. Throws `signal.reason` where it waits no longer. */
+  async take(signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted();
     if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await this.#wait(signal);
     let hasEnded = false;
     return () => {
       if (hasEnded) return;
@@ -20,5 +21,20 @@ export class Turns {
       if (next) next();
       else this.#free++;
     };
+  }
+
+  #wait(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = () => {
+        signal?.removeEventListener("abort", giveUp);
+        resolve();
+      };
+      const giveUp = () => {
+        this.#waiting.splice(this.#waiting.indexOf(go), 1);
+        reject(signal?.reason);
+      };
+      this.#waiting.push(go);
+      signal?.addEventListener("abort", giveUp, { once: true });
+    });
   }
 }

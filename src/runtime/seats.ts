@@ -1,6 +1,7 @@
 // A worker thread's side of its seats: hands each what it is told, and says when it is empty.
 
 import { threadPulse } from "../measure/thread-pulse.ts";
+import { MainThread } from "./main-thread.ts";
 import type { FromThread, ToThread } from "./thread-messages.ts";
 
 export interface Seat<To> {
@@ -10,14 +11,15 @@ export interface Seat<To> {
 }
 
 /** Opens a seat by the first thing that is said to it, and tells the main thread from now on that the thread lives. */
-export function hostSeats<To, From>(
+export function hostSeats<To, From extends { readonly type: string }>(
   thread: Pick<Worker, "onmessage" | "postMessage">,
-  open: (tell: (message: From) => void) => Seat<To>,
+  open: (main: MainThread<From>) => Seat<To>,
 ): void {
   const seats = new Map<number, Seat<To>>();
   const tell = (message: FromThread<From>) => thread.postMessage(message);
   const seatOf = (seat: number): Seat<To> => {
-    const there = seats.get(seat) ?? open((message) => tell({ type: "said", seat, message }));
+    const main = () => new MainThread<From>((message) => tell({ type: "said", seat, message }));
+    const there = seats.get(seat) ?? open(main());
     seats.set(seat, there);
     return there;
   };

@@ -119,4 +119,7 @@ function work({ taskId, name }: { taskId: string; name: string }, tell: Tell): v
   }
 }
 
-hostSeats<ToReplicationWorker, FromReplicationWorker>(self, (tell) => new ScriptedSeat(tell));
+hostSeats<ToReplicationWorker, FromReplicationWorker>(
+  self,
+  (main) => new ScriptedSeat((message) => main.tell(message)),
+);

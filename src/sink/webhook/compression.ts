@@ -59,26 +59,12 @@ export async function compress(
 }
 
 async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const endTurn = await takeTurn(signal);
+  const endTurn = await turns.take(signal);
   try {
     return await work();
   } finally {
     endTurn();
   }
-}
-
-/** Who is broken off does not wait behind others, and hands the turn on when it comes. */
-function takeTurn(signal: AbortSignal): Promise<() => void> {
-  signal.throwIfAborted();
-  return new Promise((resolve, reject) => {
-    const giveUp = () => reject(signal.reason);
-    signal.addEventListener("abort", giveUp, { once: true });
-    void turns.take().then((endTurn) => {
-      signal.removeEventListener("abort", giveUp);
-      if (signal.aborted) endTurn();
-      else resolve(endTurn);
-    });
-  });
 }
 
 /** Part by part: neither the body nor what becomes of it has to lie in one piece. */
