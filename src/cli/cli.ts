@@ -12,6 +12,7 @@ import { type FileConnector, readConnectors } from "./connector-file.ts";
 import { showDiagnoses } from "./doctor-command.ts";
 import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
+import { passByProxy } from "./own-machine.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
 import { type CommandContext, ownTerminal } from "./terminal.ts";
@@ -192,7 +193,9 @@ async function run(
   work: (context: CommandContext) => Promise<void>,
 ): Promise<void> {
   try {
-    await work({ client: new ServiceClient(readAccess(url, process.env)), terminal: ownTerminal(), json });
+    const access = readAccess(url, process.env);
+    passByProxy(access.url, process.env);
+    await work({ client: new ServiceClient(access), terminal: ownTerminal(), json });
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
     console.error(plainLines(`millrace: ${error.message}`));

@@ -244,3 +244,23 @@ test("an answer that is none of the service's is told as that, and one that brea
   const broken = await millrace(["connectors", "list", "--url", `http://127.0.0.1:${breaking.port}`]);
   expect(broken).toMatchObject({ code: 3, error: expect.stringContaining("No service answers") });
 });
+
+test("a service on this machine is asked without the environment's proxy, any other one through it", async () => {
+  const asked: string[] = [];
+  using proxy = Bun.serve({
+    port: 0,
+    fetch: (request) => {
+      asked.push(request.url);
+      return new Response("", { status: 502 });
+    },
+  });
+  const environment = { HTTP_PROXY: proxy.url.href, http_proxy: proxy.url.href, NO_PROXY: "example.com" };
+  for (const host of ["127.0.0.1", "localhost"]) {
+    const own = await millrace(["health", "--url", `http://${host}:${service.port}`], environment);
+    expect(own).toMatchObject({ code: 0, error: "" });
+  }
+  expect(asked).toEqual([]);
+  const other = await millrace(["health", "--url", "http://millrace.invalid:3000"], environment);
+  expect(other.error).toContain("The answer was 502");
+  expect(asked).toEqual(["http://millrace.invalid:3000/readyz"]);
+});
