@@ -98,12 +98,23 @@ export async function commandConnector(
   what: "Start" | "Stop" | "Restart",
 ): Promise<void> {
   await command(context.client, id, what);
+  if (what !== "Stop" && (await isDisabled(context.client, id))) {
+    throw new CommandFailure(
+      `${id} is disabled, and runs when it no longer is: "disabled": false in its file and millrace connectors apply, ` +
+        `or PATCH /api/v1/${connectorPath(id)} with {"disabled": false}.`,
+    );
+  }
   told(context, id, { Start: "started", Stop: "stopped", Restart: "restarted" }[what]);
 }
 
 async function command(client: ServiceClient, id: string, what: string): Promise<void> {
   requireId(id);
   await client.ask("POST", `connector/command/${id}`, { command: what });
+}
+
+async function isDisabled(client: ServiceClient, id: string): Promise<boolean> {
+  const { body } = await client.ask<ConnectorWithStatus>("GET", connectorPath(id));
+  return body.connector.disabled;
 }
 
 function told({ terminal, json }: CommandContext, id: string, outcome: string): void {

@@ -114,6 +114,19 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
   expect(await server.query("select from pg_replication_slots")).toEqual([]);
 });
 
+test("a connector that is disabled is not said to be started", async () => {
+  const file = join(directory, "disabled.json");
+  await writeFile(file, JSON.stringify({ ...connectorFile("resting", server.port), disabled: true }));
+  expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("resting: created\n");
+  for (const what of ["start", "restart"]) {
+    const { code, out, error } = await millrace(["connectors", what, "resting"]);
+    expect({ code, out }).toEqual({ code: 1, out: "" });
+    expect(error).toContain("resting is disabled");
+  }
+  expect(await millrace(["connectors", "stop", "resting"])).toMatchObject({ code: 0, error: "" });
+  expect((await millrace(["connectors", "delete", "resting"])).code).toBe(0);
+});
+
 test("what the service refuses is told with each violation's path; exit codes tell what was the matter", async () => {
   const file = join(directory, "wrong.json");
   await writeFile(file, JSON.stringify({ ...connectorFile("wrong", server.port), sources: {} }));
