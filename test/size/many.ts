@@ -86,8 +86,7 @@ test("100 connectors", async () => {
   const before = cpu();
   const idle = await stage.peakWhile("idle for 20 s", () => Bun.sleep(20_000));
   console.log(`idle: ${((cpu() - before) * 5).toFixed(0)} % of one core`);
-  // Eight megabytes for each of 150 threads, beside the state's 200.
-  expect(idle.resident).toBeLessThan(1800 * 1024 * 1024);
+  expect(idle.resident).toBeLessThan(1000 * 1024 * 1024);
   await stage.peakWhile("a row each, 10 times", async () => {
     for (let id = 1; id <= 10; id++) {
       await stage.write(insert(id));
