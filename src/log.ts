@@ -3,6 +3,7 @@
 import { Writable } from "node:stream";
 import pino from "pino";
 import type { LogLevel } from "./config.ts";
+import { withoutRow } from "./errors/row-in-reason.ts";
 
 export type Log = pino.Logger;
 
@@ -38,7 +39,7 @@ export function createLog(options: LogOptions): Log {
       paths: secretKeys.flatMap((key) => [key, `*.${key}`, `*.*.${key}`, `*.*.*.${key}`]),
       censor: "***",
     },
-    serializers: { error: describeError },
+    serializers: { error: describeError, reason: describeReason },
   };
   return pino(settings, new Writable({ decodeStrings: false, write: passOn(write) }));
 }
@@ -57,10 +58,15 @@ function describeError(error: unknown): unknown {
   return {
     name: error.name,
     ...(typeof code === "string" ? { code } : {}),
-    message: error.message,
-    stack: error.stack,
+    message: withoutRow(error.message),
+    stack: withoutRow(error.stack ?? ""),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };
+}
+
+/** Of a status. */
+function describeReason(reason: unknown): unknown {
+  return typeof reason === "string" ? withoutRow(reason) : reason;
 }
 
 const colours: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 // The log: a JSON object per line, or a line for people; never a secret.
 
 import { expect, test } from "bun:test";
+import { ofTransaction, rowOf, rowOfCopy } from "../src/errors/row-in-reason.ts";
 import { createLog } from "../src/log.ts";
 
 function collect(readable: boolean) {
@@ -33,6 +34,33 @@ test("redacts secrets wherever they stand", () => {
   log.info({ source: { postgres: { connection } } }, "started");
   expect(lines.join("")).not.toContain("planted");
   expect(lines.join("")).toContain('"host":"db"');
+});
+
+test("names no row that a sink has refused, whatever is in it", () => {
+  const { log, lines } = collect(false);
+  const keys = [
+    "planted",
+    "planted, of the transaction that was committed at 0/1.) planted",
+    "planted).",
+    "(planted",
+  ];
+  for (const key of keys) {
+    const row = rowOf(`(email, n)=(${key}, 2)`);
+    const hint = "Drop the constraint (for all rows); then Start.";
+    const stream = `Table public.t: refused.${row}${ofTransaction("0/16B3748")} ${hint}`;
+    log.warn({ reason: stream }, "connector needs attention");
+    log.warn({ error: new Error(stream) }, "a fault");
+    log.warn(
+      { reason: `Table public.t: refused.${rowOfCopy(3, `(email)=(${key})`)}. Mend it.` },
+      "task failed",
+    );
+    log.warn({ reason: `Table public.t: refused.${rowOf(`(email)=(${key})`)}.` }, "task failed");
+  }
+  expect(lines.join("")).not.toContain("planted");
+  const [first, , third] = lines.map((line) => JSON.parse(line).reason as string);
+  expect(first).toStartWith("Table public.t: refused. The row is (told by the status), of the transaction");
+  expect(first).toEndWith("0/16B3748. Drop the constraint (for all rows); then Start.");
+  expect(third).toBe("Table public.t: refused. It is row 3 of the copy: (told by the status). Mend it.");
 });
 
 test("shows of an error its name, code, message and causes, and nothing that a driver added", () => {

@@ -88,6 +88,12 @@ function addConnectors(program: Command): void {
     .action((id: string, flags: CommonFlags & { readonly force?: boolean }) =>
       run(flags, (context) => deleteConnector(context, id, flags.force === true)),
     );
+  add(
+    "reinitialize <id>",
+    "Copies everything anew: what is at the sink is replaced, and the slot is made again.",
+  ).action((id: string, flags: CommonFlags) =>
+    run(flags, (context) => commandConnector(context, id, "ReInitialize")),
+  );
   for (const what of ["Start", "Stop", "Restart"] as const) {
     add(`${what.toLowerCase()} <id>`, `Gives a connector the command ${what}.`).action(
       (id: string, flags: CommonFlags) => run(flags, (context) => commandConnector(context, id, what)),

@@ -92,10 +92,18 @@ export async function deleteConnector(context: CommandContext, id: string, force
   told(context, id, "deleted");
 }
 
+const outcomes = {
+  Start: "started",
+  Stop: "stopped",
+  Restart: "restarted",
+  ReInitialize: "copies everything anew",
+} as const;
+export type ConnectorAction = keyof typeof outcomes;
+
 export async function commandConnector(
   context: CommandContext,
   id: string,
-  what: "Start" | "Stop" | "Restart",
+  what: ConnectorAction,
 ): Promise<void> {
   await command(context.client, id, what);
   if (what !== "Stop" && (await isDisabled(context.client, id))) {
@@ -104,7 +112,7 @@ export async function commandConnector(
         `or PATCH /api/v1/${connectorPath(id)} with {"disabled": false}.`,
     );
   }
-  told(context, id, { Start: "started", Stop: "stopped", Restart: "restarted" }[what]);
+  told(context, id, outcomes[what]);
 }
 
 async function command(client: ServiceClient, id: string, what: string): Promise<void> {

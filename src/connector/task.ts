@@ -43,7 +43,8 @@ export type SnapshotSpec = Static<typeof SnapshotSpecSchema>;
 export const TaskSpecSchema = taggedUnion({ Snapshot: Type.Optional(SnapshotSpecSchema) });
 export type TaskSpec = Static<typeof TaskSpecSchema>;
 
-export const TaskStateSchema = oneOf(["Pending", "Running", "Done", "Failed", "Cancelled"]);
+export const taskStates = ["Pending", "Running", "Done", "Failed", "Cancelled"] as const;
+export const TaskStateSchema = oneOf(taskStates);
 export type TaskState = Static<typeof TaskStateSchema>;
 
 export const TaskProgressSchema = strictObject({

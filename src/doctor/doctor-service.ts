@@ -98,7 +98,7 @@ export class LiveDoctorService implements DoctorService {
   async #examineSource(
     config: ConnectorConfig,
     isBegun: boolean,
-    { progress }: ConnectorStatus,
+    { state, status, progress }: ConnectorStatus,
     signal: AbortSignal,
   ): Promise<readonly Finding[]> {
     return await within("source", signal, async (limited) => {
@@ -107,7 +107,10 @@ export class LiveDoctorService implements DoctorService {
       // What keeps it from connecting is among the events.
       const isThere = events.some(({ test }) => test?.test_type.ServerInfo && test.status.Success);
       if (!isThere) return found;
-      const known = { isBegun, resumeLsn: progress?.resume_lsn ?? null };
+      // While a run goes on, the slot moves on with what it acknowledges: it is beyond what was told of it a moment ago.
+      const isOver =
+        status.failed !== undefined || state.shutdown !== undefined || state.disabled !== undefined;
+      const known = { isBegun, resumeLsn: isOver ? (progress?.resume_lsn ?? null) : null };
       return [...found, ...(await this.context.examineSource(config, known, limited))];
     });
   }

@@ -2,6 +2,7 @@
 
 import { type Finding, fine } from "../connector/diagnosis.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
+import { lossCodes } from "../errors/error-codes.ts";
 
 const muchLagSeconds = 60;
 
@@ -9,12 +10,13 @@ export function statusFindings(id: string, status: ConnectorStatus): Finding[] {
   return [...healthFindings(id, status), ...lagFindings(status), ...asideFindings(status)];
 }
 
-function healthFindings(id: string, { state, status }: ConnectorStatus): Finding[] {
+function healthFindings(id: string, { state, status, last_error: lastError }: ConnectorStatus): Finding[] {
   const [phase = ""] = Object.keys(state);
   const about = "status";
   if (status.failed) {
     const finding = `It has stopped in ${phase}: ${status.failed.reason}`;
-    return [{ about, severity: "failed", finding, commands: [`millrace connectors start ${id}`] }];
+    const way = lossCodes.has(lastError?.code ?? "") ? "reinitialize" : "start";
+    return [{ about, severity: "failed", finding, commands: [`millrace connectors ${way} ${id}`] }];
   }
   if (status.retry) {
     const { attempt, reason } = status.retry;

@@ -138,3 +138,13 @@ export const errorKinds = {
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;
+
+/** Failures of a connector that only a copy of everything mends. */
+export const lossCodes: ReadonlySet<string> = new Set<ErrorCode>([
+  "slot_missing",
+  "slot_invalidated",
+  "slot_ahead",
+  "source_behind",
+  "source_replaced",
+  "checkpoint_missing",
+]);

@@ -25,7 +25,8 @@ export function sharedInterval(everyMs: number, call: () => void): Disposable {
 function begin(everyMs: number): Shared {
   const calls = new Set<() => void>();
   const timer = setInterval(() => {
-    for (const call of calls) call();
+    // Who joins now is called the next time; who has left is not called any more.
+    for (const call of [...calls]) if (calls.has(call)) call();
   }, everyMs);
   const shared = { calls, timer };
   intervals.set(everyMs, shared);

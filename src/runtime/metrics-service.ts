@@ -3,11 +3,15 @@
 
 import { Gauge, Registry } from "prom-client";
 import type { MetricsService } from "../api/services.ts";
+import { taskStates } from "../connector/task.ts";
 import type { State } from "../state/open-state.ts";
 import type { RunMetrics } from "./messages.ts";
 import { RunSeries } from "./run-series.ts";
 import type { MeasurementListener, StatusBoard } from "./status-board.ts";
 import type { ThreadWatch } from "./thread-watch.ts";
+
+/** A scrape waits no longer for the store; Prometheus gives one up after 10 s. */
+const answerMs = 2_000;
 
 export interface MetricsContext {
   readonly state: State;
@@ -95,12 +99,12 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   /** While the store does not answer, the rest is still told. */
   async #countTasks(): Promise<void> {
     this.#tasks.reset();
-    try {
-      for (const [state, count] of await this.context.state.tasks.countByState())
-        this.#tasks.set({ state }, count);
-    } catch {
-      this.#tasks.reset();
-    }
+    const counts = await Promise.race([
+      this.context.state.tasks.countByState().catch(() => null),
+      Bun.sleep(answerMs).then(() => null),
+    ]);
+    // A state that no task is in is zero: an alert waits for the first that is.
+    if (counts) for (const state of taskStates) this.#tasks.set({ state }, counts.get(state) ?? 0);
   }
 
   #gauge<const Label extends string>(name: string, help: string, labelNames: readonly Label[]): Gauge<Label> {

@@ -16,9 +16,9 @@ export class RepeatedHealth {
   waitMs(component: HistoryComponent, { state, status }: Status, nowMs: number): number {
     const turn = status.retry ? "retry" : status.heartbeat ? "heartbeat" : null;
     if (turn === null) return 0;
-    // Reasons differ where they quote what the sink said.
+    // Attempts are counted, and reasons quote what the sink said.
     this.#forgetBefore(nowMs - this.windowMs);
-    const key = `${component} ${turn} ${status.retry?.attempt ?? ""} ${JSON.stringify(state)}`;
+    const key = `${component} ${turn} ${JSON.stringify(state)}`;
     const told = this.#toldAt.get(key) ?? [];
     const [oldest = nowMs] = told;
     if (told.length >= mostTold) return oldest + this.windowMs - nowMs;

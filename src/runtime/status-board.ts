@@ -4,6 +4,7 @@ import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from ".
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
 import type { HistoryStore } from "../state/history-store.ts";
+import { HistoryWriter } from "./history-writer.ts";
 import type { RunMetrics } from "./messages.ts";
 import { RepeatedHealth } from "./repeated-health.ts";
 import { RunMeasurement, toProgress } from "./run-measurement.ts";
@@ -21,8 +22,8 @@ interface Entry {
   /** By component: what its last record says, so that only news is kept. */
   readonly recorded: Map<HistoryComponent, string>;
   readonly repeated: RepeatedHealth;
-  /** By component: until what was told too often is told once more, if nothing comes in between. */
-  readonly held: Map<HistoryComponent, ReturnType<typeof setTimeout>>;
+  /** Until what was told too often is told once more, if nothing comes in between. */
+  held: ReturnType<typeof setTimeout> | undefined;
 }
 
 /** Who else wants to know what runs measure. */
@@ -41,15 +42,14 @@ export class StatusBoard implements AsyncDisposable {
   /** Set once, by whoever wires the service. */
   listener: MeasurementListener | null = null;
   readonly #entries = new Map<string, Entry>();
-  readonly #history: HistoryStore;
+  readonly #history: HistoryWriter;
   readonly #log: Log;
   readonly #now: () => Date;
   readonly #repeatedMs: number;
-  #writing: Promise<void> = Promise.resolve();
 
   /** `repeatedMs`: so long what comes and goes is told a few times only. */
   constructor(history: HistoryStore, log: Log, now: () => Date, repeatedMs = 60_000) {
-    this.#history = history;
+    this.#history = new HistoryWriter(history, log);
     this.#log = log;
     this.#now = now;
     this.#repeatedMs = repeatedMs;
@@ -84,7 +84,7 @@ export class StatusBoard implements AsyncDisposable {
     if (retry) this.#noteRetry(entry, retry.reason);
     const isOneOfMany = retry !== undefined && JSON.stringify(retry) === entry.retry;
     if (!isOneOfMany) entry.retry = null;
-    dropHeld(entry, component);
+    dropHeld(entry);
     const isKnown = isOneOfMany || entry.recorded.get(component) === JSON.stringify(status);
     if (!isKnown) this.#recordNews(connectorId, entry, component, status);
   }
@@ -94,7 +94,7 @@ export class StatusBoard implements AsyncDisposable {
     const waitMs = entry.repeated.waitMs(component, status, this.#now().getTime());
     if (waitMs > 0) {
       const again = () => this.#recordNews(connectorId, entry, component, status);
-      entry.held.set(component, setTimeout(again, waitMs).unref());
+      entry.held = setTimeout(again, waitMs).unref();
       return;
     }
     const { retry } = status.status;
@@ -105,12 +105,8 @@ export class StatusBoard implements AsyncDisposable {
 
   #record(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
     this.#logStatus(connectorId, runId, component, status);
-    const record = { connectorId, runId, component, status, createdAt: this.#now() };
-    this.#writing = this.#writing
-      .then(() => this.#history.append(record))
-      .catch((error: unknown) =>
-        this.#log.error({ connector: connectorId, run: runId, error }, "a status record was lost"),
-      );
+    const id = Bun.randomUUIDv7();
+    this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now() });
   }
 
   /** The same phase, another health. */
@@ -230,13 +226,13 @@ export class StatusBoard implements AsyncDisposable {
 
   /** Resolves when every record so far is stored. */
   async flush(): Promise<void> {
-    await this.#writing;
+    await this.#history.flush();
   }
 
   /** Resolves when every record is stored; what is held back is not recorded any more. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const entry of this.#entries.values()) dropHeld(entry);
-    await this.flush();
+    await this.#history[Symbol.asyncDispose]();
   }
 
   /** A failure of an attempt is known by its code; what else is tried again, the sink tries by itself. */
@@ -258,7 +254,7 @@ export class StatusBoard implements AsyncDisposable {
       nextSnapshotAt: null,
       recorded: new Map(),
       repeated: new RepeatedHealth(this.#repeatedMs),
-      held: new Map(),
+      held: undefined,
     };
     this.#entries.set(connectorId, entry);
     return entry;
@@ -276,13 +272,9 @@ export class StatusBoard implements AsyncDisposable {
   }
 }
 
-/** Of one component, or of all. */
-function dropHeld({ held }: Entry, component?: HistoryComponent): void {
-  for (const [each, timer] of held) {
-    if (component !== undefined && each !== component) continue;
-    clearTimeout(timer);
-    held.delete(each);
-  }
+function dropHeld(entry: Entry): void {
+  clearTimeout(entry.held);
+  entry.held = undefined;
 }
 
 function isCopying({ state, status }: Status): boolean {

@@ -23,7 +23,7 @@ export class ThreadWatch implements Disposable {
   readonly #pulse: Disposable;
   #mainDelayMs = 0;
 
-  constructor(everyMs = pulseMs) {
+  constructor(private readonly everyMs = pulseMs) {
     const monotonic = () => performance.now();
     this.#pulse = threadPulse((loopDelayMs) => this.#beat(loopDelayMs), monotonic, everyMs);
   }
@@ -50,7 +50,11 @@ export class ThreadWatch implements Disposable {
 
   /** The longest delay of each thread's event loop over its last `pulseMs`. */
   loopDelays(): readonly (WatchedThread & { readonly loopDelayMs: number })[] {
-    return [{ connector: null, thread: "main", loopDelayMs: this.#mainDelayMs }, ...this.#workers.values()];
+    const workers = [...this.#workers.values()].map(({ connector, thread, loopDelayMs, missed }) => {
+      // One that is silent is late by as much, at least.
+      return { connector, thread, loopDelayMs: Math.max(loopDelayMs, (missed - 1) * this.everyMs) };
+    });
+    return [{ connector: null, thread: "main", loopDelayMs: this.#mainDelayMs }, ...workers];
   }
 
   [Symbol.dispose](): void {

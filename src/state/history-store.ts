@@ -1,6 +1,6 @@
 // The status records of each connector, oldest first, the newest thousand kept.
 
-import { asc, eq, sql } from "drizzle-orm";
+import { and, asc, eq, sql } from "drizzle-orm";
 import type { HistoryComponent, HistoryEntry, Status } from "../connector/status.ts";
 import { type Database, foreignKeyViolation, sqlState, stored } from "./database.ts";
 import { statusHistory } from "./schema.ts";
@@ -10,6 +10,7 @@ export const historyBound = 1_000;
 const trimEvery = 100;
 
 export interface HistoryRecord {
+  readonly id: string;
   readonly connectorId: string;
   readonly runId: string;
   readonly component: HistoryComponent;
@@ -25,10 +26,11 @@ export class HistoryStore {
     this.#database = database;
   }
 
-  /** Keeps one record. One of a connector that has just been removed is dropped. */
-  async append(record: HistoryRecord): Promise<void> {
+  /** Keeps one record; `isRepeated`: unless it is there already, as it was not known whether it had been kept. One of a connector that has just been removed is dropped. */
+  async append(record: HistoryRecord, isRepeated = false): Promise<void> {
     try {
-      await this.#database.insert(statusHistory).values({ ...record, id: Bun.randomUUIDv7() });
+      if (isRepeated && (await this.#has(record))) return;
+      await this.#database.insert(statusHistory).values(record);
     } catch (error) {
       if (sqlState(error) === foreignKeyViolation) return;
       return stored(Promise.reject(error));
@@ -55,6 +57,13 @@ export class HistoryStore {
       status: row.status,
       created_at: row.createdAt.toISOString(),
     }));
+  }
+
+  async #has({ connectorId, id }: HistoryRecord): Promise<boolean> {
+    const isOne = and(eq(statusHistory.connectorId, connectorId), eq(statusHistory.id, id));
+    return (
+      (await this.#database.select({ id: statusHistory.id }).from(statusHistory).where(isOne)).length > 0
+    );
   }
 
   async #trim(connectorId: string): Promise<void> {

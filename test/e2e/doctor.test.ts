@@ -142,6 +142,25 @@ test("what is well is said to be, and the exit code is 0", async () => {
   expect(code).toBe(0);
 });
 
+test("one that streams under load is well, wherever its slot has come meanwhile", async () => {
+  await create("busy");
+  await phaseIs("busy", "realtime");
+  await using writer = await server.connect("shop");
+  let isOver = false;
+  const writing = (async () => {
+    for (let i = 1_000; !isOver; i++) {
+      await writer.query("insert into orders values ($1, 0)", [i]);
+      await Bun.sleep(5);
+    }
+  })();
+  try {
+    for (let i = 0; i < 8; i++) expect((await troubles("busy")).found).toEqual([]);
+  } finally {
+    isOver = true;
+    await writing;
+  }
+});
+
 test("a wrong password, a port where nothing listens, a log level that is too low", async () => {
   await create("password", { source: { user: "secured", password: "wrong" } });
   await create("nowhere", { source: { port: 1 } });
@@ -214,6 +233,11 @@ test("a connector that is stopped, a slot that somebody dropped, and a table tha
   expect(slot?.severity).toBe("failed");
   expect(slot?.finding).toContain("no longer exists");
   expect(slot?.finding).toContain("ReIntialize");
+  // What it says to run mends it.
+  expect(slot?.commands).toEqual(["millrace connectors reinitialize dropped"]);
+  expect((await millrace("connectors", "reinitialize", "dropped")).code).toBe(0);
+  await phaseIs("dropped", "realtime");
+  expect((await troubles("dropped")).found).toEqual([]);
 
   await server.query(
     "create table changing (id int primary key, v int); insert into changing values (1, 1)",
@@ -265,6 +289,12 @@ test("a slot whose log the server has removed", async () => {
   const slot = (await troubles("late")).found.find(({ about }) => about === "slot");
   expect(slot?.severity).toBe("failed");
   expect(slot?.finding).toContain("ALTER SYSTEM SET max_slot_wal_keep_size = -1");
+  await command("late", "Start");
+  await phaseIs("late", "failed");
+  for (const about of ["status", "slot"]) {
+    const of = (await troubles("late")).found.find((each) => each.about === about);
+    expect(of?.commands).toEqual(["millrace connectors reinitialize late"]);
+  }
 });
 
 test("a state store that does not answer", async () => {

@@ -123,6 +123,9 @@ test.each(outages)("a server that is $name", async ({ begin, end }) => {
       const answer = await readiness(stage);
       expect(answer.status).toBe(503);
       expect(await answer.text()).toContain("state");
+      // Who watches gives a scrape up after 10 s.
+      const metrics = await fetch(`${stage.service.url}/metrics`, { signal: AbortSignal.timeout(5_000) });
+      expect(await metrics.text()).toContain("millrace_rows_durable_total");
     },
   );
 });

@@ -47,3 +47,18 @@ test("when all have left, the next one begins anew", async () => {
   await waitFor("its calls", () => calls > 1);
   expect(calls).toBeGreaterThan(1);
 });
+
+test("who joins amid a turn waits for the next one", async () => {
+  let turns = 0;
+  let own: Disposable | null = null;
+  const joinAgain = () => {
+    turns++;
+    own?.[Symbol.dispose]();
+    own = sharedInterval(everyMs, joinAgain);
+  };
+  using _other = sharedInterval(everyMs, () => {});
+  own = sharedInterval(everyMs, joinAgain);
+  await waitFor("some turns", () => turns > 2);
+  expect(turns).toBeLessThan(10);
+  own[Symbol.dispose]();
+});

@@ -191,3 +191,8 @@ test("tables that are set aside are counted, and listed in the status, until non
   runtime.board.setAside("aside", run, []);
   expect((await runtime.connectors.get("aside")).status).not.toHaveProperty("tables_set_aside");
 });
+
+test("tasks are counted by each state, also by those that none is in: an alert waits for the first", async () => {
+  for (const state of ["Pending", "Running", "Done", "Failed", "Cancelled"])
+    expect(await value(`millrace_tasks{state="${state}"}`)).toBe(0);
+});

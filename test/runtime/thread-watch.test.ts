@@ -14,6 +14,9 @@ test("a worker without a sign of life is stuck, until it gives one or its run en
   expect(watch.stuck()).toEqual([]);
   const alive = setInterval(() => watch.heard("a", "webhook", 3), everyMs / 2);
   await waitFor("two that are stuck", () => watch.stuck().length === 2);
+  // As late as it has been silent, for whoever watches the delays.
+  const silent = watch.loopDelays().find(({ connector }) => connector === "b");
+  expect(silent?.loopDelayMs).toBeGreaterThanOrEqual(everyMs * 5);
   expect(watch.stuck().map(({ connector, thread }) => [connector, thread])).toEqual([
     ["a", "replication"],
     ["b", "replication"],

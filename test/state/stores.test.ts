@@ -114,7 +114,12 @@ for (const kind of ["pglite", "postgres"] as const) {
       for (let index = 0; index < count; index++) {
         const status = { state: { realtime: { name: String(index) } }, status: { heartbeat: {} } };
         const record = { connectorId: "told", runId: Bun.randomUUIDv7(), component: "Source" as const };
-        await state.history.append({ ...record, status, createdAt: new Date(count - index) });
+        await state.history.append({
+          ...record,
+          id: Bun.randomUUIDv7(),
+          status,
+          createdAt: new Date(count - index),
+        });
       }
       const names = (await state.history.list("told")).map((entry) => entry.status.state.realtime?.name);
       expect(names).toHaveLength(historyBound);
@@ -125,8 +130,18 @@ for (const kind of ["pglite", "postgres"] as const) {
     test("drops a history record of a connector that is gone", async () => {
       const status = { state: { start: {} }, status: { start: {} } };
       const record = { connectorId: "nobody", runId: Bun.randomUUIDv7(), component: "Source" as const };
-      await state.history.append({ ...record, status, createdAt: new Date() });
+      await state.history.append({ ...record, id: Bun.randomUUIDv7(), status, createdAt: new Date() });
       expect(await state.history.list("nobody")).toEqual([]);
+    });
+
+    test("keeps a record of the history once, however often it is written", async () => {
+      await state.connectors.insert(storedConnector("once"));
+      const id = Bun.randomUUIDv7();
+      const status = { state: { start: {} }, status: { start: {} } };
+      const record = { id, connectorId: "once", runId: Bun.randomUUIDv7(), component: "Source" as const };
+      for (const isRepeated of [false, true])
+        await state.history.append({ ...record, status, createdAt: new Date() }, isRepeated);
+      expect((await state.history.list("once")).map((entry) => entry.id)).toEqual([id]);
     });
 
     test("has one task for fifty identical requests that race, and another once it is done", async () => {

@@ -7,6 +7,7 @@ import type { Column, Relation } from "../../change/relation.ts";
 import { tupleColumns } from "../../change/tuple.ts";
 import { sqlStateOf } from "../../connection/postgres-failure.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { ofTransaction, rowOf } from "../../errors/row-in-reason.ts";
 import { keyHint } from "./refused-rows.ts";
 
 /** A row that the server does not take as it is. */
@@ -42,7 +43,7 @@ export async function withRow(
   i: number,
 ): Promise<MillraceError> {
   const key = await keyText(client, batch, i).catch(() => null);
-  return withPlace(error, batch, i, key === null ? "It is a row without a key" : `The row is ${key}`);
+  return withPlace(error, batch, i, key === null ? " It is a row without a key" : rowOf(key));
 }
 
 /** `error`, which came of the transaction of change `i`, with its place in the stream. */
@@ -50,12 +51,12 @@ export function withPlace(
   error: MillraceError,
   batch: ChangeBatch,
   i: number,
-  row = "It is a row",
+  row = " It is a row",
 ): MillraceError {
   const place = formatLsn(lsn(batch.transactions.commitLsn[batch.transaction[i]!]!));
   return new MillraceError(
     error.code,
-    `${error.message} ${row}, of the transaction that was committed at ${place}.${keyHint(error.cause, true)}`,
+    `${error.message}${row}${ofTransaction(place)}${keyHint(error.cause, true)}`,
     { cause: error.cause },
   );
 }

@@ -7,6 +7,7 @@ import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { sqlName } from "../../connection/sql-name.ts";
 import { sqlState } from "../../connection/sql-state.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { rowOf, rowOfCopy } from "../../errors/row-in-reason.ts";
 import type { TargetName } from "./target-name.ts";
 
 /**
@@ -72,14 +73,13 @@ export function describeRefusedCopy(
   const described = describeRefusedRows(cause, target, columnNames);
   const row = found?.row ?? lineOf(cause);
   const key = found?.key ?? null;
-  const place =
-    row === null ? placeOf(key) : ` It is row ${row} of the copy${key === null ? "" : `: ${key}`}.`;
-  const text = `${described.message}${place}${keyHint(cause)}`;
+  const text = `${described.message}${placeOf(row, key)}${keyHint(cause)}`;
   return withText(described, text, described.cause);
 }
 
-function placeOf(key: string | null): string {
-  return key === null ? "" : ` The row is ${key}.`;
+function placeOf(row: number | null, key: string | null): string {
+  if (key === null) return row === null ? "" : ` It is row ${row} of the copy.`;
+  return `${row === null ? rowOf(key) : rowOfCopy(row, key)}.`;
 }
 
 /** The line of a COPY that the server names in `error`, from 1. */

@@ -5,6 +5,7 @@ import { parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { withPostgres } from "../../connection/postgres-client.ts";
 import { type Finding, fine } from "../../connector/diagnosis.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import { lossCodes } from "../../errors/error-codes.ts";
 import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
 import { readSlotState } from "./slot.ts";
 import { judgeSlot } from "./slot-state.ts";
@@ -12,6 +13,7 @@ import { judgeSlot } from "./slot-state.ts";
 /** What the service knows of a connector that streams. */
 export interface KnownSlot {
   readonly name: string;
+  readonly connector: string;
   /** The connector has begun: a slot that is missing is a loss. */
   readonly isBegun: boolean;
   /** Where the sink stands; null: it is not known. */
@@ -33,7 +35,10 @@ export async function examinePostgresSource(
   ]);
 }
 
-async function examineSlot(client: Client, { name, isBegun, resumeLsn }: KnownSlot): Promise<Finding> {
+async function examineSlot(
+  client: Client,
+  { name, connector, isBegun, resumeLsn }: KnownSlot,
+): Promise<Finding> {
   const about = "slot";
   const state = await readSlotState(client, name);
   if (!state.exists && !isBegun) return fine(about, "It is made when the connector begins.");
@@ -43,7 +48,11 @@ async function examineSlot(client: Client, { name, isBegun, resumeLsn }: KnownSl
     ...checkpoint,
     resumeLsn: stands === null ? zeroLsn : parseLsn(stands),
   });
-  if (error) return { about, severity: "failed", finding: error.message, commands: [] };
+  if (error) {
+    const isLost = lossCodes.has(error.code);
+    const commands = isLost ? [`millrace connectors reinitialize ${connector}`] : [];
+    return { about, severity: "failed", finding: error.message, commands };
+  }
   const kept = await readKeptLog(client, name);
   const { warning } = kept ? judgeKeptLog(name, kept) : { warning: null };
   if (warning !== null) return { about, severity: "warning", finding: warning, commands: [] };
