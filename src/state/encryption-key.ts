@@ -23,13 +23,23 @@ export function parseEncryptionKey(text: string, origin: string): Uint8Array {
   return key;
 }
 
+export interface FileKey {
+  readonly key: Uint8Array;
+  /** There was no file before. */
+  readonly isNew: boolean;
+}
+
 /** The key of the key file in `dataDirectory`; the file is made, with mode 0600, when there is none. */
-export async function loadKeyFile(dataDirectory: string): Promise<Uint8Array> {
+export async function loadKeyFile(dataDirectory: string): Promise<FileKey> {
   const path = join(dataDirectory, keyFileName);
   const existing = await readKeyFile(path);
-  if (existing !== null) return parseEncryptionKey(existing, path);
+  if (existing !== null) return { key: parseEncryptionKey(existing, path), isNew: false };
   await writeKeyFile(path, randomBytes(32).toString("base64"));
-  return parseEncryptionKey((await readKeyFile(path)) ?? "", path);
+  return { key: parseEncryptionKey((await readKeyFile(path)) ?? "", path), isNew: true };
+}
+
+export async function dropKeyFile(dataDirectory: string): Promise<void> {
+  await rm(join(dataDirectory, keyFileName), { force: true });
 }
 
 /** The key that is to take the place of the key file's; null: none is. */

@@ -53,7 +53,7 @@ export async function rotateKey(options: StateOptions, newKey: string | null): P
   const { database } = await openDatabase(options, owned);
   const from =
     encryptionKey === null
-      ? await cipherOfFile(dataDirectory, await loadKeyFile(dataDirectory), database)
+      ? await cipherOfFile(dataDirectory, (await loadKeyFile(dataDirectory)).key, database)
       : new Cipher(parseEncryptionKey(encryptionKey, "MILLRACE_ENCRYPTION_KEY"));
   await checkKey(database, from);
   const to = new Cipher(given || (await makeNextKey(dataDirectory)));

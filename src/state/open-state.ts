@@ -4,7 +4,7 @@ import { sql } from "drizzle-orm";
 import { ConnectorStore } from "./connector-store.ts";
 import { stored } from "./database.ts";
 import { Cipher } from "./encryption.ts";
-import { loadKeyFile, parseEncryptionKey } from "./encryption-key.ts";
+import { dropKeyFile, loadKeyFile, parseEncryptionKey } from "./encryption-key.ts";
 import { HistoryStore } from "./history-store.ts";
 import { checkKey } from "./key-check.ts";
 import { cipherOfFile } from "./key-rotation.ts";
@@ -36,10 +36,16 @@ export async function openState(options: StateOptions): Promise<State> {
   await makeDirectory(options);
   const given = options.encryptionKey && parseEncryptionKey(options.encryptionKey, "MILLRACE_ENCRYPTION_KEY");
   // A key file that cannot be used is told before anything is opened.
-  const known = given || (await loadKeyFile(options.dataDirectory));
+  const { key, isNew } = given ? { key: given, isNew: false } : await loadKeyFile(options.dataDirectory);
   const { database, lost } = await openDatabase(options, owned);
-  const cipher = given ? new Cipher(known) : await cipherOfFile(options.dataDirectory, known, database);
-  await checkKey(database, cipher);
+  const cipher = given ? new Cipher(key) : await cipherOfFile(options.dataDirectory, key, database);
+  try {
+    await checkKey(database, cipher);
+  } catch (error) {
+    // The state's own key file is lost: one that opens nothing is not to take its place, least of all in a backup.
+    if (isNew) await dropKeyFile(options.dataDirectory);
+    throw error;
+  }
   const tasks = new TaskStore(database);
   // Before anybody can have asked for one: whoever ran them is gone.
   await tasks.releaseRunning();

@@ -75,6 +75,17 @@ test("a key that is given takes the place of one that was, also over Postgres, o
   expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
 });
 
+test("a key file that is lost is asked for, and no other one takes its place", async () => {
+  await begin(options());
+  const key = await keyFile();
+  await rm(join(directory, keyFileName));
+  for (let i = 0; i < 2; i++)
+    expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([]);
+  await writeFile(join(directory, keyFileName), key, { mode: 0o600 });
+  await expectReadable(options());
+});
+
 test("one that is cut off before all is sealed was none; one that is behind that, before the file is replaced, is finished", async () => {
   await begin(options());
   const before = await keyFile();

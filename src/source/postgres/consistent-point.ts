@@ -115,7 +115,7 @@ function blocked(seen: string | null, cause: unknown): MillraceError {
 function describeCreationError(error: unknown): MillraceError {
   switch (sqlStateOf(error)) {
     case sqlState.objectNotInPrerequisiteState:
-      return walLevelTooLow("lower than that");
+      return walLevelTooLow("too low");
     case sqlState.configurationLimitExceeded:
       return new MillraceError(
         "slots_exhausted",
