@@ -12,8 +12,8 @@ const options = new Command("cost")
   .description("Measures what the service takes when it is idle, and how soon it is ready.")
   .option("--starts <number>", "how often it is started for each figure", Number, 5)
   .option("--connectors <number>", "of the large set-up", Number, 100)
-  .option("--settle <seconds>", "until what is idle is measured", Number, 60)
-  .option("--watch <seconds>", "how long its CPU is measured", Number, 60)
+  .option("--settle <seconds>", "until what is idle is measured", Number, 45)
+  .option("--watch <seconds>", "how long its CPU is measured", Number, 120)
   .parse()
   .opts<{ starts: number; connectors: number; settle: number; watch: number }>();
 

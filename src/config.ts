@@ -60,7 +60,7 @@ export const environmentHelp: readonly SettingHelp[] = [
   { variable: "MILLRACE_WEBHOOK_EGRESS", meaning: "public: webhooks may not go to private addresses" },
   {
     variable: "MILLRACE_WORKER_THREADS",
-    meaning: "so many threads of a kind before connectors share them; unset: four for each core, at least 8",
+    meaning: "so many threads of a kind before connectors share them; unset: two for each core, at least 4",
   },
   { variable: "MILLRACE_LOG_LEVEL", meaning: `one of ${logLevels.join(", ")}; default info` },
 ];

@@ -18,7 +18,7 @@ import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
 
-const attemptsIntervalMs = 500;
+const attemptsIntervalMs = 1_000;
 /** Of small objects, at about. Where a request is one row they come to 100 MB before the collector looks. */
 const leftByRequestBytes = 3 * 1024;
 /** How long the state may take to keep what has been delivered, when the sender ends. */
@@ -86,7 +86,7 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
     this.#server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
   }
 
-  /** At most about twice a second. */
+  /** At most about once a second. */
   #tellAttempts(): void {
     if (this.#attempts.count !== this.#told)
       this.#main.tell({ type: "attempts", ...this.#attempts.counts() });

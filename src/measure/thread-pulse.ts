@@ -3,7 +3,7 @@
 import { sharedInterval } from "./shared-interval.ts";
 
 /** Of a pulse. */
-const looks = 10;
+const looks = 5;
 /** So often a thread tells. */
 export const pulseMs = 5_000;
 

@@ -1,4 +1,4 @@
-// Counts what a run does, and reports it about twice a second while something moves.
+// Counts what a run does, and reports it once a second while something moves.
 
 import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
@@ -7,7 +7,7 @@ import { sharedInterval } from "../measure/shared-interval.ts";
 import { BatchMeasures } from "./batch-measures.ts";
 import type { Progress, SlotLog } from "./run-reporter.ts";
 
-const reportEveryMs = 500;
+const reportEveryMs = 1_000;
 
 interface Commit {
   readonly lsn: Lsn;
@@ -48,7 +48,9 @@ export class ProgressMeter implements Disposable {
   #copied = { rows: 0, bytes: 0 };
   /** Rows of copied ranges, by table. */
   readonly #inRanges = new Map<string, number>();
-  #last = "";
+  /** Of what is counted here; with `#measures`, all that changes by itself. */
+  #changes = 0;
+  #toldChanges = -1;
   readonly #telling: Disposable;
 
   constructor(
@@ -70,6 +72,7 @@ export class ProgressMeter implements Disposable {
   }
 
   #handed(batch: ChangeBatch, handedAtMs: number): void {
+    this.#changes++;
     const { count, transactions, inProgress } = batch;
     this.progress.rowsIn += count;
     this.progress.bytesIn += bytesOfTuples(batch);
@@ -88,10 +91,12 @@ export class ProgressMeter implements Disposable {
 
   /** Where the stream takes up: everything before it is durable. */
   takesUpAt(checkpoint: Checkpoint): void {
+    this.#changes++;
     this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
   }
 
   durable(checkpoint: Checkpoint, rows: number, bytes: number): void {
+    this.#changes++;
     this.progress.rowsDurable += rows;
     this.progress.bytesDurable += bytes;
     this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
@@ -164,16 +169,18 @@ export class ProgressMeter implements Disposable {
   }
 
   flush(): void {
-    this.progress.lagBytes = this.lagBytes();
+    const { progress } = this;
+    const [lagBytes, slot] = [this.lagBytes(), this.slot()];
+    const changes = this.#changes + this.#measures.count;
+    // An idle run is looked at as often as a busy one: nothing is made for it.
+    if (changes === this.#toldChanges && lagBytes === progress.lagBytes && slot === progress.slot) return;
+    this.#toldChanges = changes;
     const [oldest] = this.#inFlight;
-    this.progress.behindSinceMs = oldest ? msOf(oldest.first) : null;
-    this.progress.slot = this.slot();
-    // The distributions are large, and tell something new only where one of them has counted.
-    const text = JSON.stringify({ ...this.progress, batches: this.#measures.count });
-    if (text === this.#last) return;
-    this.#last = text;
-    this.progress.batches = this.#measures.distributions();
-    this.report(structuredClone(this.progress));
+    progress.lagBytes = lagBytes;
+    progress.slot = slot;
+    progress.behindSinceMs = oldest ? msOf(oldest.first) : null;
+    progress.batches = this.#measures.distributions();
+    this.report(structuredClone(progress));
   }
 
   [Symbol.dispose](): void {
@@ -193,12 +200,14 @@ export class ProgressMeter implements Disposable {
   }
 
   #countTables(): void {
+    this.#changes++;
     const { snapshot } = this.progress;
     snapshot.tables = this.#expected.size;
     snapshot.tablesDone = this.#made.size;
   }
 
   #sumCopies(): void {
+    this.#changes++;
     const { snapshot } = this.progress;
     snapshot.copying = this.#tables.size;
     snapshot.rows = this.#copied.rows;

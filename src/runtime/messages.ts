@@ -70,7 +70,7 @@ export type ToWebhookWorker =
 
 /** webhook worker → main */
 export type FromWebhookWorker =
-  /** What came of requests since the worker began. Sent about twice a second while it changes. */
+  /** What came of requests since the worker began. Sent about once a second while it changes. */
   (AttemptCounts & { readonly type: "attempts" }) | StoreRequest | LogLine;
 
 /** Whose record it is: the source and the sink of a connector keep one each. */
@@ -107,7 +107,7 @@ export interface WireError {
   readonly stack?: string;
 }
 
-/** Counters since the attempt began, and gauges of now. Sent about twice a second while something moves. */
+/** Counters since the attempt began, and gauges of now. Sent about once a second while something moves. */
 export type WorkerMetrics = Progress;
 
 /** What a run's workers measure. */

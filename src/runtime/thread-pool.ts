@@ -4,8 +4,8 @@
 import { availableParallelism } from "node:os";
 import { type SeatEvents, type WorkerLine, WorkerThread } from "./worker-thread.ts";
 
-const threadsPerCore = 4;
-const leastThreads = 8;
+const threadsPerCore = 2;
+const leastThreads = 4;
 
 /** So many threads of a kind, where nobody says otherwise. */
 export function defaultThreads(cores = availableParallelism()): number {
