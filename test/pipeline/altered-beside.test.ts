@@ -226,3 +226,31 @@ test("a table that is copied into the place of one that is gone is not renamed w
   await pair.expectEqual();
   await pair.stop();
 });
+
+test("a table that is gone does not take along the rows of the one that is being copied into its place", async () => {
+  const [reading, writing] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  // As above: nothing is looked at again.
+  await using pair = await streaming(
+    "create table a (id int primary key, v text); create table b (id int primary key, n int); insert into a values (1, 'a'); insert into b values (1, 1); create table c (id int primary key)",
+    { pace: { lookAtTablesMs: 600_000 } },
+  );
+  await pair.expectEqual();
+  await pair.stop();
+  await pair.source(
+    `alter table a rename to x; alter table b rename to a; alter table x rename to b; insert into b values (2, 'b');
+     alter table a rename to other; insert into other values (2, 2); drop table other; insert into c values (1)`,
+  );
+  // The first stream tells that a table has another name: the run ends, and the next one copies.
+  pair.streamsLet = pair.streamForms.length + 1;
+  [pair.copiesHeld, pair.writesHeld] = [reading.promise, writing.promise];
+  pair.start();
+  const locks = "select from pg_locks where relation = 'b'::regclass and mode = 'AccessExclusiveLock'";
+  await waitFor("the copy to alter the table", async () => (await pair.sink(locks)).length > 0);
+  // What the stream tells of the name that the table was given before it was dropped comes while the copy goes on.
+  writing.resolve();
+  const isApplied = async () => (await pair.sink("select from c")).length === 1;
+  await waitFor("the stream to go past it", isApplied, { timeoutMs: 10_000 });
+  reading.resolve();
+  await pair.expectEqual();
+  await pair.stop();
+});

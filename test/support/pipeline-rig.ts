@@ -18,7 +18,7 @@ import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/unreadable-tables.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
-import type { CheckpointStore, SetAsideTable } from "../../src/sink/sink.ts";
+import type { CheckpointStore, SetAsideTable, Sink } from "../../src/sink/sink.ts";
 import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";
 import { PostgresSource, type SourcePace } from "../../src/source/postgres/postgres-source.ts";
@@ -87,6 +87,10 @@ export class PipelineRig implements AsyncDisposable {
   sinkUser: string | null = null;
   /** What is read of tables goes on when it is resolved. */
   copiesHeld: Promise<void> = Promise.resolve();
+  /** What the stream has brought is written when it is resolved. */
+  writesHeld: Promise<void> = Promise.resolve();
+  /** What so many first streams have brought is written in any case. */
+  streamsLet = 0;
   /** Of `copies`, those behind so many first ones stand still until their run ends. */
   copiesLet = Number.POSITIVE_INFINITY;
   /** Runs before each point that copies are to be as of. */
@@ -223,7 +227,7 @@ export class PipelineRig implements AsyncDisposable {
       forms,
       makeSource: (events) => this.#makeSource(events, signal, notes),
       makeSink: (events) =>
-        this.#calls.watch(
+        this.#watchedSink(
           createPostgresSink(
             postgresSink(this.#sinkConnection, this.options.sink),
             {
@@ -380,6 +384,15 @@ export class PipelineRig implements AsyncDisposable {
     await this.#sinkServer.query(`drop database "${this.sinkDatabase}" with (force)`);
   }
 
+  #watchedSink(sink: Sink): Sink {
+    const write = sink.write.bind(sink);
+    sink.write = async (batch) => {
+      if (this.streamForms.length > this.streamsLet) await untilAborted(this.writesHeld, this.#abort.signal);
+      await write(batch);
+    };
+    return this.#calls.watch(sink);
+  }
+
   #watchedSource(...args: ConstructorParameters<typeof PostgresSource>): PostgresSource {
     const source = new PostgresSource(...args);
     const stream = source.stream.bind(source);
@@ -405,7 +418,7 @@ export class PipelineRig implements AsyncDisposable {
   /** Rows are read as of their point, whenever they go on. */
   async *#held(chunks: AsyncIterable<Uint8Array>, isLet: boolean): AsyncGenerator<Uint8Array> {
     for await (const chunk of chunks) {
-      await (isLet ? this.copiesHeld : untilAborted(new Promise(() => {}), this.#abort.signal));
+      await untilAborted(isLet ? this.copiesHeld : new Promise(() => {}), this.#abort.signal);
       yield chunk;
     }
   }

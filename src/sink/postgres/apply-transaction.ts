@@ -12,9 +12,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkEvents } from "../sink.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { moveCheckpoint } from "./bookkeeping.ts";
-import type { CopyLedger } from "./copy-ledger.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
-import type { HeldChanges } from "./held-changes.ts";
 import { longestPrefix } from "./longest-prefix.ts";
 import type { OwedRowNotes } from "./owed-rows.ts";
 import type { PreparedTable } from "./prepared-table.ts";
@@ -22,7 +20,7 @@ import { mendDenial } from "./privileges.ts";
 import { isRowRefused, type RefusedRow, withPlace, withRow } from "./refused-row.ts";
 import { describeRefusedRows, withTable } from "./refused-rows.ts";
 import { type Remedy, remedyFor, type Tried } from "./remedy.ts";
-import { isReplaced } from "./replaced-tables.ts";
+import { isReplaced, type TablesByName } from "./replaced-tables.ts";
 import { isRowsMissing } from "./rows-missing.ts";
 import type { SetAsideTables } from "./set-aside-tables.ts";
 import type { MergeSession } from "./table-merge.ts";
@@ -36,12 +34,10 @@ const maxStagingTables = 40;
 const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
 
 /** What is known of the connector's tables, and changes with the transaction. */
-export interface AppliedTables {
+export interface AppliedTables extends TablesByName {
   readonly registry: TableRegistry;
-  readonly ledger: CopyLedger;
   readonly setAside: SetAsideTables;
   readonly owed: OwedRowNotes;
-  readonly held: HeldChanges;
   readonly touched: TouchedKeys;
   /** Of what the transaction changes in what is remembered. */
   readonly undo: UndoLog;

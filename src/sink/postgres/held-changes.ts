@@ -76,7 +76,7 @@ export class HeldChanges {
   }
 
   /** The copy of another table is on its way to the rows under the relation's name: it replaces them, whenever that is. */
-  isNameTaken(relation: Relation): boolean {
+  isNameTaken(relation: Pick<Relation, "id" | "schema" | "name">): boolean {
     if (this.#copied.size === 0) return false;
     const name = qualifiedName(relation);
     const others = this.#copied.values().filter(({ relation: { id } }) => id !== relation.id);
