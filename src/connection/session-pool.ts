@@ -12,6 +12,8 @@ const defaultRestMs = 1_000;
 export class SessionPool implements AsyncDisposable {
   /** Those that rest, each with what ends its rest. */
   readonly #resting = new Map<Client, () => void>();
+  /** Sessions whose rest is over, until the server has let them go. */
+  readonly #closing = new Set<Promise<void>>();
   #closed = false;
 
   constructor(
@@ -19,8 +21,12 @@ export class SessionPool implements AsyncDisposable {
     private readonly restMs = defaultRestMs,
   ) {}
 
-  /** A session that nobody else uses: the caller gives it back, or breaks it. The signal ends the way to a new one. */
+  /**
+   * A session that nobody else uses: the caller gives it back, or breaks it. The signal ends the way to a new one, which does not
+   * stand beside one that is being closed.
+   */
   async take(signal: AbortSignal): Promise<Client> {
+    if (this.#resting.size === 0) await Promise.all(this.#closing);
     const [client] = this.#resting.keys();
     if (client === undefined) return await this.open(signal);
     this.#wake(client);
@@ -33,7 +39,7 @@ export class SessionPool implements AsyncDisposable {
     const forget = () => this.#wake(client);
     const timer = setTimeout(() => {
       forget();
-      void closeClient(client);
+      this.#close(client);
     }, this.restMs);
     client.once("end", forget);
     this.#resting.set(client, () => {
@@ -46,7 +52,12 @@ export class SessionPool implements AsyncDisposable {
     this.#closed = true;
     const resting = [...this.#resting.keys()];
     for (const client of resting) this.#wake(client);
-    await Promise.all(resting.map(closeClient));
+    await Promise.all([...resting.map(closeClient), ...this.#closing]);
+  }
+
+  #close(client: Client): void {
+    const closing = closeClient(client).finally(() => this.#closing.delete(closing));
+    this.#closing.add(closing);
   }
 
   #wake(client: Client): void {

@@ -27,8 +27,8 @@ export interface WatchedSession {
   /** What counts as movement; left out: bytes in either direction. */
   readonly movement?: "both" | "received";
   readonly firstLookMs?: number;
-  /** Looks after sessions that share these go one after the other: each takes a connection. */
-  readonly turns?: Turns;
+  /** Looks after sessions that share these wait for one another: each takes a connection. */
+  readonly turns?: Turns | undefined;
   /** What else is to be seen at each look, by the session that looks; `pid` is the watched one's process id. */
   readonly beside?: (observer: Client, pid: number) => Promise<void>;
   readonly signal: AbortSignal;

@@ -49,6 +49,27 @@ test("a session that broke while it rested is not handed out, and one that rests
   expect(last).not.toBe(other);
 });
 
+test("a session does not stand beside one whose rest is over", async () => {
+  const standing = new Set<object>();
+  let most = 0;
+  const counting = async (until: AbortSignal) => {
+    most = Math.max(most, standing.size);
+    const client = await open(until);
+    standing.add(client);
+    client.once("end", () => standing.delete(client));
+    return client;
+  };
+  const restMs = 20;
+  await using pool = new SessionPool(counting, restMs);
+  for (let i = 0; i < 20; i++) {
+    const client = await pool.take(signal);
+    await pool.giveBack(client);
+    // Behind the timer of the rest, and before the server has heard of its end.
+    await Bun.sleep(restMs);
+  }
+  expect(most).toBe(0);
+});
+
 test("work that fails or is broken off takes its session with it, and what comes next has another", async () => {
   await using pool = new SessionPool(open);
   const pid = (stop = signal) =>

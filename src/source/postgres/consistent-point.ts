@@ -12,6 +12,7 @@ import {
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
+import type { Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { mendReplicationDenial } from "./privileges.ts";
@@ -28,6 +29,8 @@ export interface ConsistentPointRequest {
   readonly slot: string;
   readonly kind: SlotKind;
   readonly owner: string | undefined;
+  /** Of those who look after sessions of the source. */
+  readonly turns: Turns | undefined;
   /** Breaks off what the point is used for, too. */
   readonly signal: AbortSignal;
   /** Ends the waiting for the point; it fires with `signal`. */
@@ -44,7 +47,7 @@ const cleanUpMs = 3_000;
  * `wal_level_not_logical`, `source_permission_denied`, what the connection met, or `stop.reason`.
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
-  const { connection, control, slot, kind, signal, stop } = request;
+  const { connection, control, slot, kind, turns, signal, stop } = request;
   const replication = await openReplication(connection, request.owner, stop);
   const pid = processIdOf(replication);
   const watch = watchSlotCreation(control, pid, request.warn);
@@ -53,7 +56,7 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   if (stop.aborted) giveUp();
   const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
   const begunAt = performance.now();
-  using _watch = watchSession({ connection, side: "source", client: replication, signal });
+  using _watch = watchSession({ connection, side: "source", client: replication, turns, signal });
   try {
     return await ExportedSnapshot.create(replication, slot, kind, control);
   } catch (error) {

@@ -8,12 +8,12 @@ import type { CopyPart } from "../../change/copy-part.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
-import { clientOptions, connectPostgres, isEncrypted, isIdle } from "../../connection/postgres-client.ts";
-import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
-import { type WatchedSession, watchSession, whileWatched } from "../../connection/session-watch.ts";
+import { clientOptions, isEncrypted } from "../../connection/postgres-client.ts";
+import { watchSession } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, KeptLog, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import { ControlSessions } from "./control-sessions.ts";
 import { type StreamPace, streamPace } from "./feedback.ts";
 import { writeHeartbeat } from "./heartbeat.ts";
 import { judgeKeptLog, readKeptLog } from "./kept-log.ts";
@@ -48,8 +48,7 @@ const defaultPace: SourcePace = { ...streamPace, lookAtTablesMs: 10_000 };
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
   readonly #reader: TableReader;
-  /** A run asks much when it begins, one question after the other. */
-  readonly #sessions: SessionPool;
+  readonly #sessions: ControlSessions;
   readonly #slot: SourceSlot;
   readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
@@ -74,13 +73,12 @@ export class PostgresSource implements Source {
     private readonly pace: SourcePace = defaultPace,
   ) {
     const { notes, events, sinkFollowsShapes } = context;
-    this.#slot = new SourceSlot(slot, config.connection, context);
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
-    this.#sessions = new SessionPool((signal) =>
-      connectPostgres(config.connection, "control", signal, "source"),
-    );
-    this.#reader = new TableReader(config.connection, this.#selection, context.signal);
+    this.#sessions = new ControlSessions(config.connection, context.signal);
+    const { looks } = this.#sessions;
+    this.#slot = new SourceSlot(slot, config.connection, context, looks);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal, looks);
     this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
@@ -98,7 +96,7 @@ export class PostgresSource implements Source {
   }
 
   async tables(): Promise<readonly TableShape[]> {
-    return await this.#withClient(async (client) => {
+    return await this.#sessions.with(async (client) => {
       for (let looks = 1; ; looks++) {
         try {
           return await this.#look(client);
@@ -143,7 +141,7 @@ export class PostgresSource implements Source {
   }
 
   async publish(): Promise<void> {
-    await this.#withClient((client) => this.#publications.publish(client, this.#tables));
+    await this.#sessions.with((client) => this.#publications.publish(client, this.#tables));
   }
 
   async tablesChanged(): Promise<void> {
@@ -155,7 +153,9 @@ export class PostgresSource implements Source {
       const logEnd = this.#stream?.logEnd;
       if (logEnd === seen) continue;
       // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
-      const isChanged = await this.#withClient((client) => this.#areTablesChanged(client)).catch(() => null);
+      const isChanged = await this.#sessions
+        .with((client) => this.#areTablesChanged(client))
+        .catch(() => null);
       if (isChanged === null) continue;
       if (isChanged) return;
       seen = logEnd;
@@ -168,13 +168,13 @@ export class PostgresSource implements Source {
   }
 
   async announceShapes(tables: readonly TableShape[]): Promise<void> {
-    await this.#withClient((client) => this.#shapes.announce(client, tables));
+    await this.#sessions.with((client) => this.#shapes.announce(client, tables));
   }
 
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
-    return await this.#withClient(async (client) => {
+    return await this.#sessions.withForLong(async (client) => {
       await dropSlot(client, this.#slot.name, signal);
       try {
         const point = await this.#slot.create(client, signal);
@@ -194,19 +194,19 @@ export class PostgresSource implements Source {
   }
 
   async checkSlot(checkpoint: Checkpoint): Promise<void> {
-    await this.#withClient((client) => this.#slot.check(client, checkpoint));
+    await this.#sessions.with((client) => this.#slot.check(client, checkpoint));
   }
 
   async snapshotPoint(stop: AbortSignal): Promise<SnapshotPoint> {
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
-    const point = await this.#withClient((client) => this.#slot.laterPoint(client, signal), signal);
+    const point = await this.#sessions.withForLong((client) => this.#slot.laterPoint(client, signal), signal);
     this.#foundBefore.set(point, found);
     return point;
   }
 
   readDenial(table: TableShape): Promise<MillraceError | null> {
-    return this.#withClient((client) => readDenial(client, table));
+    return this.#sessions.with((client) => readDenial(client, table));
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
@@ -232,14 +232,14 @@ export class PostgresSource implements Source {
 
   async keptLog(): Promise<KeptLog | null> {
     const { name } = this.#slot;
-    const facts = await this.#withClient((client) => readKeptLog(client, name));
+    const facts = await this.#sessions.with((client) => readKeptLog(client, name));
     if (facts === null) return null;
     this.#stream?.sawLogEnd(facts.logEnd);
     return judgeKeptLog(name, facts);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {
-    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#withClient(async (client) => {
+    const { encrypted, walSenderTimeoutMs, logEnd } = await this.#sessions.with(async (client) => {
       // Copies may have taken long since the slot was looked at.
       await this.#slot.free(client);
       const { rows } = await client.query<{ ms: number; end: string }>(
@@ -279,12 +279,13 @@ export class PostgresSource implements Source {
       walSenderTimeoutMs,
       logEnd,
       bounds,
-      describe: (announced) => this.#withClient((client) => this.#shapes.describe(client, announced)),
+      describe: (announced) => this.#sessions.with((client) => this.#shapes.describe(client, announced)),
       settle: () => this.#silentChanges.settled(),
       shapesAt: (fence, at) => this.#shapes.take(fence, at),
       pace: this.pace,
       beat: () => this.#beat(),
-      watch: (client) => watchSession({ ...this.#sessionOf(client), movement: "received", firstLookMs: 0 }),
+      watch: (client) =>
+        watchSession({ ...this.#sessions.watched(client), movement: "received", firstLookMs: 0 }),
       signal: this.context.signal,
     });
     return this.#stream;
@@ -292,7 +293,7 @@ export class PostgresSource implements Source {
 
   /** One that fails is no failure of the run: the stream sees by itself when the server is gone. */
   async #beat(): Promise<void> {
-    const denial = await this.#withClient(writeHeartbeat).catch(() => null);
+    const denial = await this.#sessions.with(writeHeartbeat).catch(() => null);
     if (denial === null || this.#hasWarnedOfBeats) return;
     this.#hasWarnedOfBeats = true;
     this.context.events.warning("heartbeat", denial);
@@ -302,16 +303,5 @@ export class PostgresSource implements Source {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#reader[Symbol.asyncDispose](), this.#sessions[Symbol.asyncDispose]()]);
     this.#closing.abort(new Error("the source is closed"));
-  }
-
-  /** It may stand idle for long, as while a slot is made. */
-  #withClient<T>(action: (client: Client) => Promise<T>, signal = this.context.signal): Promise<T> {
-    return withPooledSession(this.#sessions, signal, "source", (client) =>
-      whileWatched({ ...this.#sessionOf(client), isOurTurn: () => isIdle(client) }, () => action(client)),
-    );
-  }
-
-  #sessionOf(client: Client): WatchedSession {
-    return { connection: this.config.connection, side: "source", client, signal: this.context.signal };
   }
 }

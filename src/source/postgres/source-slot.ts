@@ -5,6 +5,7 @@ import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { closeClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
+import type { Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import type { SnapshotPoint, SourceContext } from "../source.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
@@ -18,6 +19,8 @@ export class SourceSlot {
     readonly name: string,
     private readonly connection: PostgresConnection,
     private readonly context: SourceContext,
+    /** Of those who look after the sessions that points are held by; undefined: nothing bounds them. */
+    private readonly looks: Turns | undefined,
   ) {}
 
   /** Makes the slot, which must not be there. `control` is idle meanwhile; `stop` ends the waiting. */
@@ -61,9 +64,9 @@ export class SourceSlot {
   }
 
   #point(control: Client, slot: string, kind: SlotKind, stop: AbortSignal): Promise<SnapshotPoint> {
-    const { connection } = this;
+    const { connection, looks: turns } = this;
     const { owner, signal, events } = this.context;
     const warn = (reason: string | null) => events.warning("slot", reason);
-    return takeConsistentPoint({ connection, control, slot, kind, owner, signal, stop, warn });
+    return takeConsistentPoint({ connection, control, slot, kind, owner, turns, signal, stop, warn });
   }
 }

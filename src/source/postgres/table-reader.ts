@@ -16,12 +16,12 @@ import type { TableSelection } from "./table-selection.ts";
 
 export class TableReader implements AsyncDisposable {
   readonly #sessions: SessionPool;
-  readonly #turns = new Turns();
-
   constructor(
     private readonly connection: PostgresConnection,
     private readonly selection: TableSelection,
     private readonly signal: AbortSignal,
+    /** Of those who look after the sessions. */
+    private readonly turns = new Turns(),
   ) {
     this.#sessions = new SessionPool((until) => connectPostgres(connection, "snapshot", until, "source"));
   }
@@ -38,8 +38,8 @@ export class TableReader implements AsyncDisposable {
   }
 
   get #how() {
-    const { connection, selection, signal } = this;
-    return { connection, sessions: this.#sessions, turns: this.#turns, selection, signal };
+    const { connection, selection, turns, signal } = this;
+    return { connection, sessions: this.#sessions, turns, selection, signal };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
