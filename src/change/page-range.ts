@@ -15,17 +15,43 @@ export interface TableSize {
   readonly bytes: number;
 }
 
+/** How ranges are cut. */
+export interface RangeCut {
+  /** Of one range, at about. */
+  readonly bytes: number;
+  /** How many are copied side by side. */
+  readonly lanes: number;
+}
+
+/** The last ranges are at least so small a part of a whole one: each costs a transaction at either side. */
+const leastPart = 1 / 16;
+
 /**
- * The ranges that are left to be copied, in their order, each of about `rangeBytes`. `done` are those that have been; none of them
- * reach into another. What lies behind the last page now is part of the last range: a table may have grown since it was measured.
+ * The ranges that are left to be copied, in their order. The last ones become smaller, so that all lanes are busy to the end: each takes
+ * a lane's share of what is left, where that is less than a whole range (C. D. Polychronopoulos and D. J. Kuck, "Guided
+ * Self-Scheduling", IEEE Transactions on Computers C-36, 1987). `done` are those that have been; none of them reach into another. What
+ * lies behind the last page now is part of the last range: a table may have grown since it was measured.
  */
 export function rangesLeft(
   { pages, bytes }: TableSize,
   done: readonly PageRange[],
-  rangeBytes: number,
+  cut: RangeCut,
 ): readonly PageRange[] {
-  const step = Math.max(1, Math.floor((pages * rangeBytes) / Math.max(1, bytes)));
-  return gaps(done).flatMap((gap) => divide(gap, pages, step));
+  const most = Math.max(1, Math.floor((pages * cut.bytes) / Math.max(1, bytes)));
+  const least = Math.max(1, Math.floor(most * leastPart));
+  const lacking = gaps(done).map(({ from, to }) => ({ from, to, end: to ?? Math.max(pages, from + 1) }));
+  let left = lacking.reduce((sum, { from, end }) => sum + end - from, 0);
+  const ranges: PageRange[] = [];
+  for (const { from, to, end } of lacking) {
+    for (let at = from; at < end; ) {
+      const share = Math.ceil(left / cut.lanes);
+      const next = Math.min(end, at + Math.min(most, Math.max(least, share)));
+      ranges.push({ from: at, to: next === end ? to : next });
+      left -= next - at;
+      at = next;
+    }
+  }
+  return ranges;
 }
 
 function gaps(done: readonly PageRange[]): readonly PageRange[] {
@@ -38,12 +64,4 @@ function gaps(done: readonly PageRange[]): readonly PageRange[] {
   }
   if (at !== null) found.push({ from: at, to: null });
   return found;
-}
-
-function divide({ from, to }: PageRange, pages: number, step: number): readonly PageRange[] {
-  const ranges: PageRange[] = [];
-  const end = to ?? Math.max(pages, from + 1);
-  for (let at = from; at < end; at += step) ranges.push({ from: at, to: Math.min(at + step, end) });
-  if (to !== null) return ranges;
-  return [...ranges.slice(0, -1), { from: ranges.at(-1)?.from ?? from, to: null }];
 }

@@ -140,13 +140,13 @@ class PartCopies {
     const { source, parallel, pace, room } = this.beside;
     const { table, copy, cut } = this.each;
     const size = await untilAborted(source.measure(table), cut);
-    const [from, rangeBytes] = copy.takesInTurn
-      ? [pace.inTurnBytes, pace.inTurnBytes]
-      : [pace.dividedFromBytes, pace.rangeBytes];
+    const [from, division] = copy.takesInTurn
+      ? [pace.inTurnBytes, { bytes: pace.inTurnBytes, lanes: 1 }]
+      : [pace.dividedFromBytes, { bytes: pace.rangeBytes, lanes: parallel }];
     const isLarge = size !== null && size.bytes >= from;
     const held = isLarge ? await step(this.beside, this.each, () => copy.divide()) : null;
     const parts: readonly (PageRange | null)[] =
-      size && held ? rangesLeft(size, held.ranges, rangeBytes) : [null];
+      size && held ? rangesLeft(size, held.ranges, division) : [null];
     this.#rowsHeld = held?.rows ?? 0;
     const pool = new WorkPool(parallel, cut);
     pool.add(

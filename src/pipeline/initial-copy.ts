@@ -152,7 +152,12 @@ async function divide(
   const size = isOneByOne ? null : await source.measure(table).catch(throwReadFailure);
   if (size === null || size.bytes < pace.dividedFromBytes) return null;
   const begun = await sink.beginCopy(table, !points.isOnlyOne);
-  return begun && { begun, ranges: rangesLeft(size, begun.ranges, pace.rangeBytes) };
+  return (
+    begun && {
+      begun,
+      ranges: rangesLeft(size, begun.ranges, { bytes: pace.rangeBytes, lanes: copy.parallel }),
+    }
+  );
 }
 
 async function copyRows(

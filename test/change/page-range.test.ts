@@ -7,7 +7,7 @@ import { type PageRange, rangesLeft } from "../../src/change/page-range.ts";
 const page = 8192;
 
 test("a table is divided into ranges of about the size that was asked for, the last one open", () => {
-  expect(rangesLeft({ pages: 10, bytes: 10 * page }, [], 4 * page)).toEqual([
+  expect(rangesLeft({ pages: 10, bytes: 10 * page }, [], { bytes: 4 * page, lanes: 1 })).toEqual([
     { from: 0, to: 4 },
     { from: 4, to: 8 },
     { from: 8, to: null },
@@ -15,8 +15,26 @@ test("a table is divided into ranges of about the size that was asked for, the l
 });
 
 test("what lies out of line makes ranges of fewer pages, of one at least", () => {
-  const ranges = rangesLeft({ pages: 4, bytes: 4000 * page }, [], page);
+  const ranges = rangesLeft({ pages: 4, bytes: 4000 * page }, [], { bytes: page, lanes: 1 });
   expect(ranges.map(({ from }) => from)).toEqual([0, 1, 2, 3]);
+});
+
+test("the last ranges are a lane's share of what is left each, and not tiny, so that no lane ends long before the others", () => {
+  const lanes = 4;
+  const pages = 10_000;
+  const ranges = rangesLeft({ pages, bytes: pages * page }, [], { bytes: 1024 * page, lanes });
+  const lengths = ranges.map(({ from, to }) => (to ?? pages) - from);
+  expect(Math.max(...lengths)).toBe(1024);
+  expect(Math.min(...lengths.slice(0, -1))).toBe(64);
+  expect(lengths).toEqual(lengths.toSorted((a, b) => b - a));
+  // Each lane takes the next range when it is free.
+  const endOf = (each: readonly number[]) => {
+    const ends = Array.from({ length: lanes }, () => 0);
+    for (const length of each) ends[ends.indexOf(Math.min(...ends))]! += length;
+    return ends;
+  };
+  expect(Math.max(...endOf(lengths)) - Math.min(...endOf(lengths))).toBeLessThanOrEqual(64);
+  expect(lengths.length).toBeLessThan(30);
 });
 
 test("only what no range has is left, and the end when no range has that", () => {
@@ -24,27 +42,35 @@ test("only what no range has is left, and the end when no range has that", () =>
     { from: 6, to: 8 },
     { from: 0, to: 2 },
   ];
-  expect(rangesLeft({ pages: 9, bytes: 9 * page }, done, 3 * page)).toEqual([
+  expect(rangesLeft({ pages: 9, bytes: 9 * page }, done, { bytes: 3 * page, lanes: 1 })).toEqual([
     { from: 2, to: 5 },
     { from: 5, to: 6 },
     { from: 8, to: null },
   ]);
-  expect(rangesLeft({ pages: 9, bytes: 9 * page }, [...done, { from: 8, to: null }], 9 * page)).toEqual([
-    { from: 2, to: 6 },
-  ]);
-  expect(rangesLeft({ pages: 9, bytes: 9 * page }, [{ from: 0, to: null }], page)).toEqual([]);
+  expect(
+    rangesLeft({ pages: 9, bytes: 9 * page }, [...done, { from: 8, to: null }], {
+      bytes: 9 * page,
+      lanes: 1,
+    }),
+  ).toEqual([{ from: 2, to: 6 }]);
+  expect(
+    rangesLeft({ pages: 9, bytes: 9 * page }, [{ from: 0, to: null }], { bytes: page, lanes: 1 }),
+  ).toEqual([]);
 });
 
 test("whatever was done of it, and however it has grown or shrunk since, each page is in one range", () => {
   const size = fc.record({
     pages: fc.integer({ min: 1, max: 60 }),
-    rangePages: fc.integer({ min: 1, max: 9 }),
+    rangePages: fc.integer({ min: 1, max: 40 }),
+    lanes: fc.integer({ min: 1, max: 6 }),
   });
   fc.assert(
     fc.property(size, size, fc.array(fc.boolean(), { maxLength: 70 }), (then, now, isDone) => {
-      const first = rangesLeft({ pages: then.pages, bytes: then.pages * page }, [], then.rangePages * page);
+      const leftOf = ({ pages, rangePages, lanes }: typeof then, done: readonly PageRange[]) =>
+        rangesLeft({ pages, bytes: pages * page }, done, { bytes: rangePages * page, lanes });
+      const first = leftOf(then, []);
       const done = first.filter((_, i) => isDone[i]);
-      const left = rangesLeft({ pages: now.pages, bytes: now.pages * page }, done, now.rangePages * page);
+      const left = leftOf(now, done);
       for (let at = 0; at < 150; at++)
         expect([...done, ...left].filter((range) => holds(range, at)).length).toBe(1);
     }),

@@ -127,7 +127,7 @@ describe("a point", () => {
     const size = await at.source.measure(table!);
     await using point = await at.source.snapshotPoint(never);
     await at.sql("update t set v = 'moved'");
-    const ranges = rangesLeft(size!, [], size!.bytes / 7);
+    const ranges = rangesLeft(size!, [], { bytes: size!.bytes / 7, lanes: 1 });
     expect(ranges.length).toBeGreaterThan(3);
     const parts = ranges.map((range) => at.source.copyTable(table!, point, "text", { kind: "range", range }));
     const ids = (await Promise.all(parts.map(textOf))).flatMap(idsIn);
