@@ -2,10 +2,8 @@
 
 import type { HealthService, Readiness } from "../api/services.ts";
 import type { State } from "../state/open-state.ts";
+import { storeAnswer } from "./store-answer.ts";
 import { stuckAfterMs, type ThreadWatch } from "./thread-watch.ts";
-
-/** A store that takes longer than this does not answer, as far as a load balancer is concerned. */
-const pingMs = 2_000;
 
 export class LiveHealthService implements HealthService {
   constructor(
@@ -23,12 +21,11 @@ export class LiveHealthService implements HealthService {
 
 /** Null: the store answers. */
 export async function stateTrouble(state: State): Promise<string | null> {
-  const timeout = Bun.sleep(pingMs).then(() => "The state store does not answer.");
   const ping = state.ping().then(
     () => null,
     (error: unknown) => (error instanceof Error ? error.message : "The state store failed."),
   );
-  return await Promise.race([ping, timeout]);
+  return await storeAnswer(ping, "The state store does not answer.");
 }
 
 /** Of one worker that is stuck; null: none is. */

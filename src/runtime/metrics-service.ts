@@ -8,10 +8,8 @@ import type { State } from "../state/open-state.ts";
 import type { RunMetrics } from "./messages.ts";
 import { RunSeries } from "./run-series.ts";
 import type { MeasurementListener, StatusBoard } from "./status-board.ts";
+import { storeAnswer } from "./store-answer.ts";
 import type { ThreadWatch } from "./thread-watch.ts";
-
-/** A scrape waits no longer for the store; Prometheus gives one up after 10 s. */
-const answerMs = 2_000;
 
 export interface MetricsContext {
   readonly state: State;
@@ -99,10 +97,8 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   /** While the store does not answer, the rest is still told. */
   async #countTasks(): Promise<void> {
     this.#tasks.reset();
-    const counts = await Promise.race([
-      this.context.state.tasks.countByState().catch(() => null),
-      Bun.sleep(answerMs).then(() => null),
-    ]);
+    const asked = this.context.state.tasks.countByState().catch(() => null);
+    const counts = await storeAnswer(asked, null);
     // A state that no task is in is zero: an alert waits for the first that is.
     if (counts) for (const state of taskStates) this.#tasks.set({ state }, counts.get(state) ?? 0);
   }

@@ -16,8 +16,8 @@ export class RepeatedHealth {
   waitMs(component: HistoryComponent, { state, status }: Status, nowMs: number): number {
     const turn = status.retry ? "retry" : status.heartbeat ? "heartbeat" : null;
     if (turn === null) return 0;
-    // Attempts are counted, and reasons quote what the sink said.
     this.#forgetBefore(nowMs - this.windowMs);
+    // Without what differs each time: attempts are counted, and reasons quote what the sink said.
     const key = `${component} ${turn} ${JSON.stringify(state)}`;
     const told = this.#toldAt.get(key) ?? [];
     const [oldest = nowMs] = told;

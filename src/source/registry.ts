@@ -56,17 +56,13 @@ export async function validateSource(
 /** What is wrong with the connector's slot and its source's clock; nothing, where it does not stream. */
 export async function examineSource(
   connector: ConnectorConfig,
-  known: Omit<KnownSlot, "name" | "connector">,
+  known: Omit<KnownSlot, "connector">,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   const { postgres } = connector.source;
   if (!postgres) throw unknownKind();
   if (copiesInRounds(connector)) return [];
-  return await examinePostgresSource(
-    postgres,
-    { ...known, connector: connector.id, name: slotName(connector.id) },
-    signal,
-  );
+  return await examinePostgresSource(postgres, { ...known, connector: connector.id }, signal);
 }
 
 function unknownKind(): MillraceError {

@@ -26,7 +26,10 @@ export class HistoryStore {
     this.#database = database;
   }
 
-  /** Keeps one record; `isRepeated`: unless it is there already, as it was not known whether it had been kept. One of a connector that has just been removed is dropped. */
+  /**
+   * Keeps one record; `isRepeated`: unless it is there already, as it was not known whether it had been kept. One of a connector that
+   * has just been removed is dropped.
+   */
   async append(record: HistoryRecord, isRepeated = false): Promise<void> {
     try {
       if (isRepeated && (await this.#has(record))) return;

@@ -3,6 +3,7 @@
 import type { Client } from "pg";
 import { parseLsn, zeroLsn } from "../../change/lsn.ts";
 import { withPostgres } from "../../connection/postgres-client.ts";
+import { slotName } from "../../connector/connector-id.ts";
 import { type Finding, fine } from "../../connector/diagnosis.ts";
 import type { PostgresSourceConfig } from "../../connector/source-config.ts";
 import { lossCodes } from "../../errors/error-codes.ts";
@@ -12,7 +13,6 @@ import { judgeSlot } from "./slot-state.ts";
 
 /** What the service knows of a connector that streams. */
 export interface KnownSlot {
-  readonly name: string;
   readonly connector: string;
   /** The connector has begun: a slot that is missing is a loss. */
   readonly isBegun: boolean;
@@ -35,10 +35,8 @@ export async function examinePostgresSource(
   ]);
 }
 
-async function examineSlot(
-  client: Client,
-  { name, connector, isBegun, resumeLsn }: KnownSlot,
-): Promise<Finding> {
+async function examineSlot(client: Client, { connector, isBegun, resumeLsn }: KnownSlot): Promise<Finding> {
+  const name = slotName(connector);
   const about = "slot";
   const state = await readSlotState(client, name);
   if (!state.exists && !isBegun) return fine(about, "It is made when the connector begins.");
