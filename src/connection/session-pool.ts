@@ -48,11 +48,18 @@ export class SessionPool implements AsyncDisposable {
     });
   }
 
+  /** Resolves when the server has let go of every session that rests. */
+  async closeResting(): Promise<void> {
+    for (const client of [...this.#resting.keys()]) {
+      this.#wake(client);
+      this.#close(client);
+    }
+    await Promise.all(this.#closing);
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    const resting = [...this.#resting.keys()];
-    for (const client of resting) this.#wake(client);
-    await Promise.all([...resting.map(closeClient), ...this.#closing]);
+    await this.closeResting();
   }
 
   #close(client: Client): void {

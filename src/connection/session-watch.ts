@@ -8,7 +8,7 @@ import type { PostgresConnection } from "../connector/connection.ts";
 import { hasOneSession } from "./has-one-session.ts";
 import { destroyClient, processIdOf, socketOf, withPostgres } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
-import type { Turns } from "./turns.ts";
+import type { TakesTurns } from "./turns.ts";
 
 const lookEveryMs = 5_000;
 /** Behind a look that raised a suspicion. */
@@ -28,7 +28,7 @@ export interface WatchedSession {
   readonly movement?: "both" | "received";
   readonly firstLookMs?: number;
   /** Looks after sessions that share these wait for one another: each takes a connection. */
-  readonly turns?: Turns | undefined;
+  readonly turns?: TakesTurns | undefined;
   /** What else is to be seen at each look, by the session that looks; `pid` is the watched one's process id. */
   readonly beside?: (observer: Client, pid: number) => Promise<void>;
   readonly signal: AbortSignal;

@@ -1,5 +1,7 @@
 // One at a time, or so many: who asks while others have their turns waits, in the order of asking.
 
+export type TakesTurns = Pick<Turns, "take">;
+
 export class Turns {
   readonly #waiting: (() => void)[] = [];
   #free: number;

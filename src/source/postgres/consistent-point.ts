@@ -12,7 +12,7 @@ import {
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
-import type { Turns } from "../../connection/turns.ts";
+import type { TakesTurns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { mendReplicationDenial } from "./privileges.ts";
@@ -30,7 +30,7 @@ export interface ConsistentPointRequest {
   readonly kind: SlotKind;
   readonly owner: string | undefined;
   /** Of those who look after sessions of the source. */
-  readonly turns: Turns | undefined;
+  readonly turns: TakesTurns | undefined;
   /** Breaks off what the point is used for, too. */
   readonly signal: AbortSignal;
   /** Ends the waiting for the point; it fires with `signal`. */

@@ -5,15 +5,16 @@ import type { Client } from "pg";
 import { connectPostgres, isIdle } from "../../connection/postgres-client.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
-import { Turns } from "../../connection/turns.ts";
+import { type TakesTurns, Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 
 const mostWhereBounded = 2;
 
 export class ControlSessions implements AsyncDisposable {
-  /** Of those who look after the source's sessions; undefined: nothing bounds them. */
-  readonly looks: Turns | undefined;
+  /** Of those who look after the source's sessions, in one of their own; undefined: nothing bounds them. */
+  readonly looks: TakesTurns | undefined;
   readonly #pool: SessionPool;
+  readonly #turns: Turns | undefined;
   /** Who may wait for long in a session leaves the other one to the rest. */
   readonly #waits: Turns | undefined;
 
@@ -22,14 +23,15 @@ export class ControlSessions implements AsyncDisposable {
     private readonly signal: AbortSignal,
   ) {
     const isBounded = connection.max_pool_size > 0;
-    this.looks = isBounded ? new Turns(mostWhereBounded) : undefined;
+    this.looks = isBounded ? { take: () => this.#takeLook() } : undefined;
+    this.#turns = isBounded ? new Turns(mostWhereBounded) : undefined;
     this.#waits = isBounded ? new Turns() : undefined;
     this.#pool = new SessionPool((until) => connectPostgres(connection, "control", until, "source"));
   }
 
   /** Runs `action` in a session that nobody else uses, and that may stand idle meanwhile. Throws MillraceErrors, or `signal.reason`. */
   async with<T>(action: (client: Client) => Promise<T>, signal = this.signal): Promise<T> {
-    const endTurn = await this.looks?.take(signal);
+    const endTurn = await this.#turns?.take(signal);
     try {
       return await withPooledSession(this.#pool, signal, "source", (client) =>
         whileWatched({ ...this.watched(client), isOurTurn: () => isIdle(client) }, () => action(client)),
@@ -53,6 +55,13 @@ export class ControlSessions implements AsyncDisposable {
   watched(client: Client): WatchedSession {
     const { connection, signal, looks } = this;
     return { connection, side: "source", client, turns: looks, signal };
+  }
+
+  /** Sessions that rest make room. */
+  async #takeLook(): Promise<() => void> {
+    const endTurn = await this.#turns?.take();
+    await this.#pool.closeResting();
+    return () => endTurn?.();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -5,7 +5,7 @@ import type { Client } from "pg";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { closeClient } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
-import type { Turns } from "../../connection/turns.ts";
+import type { TakesTurns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import type { SnapshotPoint, SourceContext } from "../source.ts";
 import { openReplication, takeConsistentPoint } from "./consistent-point.ts";
@@ -20,7 +20,7 @@ export class SourceSlot {
     private readonly connection: PostgresConnection,
     private readonly context: SourceContext,
     /** Of those who look after the sessions that points are held by; undefined: nothing bounds them. */
-    private readonly looks: Turns | undefined,
+    private readonly looks: TakesTurns | undefined,
   ) {}
 
   /** Makes the slot, which must not be there. `control` is idle meanwhile; `stop` ends the waiting. */

@@ -10,7 +10,7 @@ import { destroyClient, liftTransactionTimeout } from "../../connection/postgres
 import type { SessionPool } from "../../connection/session-pool.ts";
 import { watchSession } from "../../connection/session-watch.ts";
 import { sqlName } from "../../connection/sql-name.ts";
-import type { Turns } from "../../connection/turns.ts";
+import type { TakesTurns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { hashedColumnSql, saltSetting } from "./column-hash.ts";
@@ -30,7 +30,7 @@ export interface TableCopyRequest {
   /** In which tables are read. */
   readonly sessions: SessionPool;
   /** Of those who look after these sessions. */
-  readonly turns: Turns;
+  readonly turns: TakesTurns;
   readonly form: TupleForm;
   /** Absent: the whole table. */
   readonly part?: CopyPart | undefined;

@@ -7,7 +7,7 @@ import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres } from "../../connection/postgres-client.ts";
 import { SessionPool } from "../../connection/session-pool.ts";
-import { Turns } from "../../connection/turns.ts";
+import { type TakesTurns, Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/connection.ts";
 import type { SnapshotPoint, TableCopy } from "../source.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
@@ -21,7 +21,7 @@ export class TableReader implements AsyncDisposable {
     private readonly selection: TableSelection,
     private readonly signal: AbortSignal,
     /** Of those who look after the sessions. */
-    private readonly turns = new Turns(),
+    private readonly turns: TakesTurns = new Turns(),
   ) {
     this.#sessions = new SessionPool((until) => connectPostgres(connection, "snapshot", until, "source"));
   }

@@ -67,6 +67,19 @@ describe("where connections are bounded", () => {
     await Promise.all([...busy, looked.promise]);
   });
 
+  test("for a look, sessions that rest make room", async () => {
+    await using sessions = sessionsOf(8);
+    await using client = await server.connect();
+    await Promise.all([1, 2].map(() => sessions.with((asked) => asked.query("select pg_sleep(0.02)"))));
+    expect(await standing()).toBe(2);
+    const seen = Promise.withResolvers<number>();
+    using _watch = watchSession({
+      ...{ ...sessions.watched(client), firstLookMs: 0 },
+      beside: async () => seen.resolve(await standing()),
+    });
+    expect(await seen.promise).toBe(1);
+  });
+
   test("who waits for a turn goes with the signal", async () => {
     await using sessions = sessionsOf(8);
     const held = Promise.withResolvers<void>();
