@@ -1,11 +1,12 @@
 // What is copied: one large table, and many small ones. They take long, so they are measured only when they are asked for.
 
+import { tablesOfStreams } from "./bench-tables.ts";
 import type { ContenderName } from "./contender.ts";
 import { fill, type Goal } from "./loads.ts";
 
 /** Tables at the source, which stay as they are: to fill them takes longer than to copy them. */
 export interface CopySource {
-  /** Makes and fills the tables, beside the empty ones that are there. */
+  /** Makes and fills the tables, and leaves no others but `bench`, which they are made from. */
   readonly sql: string;
   readonly tables: readonly string[];
   readonly loads: readonly CopyLoad[];
@@ -31,9 +32,10 @@ export function copySources(rows: number): readonly CopySource[] {
   const many = names.map(
     (name) => `create table ${name} (like bench including all); insert into ${name} select * from bench_rows`,
   );
+  const alone = `drop table ${tablesOfStreams.join(", ")}`;
   return [
     {
-      sql: fill(rows * 5),
+      sql: `${alone}; ${fill(rows * 5)}`,
       tables: ["bench"],
       loads: [
         { name: "copies: one table", count: rows * 5, ...toPostgres },
@@ -47,7 +49,7 @@ export function copySources(rows: number): readonly CopySource[] {
     },
     {
       // Made once: the values take longer to make than the rows to write.
-      sql: `${fill(each)}; create temporary table bench_rows as select * from bench; truncate bench; ${many.join("; ")}`,
+      sql: `${alone}; ${fill(each)}; create temporary table bench_rows as select * from bench; truncate bench; ${many.join("; ")}`,
       tables: names,
       loads: [{ name: `copies: ${manyTables} tables`, count: each * manyTables, ...toPostgres }],
     },
