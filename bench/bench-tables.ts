@@ -17,10 +17,9 @@ export const tables = `
   create table bench_marker (id bigint primary key)`;
 
 /** What the copies' loads do without: whoever copies everything would copy these beside what is counted. */
-export const tablesOfStreams = [
-  ...["bench_hot", "bench_wide", "bench_large", "bench_latency", "bench_marker"],
-  ...["pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history"],
-];
+export const tablesOfStreams = [...tables.matchAll(/create table (\w+)/g)]
+  .map(([, name]) => name)
+  .filter((name) => name !== "bench");
 
 const values = `i, i % 1000, md5(i::text), timestamptz '2025-01-01' + i * interval '1 ms', i / 7.0,
   md5(i::text)::uuid, i % 2 = 0`;

@@ -37,10 +37,7 @@ export class SessionPool implements AsyncDisposable {
   async giveBack(client: Client): Promise<void> {
     if (this.#closed) return await closeClient(client);
     const forget = () => this.#wake(client);
-    const timer = setTimeout(() => {
-      forget();
-      this.#close(client);
-    }, this.restMs);
+    const timer = setTimeout(() => this.#close(client), this.restMs);
     client.once("end", forget);
     this.#resting.set(client, () => {
       clearTimeout(timer);
@@ -50,10 +47,7 @@ export class SessionPool implements AsyncDisposable {
 
   /** Resolves when the server has let go of every session that rests. */
   async closeResting(): Promise<void> {
-    for (const client of [...this.#resting.keys()]) {
-      this.#wake(client);
-      this.#close(client);
-    }
+    for (const client of [...this.#resting.keys()]) this.#close(client);
     await Promise.all(this.#closing);
   }
 
@@ -63,6 +57,7 @@ export class SessionPool implements AsyncDisposable {
   }
 
   #close(client: Client): void {
+    this.#wake(client);
     const closing = closeClient(client).finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
   }

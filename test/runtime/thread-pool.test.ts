@@ -42,7 +42,7 @@ function sit(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, name:
 
 const newPool = (most: number) => new ThreadPool<ToReplicationWorker, FromReplicationWorker>(url, most);
 
-test("there are four threads of a kind for each core, and some on the smallest machine", () => {
+test("there are two threads of a kind for each core, and some on the smallest machine", () => {
   expect([1, 2, 3, 16].map(defaultThreads)).toEqual([4, 4, 6, 32]);
 });
 

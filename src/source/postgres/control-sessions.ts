@@ -14,9 +14,9 @@ export class ControlSessions implements AsyncDisposable {
   /** Of those who look after the source's sessions, in one of their own; undefined: nothing bounds them. */
   readonly looks: TakesTurns | undefined;
   readonly #pool: SessionPool;
-  readonly #turns: Turns | undefined;
+  readonly #turns: Turns;
   /** Who may wait for long in a session leaves the other one to the rest. */
-  readonly #waits: Turns | undefined;
+  readonly #waits: Turns;
 
   constructor(
     private readonly connection: PostgresConnection,
@@ -24,30 +24,30 @@ export class ControlSessions implements AsyncDisposable {
   ) {
     const isBounded = connection.max_pool_size > 0;
     this.looks = isBounded ? { take: () => this.#takeLook() } : undefined;
-    this.#turns = isBounded ? new Turns(mostWhereBounded) : undefined;
-    this.#waits = isBounded ? new Turns() : undefined;
+    this.#turns = new Turns(isBounded ? mostWhereBounded : Number.POSITIVE_INFINITY);
+    this.#waits = new Turns(isBounded ? mostWhereBounded - 1 : Number.POSITIVE_INFINITY);
     this.#pool = new SessionPool((until) => connectPostgres(connection, "control", until, "source"));
   }
 
   /** Runs `action` in a session that nobody else uses, and that may stand idle meanwhile. Throws MillraceErrors, or `signal.reason`. */
   async with<T>(action: (client: Client) => Promise<T>, signal = this.signal): Promise<T> {
-    const endTurn = await this.#turns?.take(signal);
+    const endTurn = await this.#turns.take(signal);
     try {
       return await withPooledSession(this.#pool, signal, "source", (client) =>
         whileWatched({ ...this.watched(client), isOurTurn: () => isIdle(client) }, () => action(client)),
       );
     } finally {
-      endTurn?.();
+      endTurn();
     }
   }
 
   /** As `with`, for what may take as long as somebody else's transaction. */
   async withForLong<T>(action: (client: Client) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const endTurn = await this.#waits?.take(signal);
+    const endTurn = await this.#waits.take(signal);
     try {
       return await this.with(action, signal);
     } finally {
-      endTurn?.();
+      endTurn();
     }
   }
 
@@ -59,9 +59,9 @@ export class ControlSessions implements AsyncDisposable {
 
   /** Sessions that rest make room. */
   async #takeLook(): Promise<() => void> {
-    const endTurn = await this.#turns?.take();
+    const endTurn = await this.#turns.take();
     await this.#pool.closeResting();
-    return () => endTurn?.();
+    return endTurn;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
