@@ -1,10 +1,12 @@
-// Finds the rows of a COPY TO STDOUT in the bytes of its socket, and packs them into blocks. The server sends each row as a message
+// Finds the rows of a COPY TO STDOUT in the bytes of its socket, and hands them on in blocks. The server sends each row as a message
 // of its own; an object for each of millions would cost more than to read and to write it. What is not CopyData goes to pg as it came.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html (CopyData)
 
 const copyData = 0x64;
 /** Type and length of a message. */
 const headerBytes = 5;
+/** Rows that come in a chunk of at least so many bytes stay where they are; fewer are packed. */
+const leastKeptBytes = 64 * 1024;
 /** Small tables are many. */
 const firstBlockBytes = 16 * 1024;
 const largestBlockBytes = 256 * 1024;
@@ -29,14 +31,17 @@ export class CopyDataReader {
     private readonly onOther: (bytes: Buffer) => void,
   ) {}
 
-  /** The chunk is free for use afterwards. */
-  push(chunk: Buffer): void {
-    let at = this.#passOn(chunk, 0);
-    while (at < chunk.length) {
-      at = this.#readWhole(chunk, at);
-      at = this.#readHeader(chunk, at);
-      at = this.#passOn(chunk, at);
+  /** Writes over the chunk. Returns whether it became a block; if not, it is free for use. */
+  push(chunk: Buffer): boolean {
+    const end = this.#moveTogether(chunk);
+    const isKept = end >= leastKeptBytes && chunk.length === chunk.buffer.byteLength;
+    if (!isKept) {
+      this.#append(chunk, end);
+      return false;
     }
+    if (this.#filled > 0) this.#blocks.push(this.#takeRest());
+    this.#blocks.push(chunk.subarray(0, end));
+    return true;
   }
 
   /** Messages of data that have begun: the server sends each row in one, and the end of a binary copy in another. */
@@ -58,7 +63,10 @@ export class CopyDataReader {
   take(): Uint8Array | null {
     const block = this.#blocks.shift();
     if (block) return block;
-    if (this.#filled === 0) return null;
+    return this.#filled > 0 ? this.#takeRest() : null;
+  }
+
+  #takeRest(): Uint8Array {
     const rest = this.#block.subarray(0, this.#filled);
     // The rows that follow go into what is left of the memory, unless that is little.
     this.#block = this.#block.subarray(this.#filled);
@@ -67,44 +75,50 @@ export class CopyDataReader {
     return rest;
   }
 
-  /** Rows that lie in the chunk as a whole: nearly all. Returns where they end. */
-  #readWhole(chunk: Buffer, from: number): number {
-    const end = chunk.length;
-    let at = from;
-    while (at + headerBytes <= end && chunk[at] === copyData) {
-      const next = at + 1 + chunk.readUInt32BE(at + 1);
-      if (next > end) break;
-      this.#append(chunk, at + headerBytes, next);
-      this.#messages++;
-      at = next;
+  /** Moves the rows of a chunk to its beginning, one behind the other. Returns where they end. */
+  #moveTogether(chunk: Buffer): number {
+    const { length } = chunk;
+    let end = 0;
+    for (let at = 0; at < length; ) {
+      const next = Math.min(length, at + this.#left);
+      this.#left -= next - at;
+      if (!this.#isData) {
+        if (next > at) this.onOther(Buffer.from(chunk.subarray(at, next)));
+      } else if (next > at) {
+        chunk.copyWithin(end, at, next);
+        end += next - at;
+      }
+      at = this.#readHeader(chunk, next);
     }
-    return at;
-  }
-
-  #readHeader(chunk: Buffer, from: number): number {
-    const taken = chunk.copy(this.#header, this.#headerFilled, from);
-    this.#headerFilled += taken;
-    if (this.#headerFilled < headerBytes) return from + taken;
-    this.#headerFilled = 0;
-    this.#isData = this.#header[0] === copyData;
-    this.#left = this.#header.readUInt32BE(1) - (headerBytes - 1);
-    if (this.#isData) this.#messages++;
-    else this.onOther(Buffer.from(this.#header));
-    return from + taken;
-  }
-
-  /** What has come of the message that is on its way. */
-  #passOn(chunk: Buffer, from: number): number {
-    const end = Math.min(chunk.length, from + this.#left);
-    if (end === from) return from;
-    this.#left -= end - from;
-    if (this.#isData) this.#append(chunk, from, end);
-    else this.onOther(Buffer.from(chunk.subarray(from, end)));
     return end;
   }
 
-  #append(chunk: Buffer, from: number, end: number): void {
-    for (let at = from; at < end; ) {
+  /** Returns where it ends, or the chunk does. */
+  #readHeader(chunk: Buffer, at: number): number {
+    if (this.#headerFilled === 0 && at + headerBytes <= chunk.length) {
+      this.#begin(chunk, at);
+      return at + headerBytes;
+    }
+    const taken = chunk.copy(this.#header, this.#headerFilled, at);
+    this.#headerFilled += taken;
+    if (this.#headerFilled === headerBytes) {
+      this.#headerFilled = 0;
+      this.#begin(this.#header, 0);
+    }
+    return at + taken;
+  }
+
+  /** The message whose header is at `at`. */
+  #begin(bytes: Buffer, at: number): void {
+    this.#isData = bytes[at] === copyData;
+    // Of a length below the least that there is, nothing is to come.
+    this.#left = Math.max(0, bytes.readUInt32BE(at + 1) - (headerBytes - 1));
+    if (this.#isData) this.#messages++;
+    else this.onOther(Buffer.from(bytes.subarray(at, at + headerBytes)));
+  }
+
+  #append(chunk: Buffer, end: number): void {
+    for (let at = 0; at < end; ) {
       if (this.#filled === this.#block.length) this.#turnOver();
       const taken = chunk.copy(this.#block, this.#filled, at, end);
       this.#filled += taken;

@@ -113,8 +113,7 @@ class CopyOut implements Submittable, Disposable {
 
   #onChunk(chunk: Buffer): void {
     const { length } = chunk;
-    this.#reader.push(chunk);
-    releaseBytes(chunk);
+    if (!this.#reader.push(chunk)) releaseBytes(chunk);
     if (this.#end) return;
     if (this.#reader.blocks > 0) this.#wake();
     else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();
@@ -127,13 +126,13 @@ class CopyOut implements Submittable, Disposable {
   }
 
   #wakeSoon(): void {
-    this.#filling ??= setTimeout(() => {
-      this.#filling = null;
-      this.#wake();
-    }, fillMs);
+    this.#filling ??= setTimeout(() => this.#wake(), fillMs);
   }
 
+  /** There is something for who waits, or the end: next time it waits for as long as ever. */
   #wake(): void {
+    if (this.#filling !== null) clearTimeout(this.#filling);
+    this.#filling = null;
     this.#waiting?.resolve();
     this.#waiting = null;
   }
@@ -141,7 +140,6 @@ class CopyOut implements Submittable, Disposable {
   #finish(error: unknown): void {
     if (this.#end) return;
     this.#end = { error };
-    if (this.#filling !== null) clearTimeout(this.#filling);
     this.#isFull = false;
     this.#giveBack();
     this.#valve[Symbol.dispose]();

@@ -26,7 +26,7 @@ const others = Buffer.concat([
   message("Z", "T"),
 ]);
 
-/** What comes of the pieces, each in memory that is written over afterwards. */
+/** What comes of the pieces, each in memory that is written over afterwards, unless it was kept. */
 function read(pieces: readonly Uint8Array[]): {
   readonly data: Buffer;
   readonly other: Buffer;
@@ -37,8 +37,7 @@ function read(pieces: readonly Uint8Array[]): {
   const data: Uint8Array[] = [];
   for (const piece of pieces) {
     const memory = Buffer.from(piece);
-    reader.push(memory);
-    memory.fill(0xee);
+    if (!reader.push(memory)) memory.fill(0xee);
     const taken = data.length % 3 === 2 ? null : reader.take();
     if (taken) data.push(taken);
   }
@@ -68,4 +67,35 @@ test("a row larger than any block is packed as it comes, and blocks are no large
   for (let block = reader.take(); block; block = reader.take()) blocks.push(block);
   expect(Buffer.concat(blocks).equals(row)).toBe(true);
   expect(Math.max(...blocks.map((block) => block.buffer.byteLength))).toBe(256 * 1024);
+});
+
+test("rows of a large chunk stay where they are, behind those that came before", () => {
+  const reader = new CopyDataReader(() => {});
+  const large = Array.from({ length: 1000 }, (_, i) => `${i} ${"x".repeat(i)}\n`);
+  const chunk = Buffer.from(Buffer.concat(["last ", ...large].map((row) => message("d", row))));
+  const own = Buffer.alloc(chunk.length, chunk);
+  expect(reader.push(message("d", "first "))).toBe(false);
+  expect(reader.push(own)).toBe(true);
+  // Of a part of a larger buffer, what lies beside it is somebody else's.
+  expect(reader.push(Buffer.concat([Buffer.of(0), chunk]).subarray(1))).toBe(false);
+  const blocks: Uint8Array[] = [];
+  for (let block = reader.take(); block; block = reader.take()) blocks.push(block);
+  expect(Buffer.concat(blocks).toString()).toBe(`first ${`last ${large.join("")}`.repeat(2)}`);
+  expect(blocks[1]!.buffer).toBe(own.buffer);
+});
+
+test("a header that is cut before a byte that looks like a message's type is no other message", () => {
+  // A row of one column, as COPY's binary form has it: its message is 100 bytes long, and 100 is a d.
+  const row = Buffer.concat([Buffer.of(0, 1, 0, 0, 0, 90), Buffer.alloc(90, "v")]);
+  const all = Buffer.concat(Array.from({ length: 1000 }, () => message("d", row)));
+  const { data, messages } = read([all.subarray(0, 4), all.subarray(4)]);
+  expect(messages).toBe(1000);
+  expect(data.equals(Buffer.concat(Array.from({ length: 1000 }, () => row)))).toBe(true);
+});
+
+test("a message that says it is shorter than its own length is nothing, and what follows is read", () => {
+  const broken = message("d", "");
+  broken.writeUInt32BE(0, 1);
+  const { data } = read([Buffer.concat([broken, message("d", "behind")])]);
+  expect(data.toString()).toBe("behind");
 });
