@@ -94,7 +94,8 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   ) => {
     const own: Measurement[] = [];
     for (let round = 0; round < rounds; round++) {
-      for (const begin of begins) {
+      // There and back: who comes after whom must not decide.
+      for (const begin of round % 2 === 0 ? begins : begins.toReversed()) {
         const measurement = await once(begin);
         if (measurement) own.push(measurement);
       }

@@ -33,6 +33,7 @@ export async function measured(
   count: number,
   work: () => Promise<void>,
 ): Promise<Measurement> {
+  await untilWritten();
   contender.usage();
   const before = await servers.usage();
   const startedMs = performance.now();
@@ -49,4 +50,10 @@ export async function measured(
     sinkCpuSeconds: after.sinkCpuSeconds - before.sinkCpuSeconds,
     sinkWalBytes: after.sinkWalBytes - before.sinkWalBytes,
   };
+}
+
+/** What was written before goes to the disk now, and not while somebody else is measured. */
+async function untilWritten(): Promise<void> {
+  const { exited } = Bun.spawn(["sync"]);
+  await exited;
 }

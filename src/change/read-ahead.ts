@@ -1,4 +1,4 @@
-// Takes the first chunks of something that is read before anybody asks for them. They are the reader's to keep.
+// Takes the first chunks of something that is read before anybody asks for them. Each is the reader's until it asks for the next one.
 
 export interface AheadChunks extends AsyncIterable<Uint8Array>, AsyncDisposable {}
 
@@ -11,7 +11,8 @@ export async function readAhead(chunks: AsyncIterable<Uint8Array>, bytes: number
     const next = await iterator.next();
     isOver = next.done === true;
     if (next.done) break;
-    first.push(next.value);
+    // A copy (`slice` of a Buffer would be none): it is ours only until the next one.
+    first.push(new Uint8Array(next.value));
     read += next.value.length;
   }
   async function* all(): AsyncGenerator<Uint8Array> {

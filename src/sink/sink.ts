@@ -194,6 +194,7 @@ export interface CopyRequest {
    */
   readonly part?: CopyPart;
   readonly form: TupleForm;
+  /** As `TableCopy` has them. */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** How many rows the chunks hold that were read so far: for people, without a look into the chunks. */
   readonly rowsRead: () => number;

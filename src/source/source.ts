@@ -122,7 +122,7 @@ export interface KeptLog {
 export interface TableCopy {
   readonly table: TableShape;
   readonly form: TupleForm;
-  /** A chunk is the reader's to keep. Leaving the loop early cancels the copy. */
+  /** A chunk is the reader's until it asks for the next one. Leaving the loop early cancels the copy. */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** How many rows have been read so far. */
   rowsRead(): number;

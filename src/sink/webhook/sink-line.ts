@@ -4,7 +4,6 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import { CopyTextParser } from "../../change/copy-text.ts";
 import { PassingBytes } from "../../change/passing-bytes.ts";
 import type { Relation } from "../../change/relation.ts";
-import { releaseBytes } from "../../change/release-bytes.ts";
 import { Turns } from "../../connection/turns.ts";
 import type { CopyRequest } from "../sink.ts";
 import type { DeliveryClient } from "./delivery-client.ts";
@@ -65,7 +64,6 @@ export class SinkLine {
       for await (const chunk of chunks) {
         const bytes = chunk.length;
         for (const batch of parser.push(chunk)) await this.#send(batch, at);
-        releaseBytes(chunk);
         if (parser.isInLongRow) {
           endTurn ??= await this.#longRows.take();
           passing.note(bytes);

@@ -2,6 +2,8 @@
 // of its own; an object for each of millions would cost more than to read and to write it. What is not CopyData goes to pg as it came.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html (CopyData)
 
+import { releaseBytes } from "../../change/release-bytes.ts";
+
 const copyData = 0x64;
 /** Type and length of a message. */
 const headerBytes = 5;
@@ -11,9 +13,16 @@ const leastKeptBytes = 64 * 1024;
 const firstBlockBytes = 16 * 1024;
 const largestBlockBytes = 256 * 1024;
 
+interface Block {
+  readonly rows: Uint8Array;
+  /** What the rows lie in. */
+  readonly memory: Uint8Array;
+}
+
 export class CopyDataReader {
   /** Full ones, in order. */
-  readonly #blocks: Uint8Array[] = [];
+  readonly #blocks: Block[] = [];
+  #taken: Block | null = null;
   #block = Buffer.alloc(0);
   #filled = 0;
   /** Of the next block. */
@@ -31,17 +40,16 @@ export class CopyDataReader {
     private readonly onOther: (bytes: Buffer) => void,
   ) {}
 
-  /** Writes over the chunk. Returns whether it became a block; if not, it is free for use. */
-  push(chunk: Buffer): boolean {
+  /** The chunk is the reader's, to write over and to give back. */
+  push(chunk: Buffer): void {
     const end = this.#moveTogether(chunk);
-    const isKept = end >= leastKeptBytes && chunk.length === chunk.buffer.byteLength;
-    if (!isKept) {
+    if (end < leastKeptBytes || chunk.length < chunk.buffer.byteLength) {
       this.#append(chunk, end);
-      return false;
+      releaseBytes(chunk);
+      return;
     }
     if (this.#filled > 0) this.#blocks.push(this.#takeRest());
-    this.#blocks.push(chunk.subarray(0, end));
-    return true;
+    this.#blocks.push({ rows: chunk.subarray(0, end), memory: chunk });
   }
 
   /** Messages of data that have begun: the server sends each row in one, and the end of a binary copy in another. */
@@ -59,20 +67,25 @@ export class CopyDataReader {
     return this.#filled;
   }
 
-  /** The oldest bytes, or null when there are none. The caller's to keep. */
+  /** The oldest bytes, or null when there are none. The caller's, up to `giveBack`. */
   take(): Uint8Array | null {
-    const block = this.#blocks.shift();
-    if (block) return block;
-    return this.#filled > 0 ? this.#takeRest() : null;
+    this.#taken = this.#blocks.shift() ?? (this.#filled > 0 ? this.#takeRest() : null);
+    return this.#taken?.rows ?? null;
   }
 
-  #takeRest(): Uint8Array {
+  /** Nobody reads what was taken last any more. */
+  giveBack(): void {
+    if (this.#taken) releaseBytes(this.#taken.memory);
+    this.#taken = null;
+  }
+
+  #takeRest(): Block {
     const rest = this.#block.subarray(0, this.#filled);
     // The rows that follow go into what is left of the memory, unless that is little.
     this.#block = this.#block.subarray(this.#filled);
     if (this.#block.length < firstBlockBytes) this.#block = Buffer.alloc(0);
     this.#filled = 0;
-    return rest;
+    return { rows: rest, memory: rest };
   }
 
   /** Moves the rows of a chunk to its beginning, one behind the other. Returns where they end. */
@@ -127,7 +140,7 @@ export class CopyDataReader {
   }
 
   #turnOver(): void {
-    if (this.#filled > 0) this.#blocks.push(this.#block);
+    if (this.#filled > 0) this.#blocks.push({ rows: this.#block, memory: this.#block });
     this.#block = Buffer.allocUnsafeSlow(this.#nextBytes);
     this.#nextBytes = Math.min(this.#nextBytes * 2, largestBlockBytes);
     this.#filled = 0;

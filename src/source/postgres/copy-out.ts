@@ -3,7 +3,6 @@
 // https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
 
 import type { Client, Connection, Submittable } from "pg";
-import { releaseBytes } from "../../change/release-bytes.ts";
 import { CopyDataReader } from "./copy-data-reader.ts";
 import { SocketValve, type ValvedSocket } from "./socket-valve.ts";
 
@@ -25,8 +24,8 @@ export interface RowCount {
 }
 
 /**
- * The chunks are the reader's to keep. `count` is kept up to date; the end of a binary copy counts as a row. Throws what pg does. Left
- * early, the connection can only be broken: the rows still come.
+ * A chunk is the reader's until it asks for the next one. `count` is kept up to date; the end of a binary copy counts as a row. Throws
+ * what pg does. Left early, the connection can only be broken: the rows still come.
  */
 export async function* copyOut(
   client: Client,
@@ -65,8 +64,9 @@ class CopyOut implements Submittable, Disposable {
     connection.query(this.sql);
   }
 
-  /** Null: all have been taken. */
+  /** Null: all have been taken. The one before is given back. */
   async next(): Promise<Uint8Array | null> {
+    this.#reader.giveBack();
     if (this.#reader.blocks === 0 && this.#end === null) {
       this.#waiting = Promise.withResolvers();
       if (this.#reader.restBytes > 0) this.#wakeSoon();
@@ -113,7 +113,7 @@ class CopyOut implements Submittable, Disposable {
 
   #onChunk(chunk: Buffer): void {
     const { length } = chunk;
-    if (!this.#reader.push(chunk)) releaseBytes(chunk);
+    this.#reader.push(chunk);
     if (this.#end) return;
     if (this.#reader.blocks > 0) this.#wake();
     else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();

@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 async function collect(sql: string, seen: Uint8Array[] = []): Promise<string> {
-  for await (const chunk of copyOut(client, sql)) seen.push(chunk);
+  for await (const chunk of copyOut(client, sql)) seen.push(new Uint8Array(chunk));
   return Buffer.concat(seen).toString();
 }
 
