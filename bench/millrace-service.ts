@@ -10,6 +10,7 @@ import { ServiceProcess } from "../src/demo/service-process.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Contender, ContenderName } from "./contender.ts";
 import type { Usage } from "./process-usage.ts";
+import { ServiceLog } from "./service-log.ts";
 import { UsageMeter } from "./usage-meter.ts";
 
 const poll = { timeoutMs: 600_000, intervalMs: 20 };
@@ -30,6 +31,7 @@ export class MillraceService implements Contender {
     private readonly servers: BenchServers,
     private readonly target: Target,
     private readonly service: ServiceProcess,
+    private readonly log: ServiceLog,
     private readonly directory: string,
     private readonly api: ApiClient,
   ) {}
@@ -40,9 +42,12 @@ export class MillraceService implements Contender {
     command: readonly string[],
   ): Promise<MillraceService> {
     const directory = await mkdtemp(join(tmpdir(), "millrace-bench-"));
-    const environment = { MILLRACE_LOG_LEVEL: "warn", DATABASE_URL: await servers.renewState() };
-    const service = await ServiceProcess.start({ command, dataDirectory: directory, environment });
-    return new MillraceService(servers, target, service, directory, new ApiClient(service.url));
+    const log = new ServiceLog();
+    const service = await ServiceProcess.start({
+      ...{ command, dataDirectory: directory, onLine: log.read },
+      environment: { MILLRACE_LOG_LEVEL: "info", DATABASE_URL: await servers.renewState() },
+    });
+    return new MillraceService(servers, target, service, log, directory, new ApiClient(service.url));
   }
 
   get name(): ContenderName {
@@ -52,12 +57,13 @@ export class MillraceService implements Contender {
   async begin(): Promise<void> {
     const connection = this.servers.source.connection(database);
     const replication = { logical_replication: {} };
+    const streams = this.log.untilStreaming();
     await this.api.createConnector(connectorId, {
       source: { postgres: { connection, replication_type: replication } },
       sink: this.target.sink,
       ...(this.target.limits ? { limits: this.target.limits } : {}),
     });
-    await this.#untilStreaming();
+    await streams;
   }
 
   async pause(): Promise<void> {
@@ -101,23 +107,10 @@ export class MillraceService implements Contender {
     await rm(this.directory, { recursive: true, force: true });
   }
 
-  /** It is asked when the source has somebody who streams. */
-  async #untilStreaming(): Promise<void> {
-    await using client = await this.servers.source.connect(database);
-    const isToAsk = onceASecond();
-    const streams = async () => {
-      const { rowCount } = await client.query("select from pg_replication_slots where active");
-      if (rowCount === 0 && !isToAsk()) return false;
-      return (await this.#throwIfFailed()).state.realtime !== undefined;
-    };
-    await pollUntil("the tables are copied", streams, poll);
-  }
-
   async #throwIfFailed() {
     const { status } = await this.api.connector(connectorId);
     if (status.status.failed)
       throw new Error(`${this.name}: ${status.status.failed.reason}\n${this.service.log}`);
-    return status;
   }
 }
 
