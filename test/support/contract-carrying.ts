@@ -18,7 +18,7 @@ export interface CopyOptions {
   readonly amid?: () => Promise<unknown>;
 }
 
-/** Rows as a source gives them: COPY's text, in two chunks. */
+/** Rows as a source gives them: COPY's text, in two chunks, each in memory that is used again once the sink asks for more. */
 export function copyOf(
   table: TableShape,
   rows: readonly ContractRow[],
@@ -27,15 +27,20 @@ export function copyOf(
   const { mode = "initial", part, behind = 0, progress = () => {}, amid } = options;
   const half = rows.length >> 1;
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    yield chunkOf(rows.slice(0, half));
+    yield* leased(chunkOf(rows.slice(0, half)));
     await amid?.();
-    yield chunkOf(rows.slice(half));
+    yield* leased(chunkOf(rows.slice(half)));
   }
   return {
     ...{ table, form: "text", mode, chunks: chunks(), rowsRead: () => rows.length, progress },
     ...pointBehind(behind),
     ...(part ? { part } : {}),
   };
+}
+
+function* leased(chunk: Uint8Array): Generator<Uint8Array> {
+  yield chunk;
+  chunk.fill(0xee);
 }
 
 function chunkOf(rows: readonly ContractRow[]): Uint8Array {

@@ -109,7 +109,7 @@ export async function read(
 
 export async function textOf({ chunks }: TableCopy): Promise<string> {
   const parts: Uint8Array[] = [];
-  for await (const chunk of chunks) parts.push(chunk);
+  for await (const chunk of chunks) parts.push(new Uint8Array(chunk));
   return Buffer.concat(parts).toString();
 }
 
