@@ -58,6 +58,7 @@ export class MillraceService implements Contender {
     const connection = this.servers.source.connection(database);
     const replication = { logical_replication: {} };
     const streams = this.log.untilStreaming();
+    streams.catch(() => {});
     await this.api.createConnector(connectorId, {
       source: { postgres: { connection, replication_type: replication } },
       sink: this.target.sink,

@@ -1,5 +1,7 @@
 // Takes the first chunks of something that is read before anybody asks for them. Each is the reader's until it asks for the next one.
 
+import { releaseBytes } from "./release-bytes.ts";
+
 export interface AheadChunks extends AsyncIterable<Uint8Array>, AsyncDisposable {}
 
 /** Returns when so many bytes are there, or all. Disposing of it leaves the rest unread. */
@@ -16,7 +18,10 @@ export async function readAhead(chunks: AsyncIterable<Uint8Array>, bytes: number
     read += next.value.length;
   }
   async function* all(): AsyncGenerator<Uint8Array> {
-    for (let chunk = first.shift(); chunk; chunk = first.shift()) yield chunk;
+    for (let chunk = first.shift(); chunk; chunk = first.shift()) {
+      yield chunk;
+      releaseBytes(chunk);
+    }
     while (!isOver) {
       const next = await iterator.next();
       isOver = next.done === true;

@@ -2,6 +2,7 @@
 // https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
 
 import type { Client, Connection, Submittable } from "pg";
+import { destroyClient } from "../../connection/postgres-client.ts";
 
 /** PGCOPY signature, no flags, no header extension. */
 export const binaryHeader = Buffer.from([
@@ -14,6 +15,8 @@ const copyData = 0x64;
 const headerBytes = 5;
 /** A socket copies what it cannot send at once: of a large value, only so much is handed to it. */
 const writtenAtOnce = 1024 * 1024;
+/** A server that refuses reads on, to its next query. For so long what is on its way may take; then nobody reads it any more. */
+const graceMs = 3_000;
 
 /** What of pg's connection a COPY needs; its types leave it out. */
 interface CopyConnection {
@@ -32,7 +35,7 @@ export async function copyIn(
   sql: string,
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
 ): Promise<number> {
-  const copy = new CopyIn(sql);
+  const copy = new CopyIn(sql, () => destroyClient(client));
   client.query(copy);
   try {
     for await (const chunk of chunks) if (!(await copy.write(chunk))) break;
@@ -51,12 +54,17 @@ class CopyIn implements Submittable {
   #isOver = false;
   #failure: { readonly error: unknown } | null = null;
   #rows = 0;
+  #isWriting = false;
+  #grace: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(private readonly sql: string) {}
+  constructor(
+    private readonly sql: string,
+    private readonly breakOff: () => void,
+  ) {}
 
   /**
-   * Resolves when the chunk has been handed on, with whether the server takes more. Not before, even if it takes no more: it reads to the
-   * end what was begun, and of a connection that is lost the socket lets go.
+   * Resolves when the chunk has been handed on, with whether the server takes more. Not before, even if it takes no more: the socket would
+   * send what the chunk's memory holds by then.
    */
   async write(chunk: Uint8Array): Promise<boolean> {
     await this.#begun.promise;
@@ -102,20 +110,25 @@ class CopyIn implements Submittable {
     this.#finish();
   }
 
-  /** The server's, or the connection's: what was written since is not read. */
+  /** The server's, or the connection's: what is written still is read and left aside. */
   handleError(error: unknown): void {
     this.#failure ??= { error };
     this.#finish();
+    // Unless it ends the session, and something in between holds on to the connection.
+    if (this.#isWriting) this.#grace ??= setTimeout(this.breakOff, graceMs);
   }
 
-  #send(bytes: Uint8Array): Promise<void> {
+  async #send(bytes: Uint8Array): Promise<void> {
     const header = Buffer.allocUnsafe(headerBytes);
     header[0] = copyData;
     header.writeUInt32BE(bytes.length + headerBytes - 1, 1);
     const written = Promise.withResolvers<void>();
+    this.#isWriting = true;
     this.#connection?.stream.write(header);
     this.#connection?.stream.write(bytes, () => written.resolve());
-    return written.promise;
+    await written.promise;
+    this.#isWriting = false;
+    if (this.#grace !== null) clearTimeout(this.#grace);
   }
 
   #finish(): void {

@@ -62,11 +62,10 @@ export class SinkLine {
     let endTurn: (() => void) | null = null;
     try {
       for await (const chunk of chunks) {
-        const bytes = chunk.length;
         for (const batch of parser.push(chunk)) await this.#send(batch, at);
         if (parser.isInLongRow) {
           endTurn ??= await this.#longRows.take();
-          passing.note(bytes);
+          passing.note(chunk.length);
         } else {
           endTurn?.();
           endTurn = null;

@@ -7,7 +7,7 @@ import { releaseBytes } from "../../change/release-bytes.ts";
 const copyData = 0x64;
 /** Type and length of a message. */
 const headerBytes = 5;
-/** Rows that come in a chunk of at least so many bytes stay where they are; fewer are packed. */
+/** So many bytes of rows that come in one chunk stay where they are; fewer are packed. */
 const leastKeptBytes = 64 * 1024;
 /** Small tables are many. */
 const firstBlockBytes = 16 * 1024;
@@ -22,6 +22,7 @@ interface Block {
 export class CopyDataReader {
   /** Full ones, in order. */
   readonly #blocks: Block[] = [];
+  #blockBytes = 0;
   #taken: Block | null = null;
   #block = Buffer.alloc(0);
   #filled = 0;
@@ -43,13 +44,22 @@ export class CopyDataReader {
   /** The chunk is the reader's, to write over and to give back. */
   push(chunk: Buffer): void {
     const end = this.#moveTogether(chunk);
-    if (end < leastKeptBytes || chunk.length < chunk.buffer.byteLength) {
+    // Of a part of a larger buffer, what lies beside it is somebody else's.
+    const isAlone = chunk.length === chunk.buffer.byteLength;
+    if (end < leastKeptBytes || !isAlone) {
       this.#append(chunk, end);
       releaseBytes(chunk);
       return;
     }
-    if (this.#filled > 0) this.#blocks.push(this.#takeRest());
-    this.#blocks.push({ rows: chunk.subarray(0, end), memory: chunk });
+    if (this.#filled > 0) this.#add(this.#takeRest());
+    this.#add({ rows: chunk.subarray(0, end), memory: chunk });
+  }
+
+  /** The beginning of a header whose rest has not come: for who reads on from here. */
+  takeHeader(): Buffer {
+    const header = Buffer.from(this.#header.subarray(0, this.#headerFilled));
+    this.#headerFilled = 0;
+    return header;
   }
 
   /** Messages of data that have begun: the server sends each row in one, and the end of a binary copy in another. */
@@ -57,9 +67,9 @@ export class CopyDataReader {
     return this.#messages;
   }
 
-  /** Blocks that are full. */
-  get blocks(): number {
-    return this.#blocks.length;
+  /** Bytes in blocks that are full. */
+  get blockBytes(): number {
+    return this.#blockBytes;
   }
 
   /** Bytes that are in no full block yet. */
@@ -69,7 +79,9 @@ export class CopyDataReader {
 
   /** The oldest bytes, or null when there are none. The caller's, up to `giveBack`. */
   take(): Uint8Array | null {
-    this.#taken = this.#blocks.shift() ?? (this.#filled > 0 ? this.#takeRest() : null);
+    const block = this.#blocks.shift();
+    if (block) this.#blockBytes -= block.rows.length;
+    this.#taken = block ?? (this.#filled > 0 ? this.#takeRest() : null);
     return this.#taken?.rows ?? null;
   }
 
@@ -77,6 +89,11 @@ export class CopyDataReader {
   giveBack(): void {
     if (this.#taken) releaseBytes(this.#taken.memory);
     this.#taken = null;
+  }
+
+  #add(block: Block): void {
+    this.#blocks.push(block);
+    this.#blockBytes += block.rows.length;
   }
 
   #takeRest(): Block {
@@ -140,7 +157,7 @@ export class CopyDataReader {
   }
 
   #turnOver(): void {
-    if (this.#filled > 0) this.#blocks.push({ rows: this.#block, memory: this.#block });
+    if (this.#filled > 0) this.#add({ rows: this.#block, memory: this.#block });
     this.#block = Buffer.allocUnsafeSlow(this.#nextBytes);
     this.#nextBytes = Math.min(this.#nextBytes * 2, largestBlockBytes);
     this.#filled = 0;

@@ -13,8 +13,8 @@ interface Socket extends ValvedSocket {
   removeListener(event: "data", listener: (chunk: Buffer) => void): void;
 }
 
-/** Beyond so many blocks that nobody has taken the socket is left alone. */
-const mostBlocks = 2;
+/** Beyond so many bytes in blocks that nobody has taken the socket is left alone. */
+const mostBytes = 512 * 1024;
 /** For so long a reader that waits is kept waiting for a block to fill. */
 const fillMs = 2;
 
@@ -67,7 +67,7 @@ class CopyOut implements Submittable, Disposable {
   /** Null: all have been taken. The one before is given back. */
   async next(): Promise<Uint8Array | null> {
     this.#reader.giveBack();
-    if (this.#reader.blocks === 0 && this.#end === null) {
+    if (this.#reader.blockBytes === 0 && this.#end === null) {
       this.#waiting = Promise.withResolvers();
       if (this.#reader.restBytes > 0) this.#wakeSoon();
       await this.#waiting.promise;
@@ -75,7 +75,7 @@ class CopyOut implements Submittable, Disposable {
     // Rows that came before the failure are of no use.
     if (this.#end?.error) throw this.#end.error;
     const chunk = this.#reader.take();
-    if (this.#isFull && this.#reader.blocks < mostBlocks) {
+    if (this.#isFull && this.#reader.blockBytes < mostBytes) {
       this.#isFull = false;
       this.#valve.release();
     }
@@ -114,10 +114,15 @@ class CopyOut implements Submittable, Disposable {
   #onChunk(chunk: Buffer): void {
     const { length } = chunk;
     this.#reader.push(chunk);
-    if (this.#end) return;
-    if (this.#reader.blocks > 0) this.#wake();
+    if (this.#end) {
+      // It came amid the chunk, and pg reads on where that ends.
+      const header = this.#reader.takeHeader();
+      if (header.length > 0) this.#passOn(header);
+      return;
+    }
+    if (this.#reader.blockBytes > 0) this.#wake();
     else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();
-    if (this.#reader.blocks >= mostBlocks) {
+    if (this.#reader.blockBytes >= mostBytes) {
       this.#isFull = true;
       this.#valve.hold();
     } else {

@@ -1,7 +1,8 @@
 // COPY FROM STDIN past pg, to a real server.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
-import type { Client } from "pg";
+import { connect, createServer } from "node:net";
+import { Client } from "pg";
 import { destroyClient } from "../../../src/connection/postgres-client.ts";
 import { copyIn } from "../../../src/sink/postgres/copy-in.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
@@ -110,4 +111,40 @@ test("a connection that is lost ends the copy, whether the server reads or not",
     await expect(copyIn(client, sql, large(1))).rejects.toThrow();
     expect(await lines()).toBe("0 0");
   }
+});
+
+/** Passes everything on until the server is gone; then it reads no more, and holds on to the client's connection. */
+async function holdingProxy(): Promise<AsyncDisposable & { readonly port: number }> {
+  const proxy = createServer((towardsClient) => {
+    const towardsServer = connect(server.port, "127.0.0.1");
+    towardsClient.on("error", () => {});
+    towardsServer.on("error", () => {});
+    towardsServer.on("data", (bytes) => towardsClient.write(bytes));
+    towardsServer.on("close", () => towardsClient.pause());
+    towardsServer.on("drain", () => towardsClient.resume());
+    towardsClient.on("data", (bytes) => towardsServer.write(bytes) || towardsClient.pause());
+  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  proxy.listen(0, "127.0.0.1", resolve);
+  await promise;
+  const { port } = proxy.address() as { port: number };
+  return { port, [Symbol.asyncDispose]: async () => void proxy.close() };
+}
+
+test("a session that the server has ended ends the copy, also where the connection stands", async () => {
+  await using proxy = await holdingProxy();
+  client = new Client({ ...server.connection("postgres"), port: proxy.port });
+  client.on("error", () => {});
+  await client.connect();
+  await server.query(`create or replace function waits() returns trigger language plpgsql as $$
+    begin perform pg_sleep(100); return new; end $$;
+    create trigger waits before insert on t for each row execute function waits()`);
+  const copy = copyIn(client, sql, large(600));
+  copy.catch(() => {});
+  const waiting = "select pid from pg_stat_activity where wait_event = 'PgSleep'";
+  await waitFor("the server waits", async () => (await server.query(waiting)).length === 1);
+  // Until no more goes in.
+  await Bun.sleep(300);
+  await server.query(`select pg_terminate_backend(pid) from (${waiting}) s`);
+  await expect(copy).rejects.toMatchObject({ code: "57P01" });
 });
