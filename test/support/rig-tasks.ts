@@ -52,7 +52,11 @@ export class RigTasks {
 
   /** The run has ended so. One that begins again in another form goes on with them. */
   failed(error: MillraceError): void {
-    if (error.code === "stream_form_changed") return;
-    for (const { task, isClaimed } of [...this.#open.values()]) if (isClaimed) task.failed(error);
+    const goesOn = error.code === "stream_form_changed";
+    for (const open of [...this.#open.values()]) {
+      if (!open.isClaimed) continue;
+      if (goesOn) open.isClaimed = false;
+      else open.task.failed(error);
+    }
   }
 }
