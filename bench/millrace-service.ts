@@ -64,7 +64,7 @@ export class MillraceService implements Contender {
       sink: this.target.sink,
       ...(this.target.limits ? { limits: this.target.limits } : {}),
     });
-    await streams;
+    await streams.catch((error: Error) => this.#throw(error.message));
   }
 
   async pause(): Promise<void> {
@@ -110,8 +110,11 @@ export class MillraceService implements Contender {
 
   async #throwIfFailed() {
     const { status } = await this.api.connector(connectorId);
-    if (status.status.failed)
-      throw new Error(`${this.name}: ${status.status.failed.reason}\n${this.service.log}`);
+    if (status.status.failed) this.#throw(status.status.failed.reason);
+  }
+
+  #throw(reason: string): never {
+    throw new Error(`${this.name}: ${reason}\n${this.service.log}`);
   }
 }
 

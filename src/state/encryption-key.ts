@@ -74,7 +74,11 @@ async function readKeyFile(path: string): Promise<string | null> {
   try {
     const { mode } = await stat(path);
     if ((mode & 0o077) !== 0) {
-      throw new MillraceError("invalid_setting", `Others may read ${path}. Run: chmod 600 ${path}`);
+      const is = (mode & 0o777).toString(8);
+      throw new MillraceError(
+        "invalid_setting",
+        `Others may read ${path}, which has mode ${is}. Run: chmod 600 ${path}`,
+      );
     }
     return await readFile(path, "utf8");
   } catch (error) {

@@ -23,6 +23,9 @@ export class TcpProxy implements AsyncDisposable {
   /** Of what clients send: the chunk at which everything is cut. */
   #cutting: { left: number; readonly isPassedOn: boolean; readonly happened: () => void } | null = null;
   #lost: { readonly request: string; readonly reply: string; readonly happened: () => void } | null = null;
+  /** What the upstream sends, until there is what it is to be cut at. */
+  #splitting: { readonly bytes: Uint8Array; readonly behind: number; held: Buffer } | null = null;
+  #isHolding = false;
 
   private constructor(
     private readonly server: Server,
@@ -108,6 +111,19 @@ export class TcpProxy implements AsyncDisposable {
     this.#cutting = { left: count, isPassedOn, happened };
   }
 
+  /**
+   * What upstreams send from here on comes in two, once it has `bytes`: up to `behind` of the last of them, and a moment later what
+   * follows.
+   */
+  splitAt(bytes: Uint8Array, behind: number): void {
+    this.#splitting = { bytes, behind, held: Buffer.alloc(0) };
+  }
+
+  /** A client whose upstream ends keeps its connection from here on, over which nothing is read any more. */
+  hold(): void {
+    this.#isHolding = true;
+  }
+
   /** Ends one direction of every connection: the client or the server hears that the other will say no more. */
   halfClose(towards: "client" | "upstream"): void {
     for (const pair of this.#pairs) pair[towards].end();
@@ -142,20 +158,23 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   #forward(from: Socket, to: Socket, pair: Pair): void {
+    const isHeld = () => this.#isHolding && from === pair.upstream && to.pause();
     from.on("data", (chunk: Buffer) => {
       if (from === pair.upstream) this.#recorded?.push(Buffer.from(chunk));
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
       if (from === pair.client && this.#isCutAt(chunk, pair)) return;
+      if (from === pair.upstream && this.#isSplit(chunk, to)) return;
       if (!pair.isStranded && !this.#isLost(from, chunk, pair) && !to.write(chunk)) from.pause();
     });
     to.on("drain", () => {
       if (!this.#stalled) from.resume();
     });
-    from.on("error", () => this.#lose(pair, from));
-    from.on("close", () => this.#lose(pair, from));
+    from.on("error", () => isHeld() || this.#lose(pair, from));
+    from.on("close", () => isHeld() || this.#lose(pair, from));
     from.on("end", () => {
+      if (isHeld()) return;
       if (pair.isStranded) from.destroy();
       else to.end();
     });
@@ -174,6 +193,19 @@ export class TcpProxy implements AsyncDisposable {
       each.upstream.resume();
     }
     cutting.happened();
+    return true;
+  }
+
+  /** Whether the chunk is held back, or was the one at which the upstream's bytes came in two. */
+  #isSplit(chunk: Buffer, client: Socket): boolean {
+    const splitting = this.#splitting;
+    if (splitting === null) return false;
+    splitting.held = Buffer.concat([splitting.held, chunk]);
+    const at = splitting.held.lastIndexOf(splitting.bytes);
+    if (at < 0) return true;
+    this.#splitting = null;
+    client.write(splitting.held.subarray(0, at + splitting.behind));
+    setTimeout(() => client.write(splitting.held.subarray(at + splitting.behind)), 20);
     return true;
   }
 

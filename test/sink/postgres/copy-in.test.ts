@@ -1,11 +1,11 @@
 // COPY FROM STDIN past pg, to a real server.
 
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
-import { connect, createServer } from "node:net";
 import { Client } from "pg";
 import { destroyClient } from "../../../src/connection/postgres-client.ts";
 import { copyIn } from "../../../src/sink/postgres/copy-in.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -113,26 +113,9 @@ test("a connection that is lost ends the copy, whether the server reads or not",
   }
 });
 
-/** Passes everything on until the server is gone; then it reads no more, and holds on to the client's connection. */
-async function holdingProxy(): Promise<AsyncDisposable & { readonly port: number }> {
-  const proxy = createServer((towardsClient) => {
-    const towardsServer = connect(server.port, "127.0.0.1");
-    towardsClient.on("error", () => {});
-    towardsServer.on("error", () => {});
-    towardsServer.on("data", (bytes) => towardsClient.write(bytes));
-    towardsServer.on("close", () => towardsClient.pause());
-    towardsServer.on("drain", () => towardsClient.resume());
-    towardsClient.on("data", (bytes) => towardsServer.write(bytes) || towardsClient.pause());
-  });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  proxy.listen(0, "127.0.0.1", resolve);
-  await promise;
-  const { port } = proxy.address() as { port: number };
-  return { port, [Symbol.asyncDispose]: async () => void proxy.close() };
-}
-
 test("a session that the server has ended ends the copy, also where the connection stands", async () => {
-  await using proxy = await holdingProxy();
+  await using proxy = await TcpProxy.start(server.port);
+  proxy.hold();
   client = new Client({ ...server.connection("postgres"), port: proxy.port });
   client.on("error", () => {});
   await client.connect();

@@ -1,11 +1,11 @@
 // COPY TO STDOUT past pg, from a real server.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { connect, createServer } from "node:net";
 import { Client } from "pg";
 import { destroyClient, socketOf } from "../../../src/connection/postgres-client.ts";
 import { copyOut } from "../../../src/source/postgres/copy-out.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -105,39 +105,12 @@ test("a connection that breaks ends the copy, whether somebody waits for a chunk
 });
 
 test("a header that is cut behind the last row is pg's, as what follows it is", async () => {
-  let isCutting = false;
-  const readyForQuery = Buffer.from([0x5a, 0, 0, 0, 5]);
-  const proxy = createServer((towardsClient) => {
-    const towardsServer = connect(server.port, "127.0.0.1");
-    let held = Buffer.alloc(0);
-    towardsServer.on("data", async (bytes) => {
-      held = Buffer.concat([held, bytes as Buffer]);
-      const at = held.lastIndexOf(readyForQuery);
-      if (isCutting && at < 0) return;
-      const all = held;
-      held = Buffer.alloc(0);
-      const end = isCutting ? at + 2 : all.length;
-      isCutting = false;
-      towardsClient.write(all.subarray(0, end));
-      await Bun.sleep(20);
-      if (end < all.length) towardsClient.write(all.subarray(end));
-    });
-    towardsClient.on("data", (bytes) => towardsServer.write(bytes));
-    towardsClient.on("close", () => towardsServer.destroy());
-    for (const socket of [towardsClient, towardsServer]) socket.on("error", () => {});
-  });
-  const { promise, resolve } = Promise.withResolvers<void>();
-  proxy.listen(0, "127.0.0.1", resolve);
-  await promise;
-  const own = new Client({
-    ...server.connection("postgres"),
-    port: (proxy.address() as { port: number }).port,
-  });
+  await using proxy = await TcpProxy.start(server.port);
+  const own = new Client({ ...server.connection("postgres"), port: proxy.port });
   await own.connect();
   client = own as typeof client;
-  isCutting = true;
+  proxy.splitAt(Buffer.from([0x5a, 0, 0, 0, 5]), 2);
   await expect(collect("copy nothing to stdout")).rejects.toMatchObject({ code: "42P01" });
   expect((await own.query("select 2 as two")).rows).toEqual([{ two: 2 }]);
   await own.end();
-  proxy.close();
 });
