@@ -199,8 +199,7 @@ export class PostgresServer implements AsyncDisposable {
         error ? reject(error) : resolve();
       };
       child.stderr?.on("data", (chunk: Buffer) => {
-        if (log.length > 100_000) return;
-        log += chunk.toString();
+        log = `${log}${chunk}`.slice(-100_000);
         if (/database system is ready to accept (read-only )?connections/.test(log)) settle();
       });
       child.once("error", settle);

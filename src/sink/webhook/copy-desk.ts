@@ -32,7 +32,7 @@ export class CopyDesk {
         await copies.begin(message, table(message.handle), begun());
         return this.#reply(message.id);
       case "copy.rows":
-        return await this.#takeRows(message);
+        return this.#takeRows(message);
       case "copy.cancel":
         besides.cancel(message.copy);
         wholes.cancel(message.copy);
@@ -85,14 +85,11 @@ export class CopyDesk {
     );
   }
 
-  async #takeRows({ copy, batch, bytes }: Extract<CopyMessage, { type: "copy.rows" }>): Promise<void> {
+  #takeRows({ copy, batch, bytes }: Extract<CopyMessage, { type: "copy.rows" }>): void {
     const { copies, besides, wholes, send } = this.options;
-    const of = [wholes, besides].find((each) => each.hasRows(copy));
-    if (!of) {
-      await copies.take(copy, batch);
-      return send({ type: "credit", bytes });
-    }
-    this.#meanwhile(of.take(copy, batch), () => send({ type: "credit", bytes, isBeside: true }));
+    const beside = [wholes, besides].find((each) => each.hasRows(copy));
+    const credit = { type: "credit", bytes, ...(beside && { isBeside: true as const }) } as const;
+    this.#meanwhile((beside ?? copies).take(copy, batch), () => send(credit));
   }
 
   #end({ id, copy, beside, mark }: Extract<CopyMessage, { type: "copy.end" }>): void {

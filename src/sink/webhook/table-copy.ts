@@ -42,6 +42,8 @@ export class TableCopy {
   readonly #plan: RequestPlan;
   readonly #rows: CopyRows;
   readonly #requests: RequestsOnTheirWay;
+  /** Batches are cut one after the other. */
+  #cutting: Promise<void> = Promise.resolve();
   /** Rows that are in no request yet. */
   #open = 0;
   #taken = 0;
@@ -67,9 +69,27 @@ export class TableCopy {
     return this.#taken;
   }
 
-  /** Takes rows; returns when they are in requests. Waits while too much is on its way. */
-  async take(batch: ChangeBatch): Promise<void> {
-    if (!this.options.sendsReads) return;
+  /** Takes rows; returns when they are in requests, which waits while too much is on its way. What comes meanwhile waits. */
+  take(batch: ChangeBatch): Promise<void> {
+    if (this.options.sendsReads) this.#cutting = this.#cutting.then(() => this.#cut(batch));
+    return this.#cutting;
+  }
+
+  /** Ends the last request and resolves when all are delivered. */
+  async finish(): Promise<void> {
+    await this.#cutting;
+    for (const request of this.#plan.sealAll()) this.#submit(request);
+    await this.#requests.delivered();
+  }
+
+  /** No more rows come, and those that are in no request yet go nowhere. */
+  cancel(): void {
+    this.#isCancelled = true;
+    this.room.dropped(this.#open);
+    this.#open = 0;
+  }
+
+  async #cut(batch: ChangeBatch): Promise<void> {
     const { scheduler, isBeside } = this.options;
     hold(batch.arena);
     for (let i = 0; i < batch.count && !this.#isCancelled; i++) {
@@ -83,19 +103,6 @@ export class TableCopy {
       } else if (i % rowsPerTurn === rowsPerTurn - 1) await this.options.breathe();
     }
     letGo(batch.arena);
-  }
-
-  /** Ends the last request and resolves when all are delivered. */
-  async finish(): Promise<void> {
-    for (const request of this.#plan.sealAll()) this.#submit(request);
-    await this.#requests.delivered();
-  }
-
-  /** No more rows come, and those that are in no request yet go nowhere. */
-  cancel(): void {
-    this.#isCancelled = true;
-    this.room.dropped(this.#open);
-    this.#open = 0;
   }
 
   #submit(request: OutgoingRequest): void {

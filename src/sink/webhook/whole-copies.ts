@@ -25,8 +25,6 @@ interface WholeCopy {
   origin: CopyOrigin | null;
   /** Its rows on their way. */
   rows: { readonly range: number; readonly copy: TableCopy } | null;
-  /** Batches are cut one after the other. */
-  cutting: Promise<void>;
   isMade: boolean;
   /** Why it has to begin anew; null: it has not. */
   spoiledBy: string | null;
@@ -49,13 +47,7 @@ export class WholeCopies {
   ): boolean {
     if (!isFirst && !holdsCopy(keeper.record.copied, table.name)) return false;
     const room = new UndeliveredRows(this.options.maxUndelivered);
-    const nothingYet = {
-      origin: null,
-      rows: null,
-      cutting: Promise.resolve(),
-      isMade: false,
-      spoiledBy: null,
-    };
+    const nothingYet = { origin: null, rows: null, isMade: false, spoiledBy: null };
     this.#copies.set(number, { table, shape, isFirst, room, ...nothingYet });
     gate.watch(number, table.name);
     return true;
@@ -105,10 +97,7 @@ export class WholeCopies {
 
   async take(range: number, batch: LineBatch): Promise<void> {
     const copy = this.#ofRows(range);
-    if (!copy) return;
-    const relations = [copy.table.relation];
-    copy.cutting = copy.cutting.then(() => copy.rows?.copy.take({ ...batch, relations }));
-    await copy.cutting;
+    await copy?.rows?.copy.take({ ...batch, relations: [copy.table.relation] });
   }
 
   /** Resolves when all rows are delivered, and, of a first copy, that they are is durable; what has waited goes then. */
@@ -116,8 +105,7 @@ export class WholeCopies {
     const copy = this.#ofRows(range);
     if (!copy?.rows) return;
     const { subject } = copy.rows.copy;
-    await copy.cutting;
-    await copy.rows?.copy.finish();
+    await copy.rows.copy.finish();
     const number = this.#numberOf(copy);
     if (number === null || !copy.rows || copy.spoiledBy !== null) return;
     await this.#made(copy, subject.lsn, delivering);

@@ -275,3 +275,29 @@ test.each([
   },
   30_000,
 );
+
+test("of tables that are copied side by side, one whose rows are not taken keeps no other", async () => {
+  const database = "hook_beside";
+  await server.createDatabase(database);
+  await server.query(
+    `create table alike (id int primary key); insert into alike select generate_series(1, 200);
+     create table other (id int primary key); insert into other select generate_series(1, 200)`,
+    database,
+  );
+  let refused: string | undefined;
+  await using receiver = await WebhookReceiver.start({
+    script: ({ path }) => {
+      refused ??= path;
+      return { kind: "answer", status: path === refused ? 503 : 200 };
+    },
+  });
+  const limits = { snapshot: { max_buffer_rows: 50 } };
+  const connector = webhookConnector(receiver.url, { batch: { max_batch_size: 10 } }, { limits });
+  const begun = { yes: false };
+  const life = await WebhookLife.start(server.connection(database), connector, new RecordStore(), begun);
+  await waitFor("the other table", () => state(receiver).size === 200);
+  expect([...state(receiver).keys()].some((key) => key.startsWith(`${refused}/`))).toBe(false);
+  refused = "none";
+  await waitFor("both", () => state(receiver).size === 400);
+  await life.stop();
+}, 30_000);
