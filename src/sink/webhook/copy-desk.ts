@@ -88,7 +88,7 @@ export class CopyDesk {
   #takeRows({ copy, batch, bytes }: Extract<CopyMessage, { type: "copy.rows" }>): void {
     const { copies, besides, wholes, send } = this.options;
     const beside = [wholes, besides].find((each) => each.hasRows(copy));
-    const credit = { type: "credit", bytes, ...(beside && { isBeside: true as const }) } as const;
+    const credit = { type: "credit", bytes, copy, ...(beside && { isBeside: true as const }) } as const;
     this.#meanwhile((beside ?? copies).take(copy, batch), () => send(credit));
   }
 

@@ -1,18 +1,25 @@
 // How many bytes of batches may be on their way over the line: what goes above is waited for.
 
+/** Copies that go side by side do not wait for one another's rows to be delivered: none takes more than its share. */
+const shares = 4;
+
 export class Credit {
   #spent = 0;
+  /** By copy. */
+  readonly #spentBy = new Map<number, number>();
   #waiters: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] = [];
   #ended: { readonly error: unknown } | null = null;
 
-  /** One batch may go above it. */
+  /** One batch may go above it, or above its copy's share. */
   constructor(private readonly most: number) {}
 
-  /** Waits until `bytes` more may be on their way, and counts them. Throws what `end` was told. */
-  async spend(bytes: number): Promise<void> {
-    while (this.#spent > 0 && this.#spent + bytes > this.most) await this.#given();
+  /** Waits until `bytes` more may be on their way, of a copy or of none, and counts them. Throws what `end` was told. */
+  async spend(bytes: number, copy: number | null): Promise<void> {
+    const share = copy === null ? this.most : this.most / shares;
+    const isAbove = (spent: number, most: number) => spent > 0 && spent + bytes > most;
+    while (isAbove(this.#spent, this.most) || isAbove(this.#of(copy), share)) await this.#given();
     this.#throwIfEnded();
-    this.#spent += bytes;
+    this.#add(bytes, copy);
   }
 
   /** Waits until what is on its way is no more than may be: one that goes above it is alone in memory. */
@@ -21,8 +28,8 @@ export class Credit {
     this.#throwIfEnded();
   }
 
-  give(bytes: number): void {
-    this.#spent -= bytes;
+  give(bytes: number, copy: number | null): void {
+    this.#add(-bytes, copy);
     for (const waiter of this.#waiters.splice(0)) waiter.resolve();
   }
 
@@ -30,6 +37,18 @@ export class Credit {
   end(error: unknown): void {
     this.#ended ??= { error };
     for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
+  }
+
+  #of(copy: number | null): number {
+    return copy === null ? this.#spent : (this.#spentBy.get(copy) ?? 0);
+  }
+
+  #add(bytes: number, copy: number | null): void {
+    this.#spent += bytes;
+    if (copy === null) return;
+    const spent = this.#of(copy) + bytes;
+    if (spent > 0) this.#spentBy.set(copy, spent);
+    else this.#spentBy.delete(copy);
   }
 
   #given(): Promise<void> {

@@ -95,7 +95,7 @@ export class DeliveryClient {
         this.#answers.delete(message.id);
         return;
       case "credit":
-        (message.isBeside ? this.creditBeside : this.credit).give(message.bytes);
+        (message.isBeside ? this.creditBeside : this.credit).give(message.bytes, message.copy);
         return;
       case "durable":
         this.events.durable(message.checkpoint, message.rows, message.bytes);

@@ -103,7 +103,12 @@ export type ToDelivery =
 /** webhook worker → replication worker */
 export type FromDelivery =
   | { readonly type: "reply"; readonly id: number; readonly state: DeliveryState | null }
-  | { readonly type: "credit"; readonly bytes: number; readonly isBeside?: true }
+  | {
+      readonly type: "credit";
+      readonly bytes: number;
+      readonly copy: number | null;
+      readonly isBeside?: true;
+    }
   | {
       readonly type: "durable";
       readonly checkpoint: Checkpoint;

@@ -80,13 +80,14 @@ export class SinkLine {
 
   async #send(batch: ChangeBatch, at: CopyAtLine | null): Promise<void> {
     const { client } = this;
-    const credit = at && at.beside !== null ? client.creditBeside : client.credit;
+    const { copy = null, beside = null } = at ?? {};
+    const credit = beside === null ? client.credit : client.creditBeside;
     const relations = batch.relations.map((relation) => this.handle(relation));
-    await credit.spend(batch.arena.byteLength);
+    await credit.spend(batch.arena.byteLength, copy);
     const bytes = batch.arena.byteLength;
     const { batch: moved, transfer } = parcel(batch, relations);
-    if (at === null) client.post({ type: "changes", batch: moved, bytes }, transfer);
-    else client.post({ type: "copy.rows", copy: at.copy, batch: moved, bytes }, transfer);
+    if (copy === null) client.post({ type: "changes", batch: moved, bytes }, transfer);
+    else client.post({ type: "copy.rows", copy, batch: moved, bytes }, transfer);
     await credit.settle();
   }
 }

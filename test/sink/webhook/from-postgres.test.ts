@@ -280,8 +280,8 @@ test("of tables that are copied side by side, one whose rows are not taken keeps
   const database = "hook_beside";
   await server.createDatabase(database);
   await server.query(
-    `create table alike (id int primary key); insert into alike select generate_series(1, 200);
-     create table other (id int primary key); insert into other select generate_series(1, 200)`,
+    `create table alike as select id, repeat('a', 60000) as v from generate_series(1, 200) id;
+     create table other as select * from alike; alter table alike add primary key (id); alter table other add primary key (id)`,
     database,
   );
   let refused: string | undefined;
