@@ -5,6 +5,7 @@ import type { TupleForm } from "./change/change-batch.ts";
 import { slotName } from "./connector/connector-id.ts";
 import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copies.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
+import { defaultCopyPace, webhookCopyPace } from "./pipeline/copy-pace.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
 import { checkpointStore, type MainThread, noteStore } from "./runtime/main-thread.ts";
@@ -122,6 +123,7 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
       skipSnapshots,
       parallelCopies: parallelCopies(connector),
       areConnectionsBounded: areConnectionsBounded(connector),
+      copyPace: connector.sink.webhook ? webhookCopyPace : defaultCopyPace,
       makeSource: (events) =>
         createSource(connector, {
           ...{ signal, owner, notes, events, isBegun: initialized },

@@ -17,41 +17,84 @@ export interface TableSize {
 
 /** How ranges are cut. */
 export interface RangeCut {
-  /** Of one range, at about. */
+  /** Of one range at most, at about. */
   readonly bytes: number;
+  /** Of the first ones, of which nobody knows how long they take. */
+  readonly firstBytes: number;
+  /** How long one should take. */
+  readonly ms: number;
   /** How many are copied side by side. */
   readonly lanes: number;
 }
 
 /** The last ranges are at least so small a part of a whole one: each costs a transaction at either side. */
 const leastPart = 1 / 16;
+/** How many times as large as those that are known the next ones are at most. */
+const mostGrowth = 4;
 
 /**
- * The ranges that are left to be copied, in their order. The last ones become smaller, so that all lanes are busy to the end: each takes
- * a lane's share of what is left, where that is less than a whole range (C. D. Polychronopoulos and D. J. Kuck, "Guided
- * Self-Scheduling", IEEE Transactions on Computers C-36, 1987). `done` are those that have been; none of them reach into another. What
- * lies behind the last page now is part of the last range: a table may have grown since it was measured.
+ * What is left of a table to be copied: ranges in their order, each cut when somebody is free to copy it. It is as large as those before
+ * it let expect of its time. The last ones become smaller, so that all lanes are busy to the end: each takes a lane's share of what is
+ * left (C. D. Polychronopoulos and D. J. Kuck, "Guided Self-Scheduling", IEEE Transactions on Computers C-36, 1987).
  */
-export function rangesLeft(
-  { pages, bytes }: TableSize,
-  done: readonly PageRange[],
-  cut: RangeCut,
-): readonly PageRange[] {
-  const most = Math.max(1, Math.floor((pages * cut.bytes) / Math.max(1, bytes)));
-  const least = Math.max(1, Math.floor(most * leastPart));
-  const lacking = gaps(done).map(({ from, to }) => ({ from, to, end: to ?? Math.max(pages, from + 1) }));
-  let left = lacking.reduce((sum, { from, end }) => sum + end - from, 0);
-  const ranges: PageRange[] = [];
-  for (const { from, to, end } of lacking) {
-    for (let at = from; at < end; ) {
-      const share = Math.ceil(left / cut.lanes);
-      const next = Math.min(end, at + Math.min(most, Math.max(least, share)));
-      ranges.push({ from: at, to: next === end ? to : next });
-      left -= next - at;
-      at = next;
-    }
+export class RangesLeft {
+  readonly #lacking: { from: number; readonly to: number | null; readonly end: number }[];
+  /** All in pages. */
+  readonly #most: number;
+  readonly #least: number;
+  #inTime: number;
+  #left: number;
+  #inHand = 0;
+
+  /**
+   * `done` are those that have been; none of them reach into another. What lies behind the last page now is part of the last range: a
+   * table may have grown since it was measured.
+   */
+  constructor(
+    private readonly size: TableSize,
+    done: readonly PageRange[],
+    private readonly cut: RangeCut,
+  ) {
+    const pagesOf = (bytes: number) =>
+      Math.max(1, Math.floor((size.pages * bytes) / Math.max(1, size.bytes)));
+    this.#most = pagesOf(cut.bytes);
+    this.#least = Math.max(1, Math.floor(this.#most * leastPart));
+    this.#inTime = Math.min(this.#most, pagesOf(cut.firstBytes));
+    this.#lacking = gaps(done).map((gap) => ({ ...gap, end: this.#endOf(gap) }));
+    this.#left = this.#lacking.reduce((sum, { from, end }) => sum + end - from, 0);
   }
-  return ranges;
+
+  /** All are copied. */
+  get isDone(): boolean {
+    return this.#lacking.length === 0 && this.#inHand === 0;
+  }
+
+  /** The next; null: there is none. */
+  next(): PageRange | null {
+    const [gap] = this.#lacking;
+    if (!gap) return null;
+    const { from, to, end } = gap;
+    const share = Math.ceil(this.#left / this.cut.lanes);
+    const next = Math.min(end, from + Math.min(this.#inTime, Math.max(this.#least, share)));
+    this.#left -= next - from;
+    this.#inHand++;
+    if (next === end) this.#lacking.shift();
+    else gap.from = next;
+    return { from, to: next === end ? to : next };
+  }
+
+  /** One that `next` gave is copied, and has taken so long. */
+  copied(range: PageRange, ms: number): void {
+    this.#inHand--;
+    const pages = this.#endOf(range) - range.from;
+    const expected = Math.floor((pages * this.cut.ms) / Math.max(1, ms));
+    const grown = Math.max(this.#inTime, pages * mostGrowth);
+    this.#inTime = Math.max(1, Math.min(this.#most, grown, expected));
+  }
+
+  #endOf({ from, to }: PageRange): number {
+    return to ?? Math.max(this.size.pages, from + 1);
+  }
 }
 
 function gaps(done: readonly PageRange[]): readonly PageRange[] {

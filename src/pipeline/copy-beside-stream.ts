@@ -1,7 +1,7 @@
 // Copies a table beside the stream, which goes on, for this table too. What has to stand between two batches asks for a turn.
 
 import { type Lsn, zeroLsn } from "../change/lsn.ts";
-import { type PageRange, rangesLeft } from "../change/page-range.ts";
+import { type PageRange, RangesLeft } from "../change/page-range.ts";
 import { readAhead } from "../change/read-ahead.ts";
 import type { TableShape } from "../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../change/until-aborted.ts";
@@ -9,9 +9,10 @@ import type { MillraceError } from "../errors/millrace-error.ts";
 import type { CopyBeside, SettledPiece, Sink } from "../sink/sink.ts";
 import type { SnapshotPoint, Source } from "../source/source.ts";
 import { copyBefore } from "./copy-before-changes.ts";
+import { type CopyPace, rangeCut } from "./copy-pace.ts";
 import { CopyPoints } from "./copy-points.ts";
 import type { CopyRoom } from "./copy-room.ts";
-import type { CopyPace } from "./initial-copy.ts";
+import { addRanges } from "./range-lanes.ts";
 import { type CopyWish, copyAtOnce } from "./snapshot-task.ts";
 import type { StreamPlace } from "./stream-place.ts";
 import { WorkPool } from "./work-pool.ts";
@@ -140,29 +141,39 @@ class PartCopies {
     const { source, parallel, pace, room } = this.beside;
     const { table, copy, cut } = this.each;
     const size = await untilAborted(source.measure(table), cut);
+    const { inTurnBytes } = pace;
     const [from, division] = copy.takesInTurn
-      ? [pace.inTurnBytes, { bytes: pace.inTurnBytes, lanes: 1 }]
-      : [pace.dividedFromBytes, { bytes: pace.rangeBytes, lanes: parallel }];
+      ? [inTurnBytes, { bytes: inTurnBytes, firstBytes: inTurnBytes, ms: Number.POSITIVE_INFINITY, lanes: 1 }]
+      : [pace.dividedFromBytes, rangeCut(pace, parallel)];
     const isLarge = size !== null && size.bytes >= from;
     const held = isLarge ? await step(this.beside, this.each, () => copy.divide()) : null;
-    const parts: readonly (PageRange | null)[] =
-      size && held ? rangesLeft(size, held.ranges, division) : [null];
     this.#rowsHeld = held?.rows ?? 0;
     const pool = new WorkPool(parallel, cut);
-    pool.add(
-      parts.map((part) => () => room.within(1, cut, () => points.use((point) => this.#take(point, part)))),
-    );
+    const take = (part: PageRange | null) =>
+      room.within(1, cut, () => points.use((point) => this.#take(point, part)));
+    if (size && held) {
+      addRanges(pool, {
+        ranges: new RangesLeft(size, held.ranges, division),
+        lanes: parallel,
+        copy: take,
+        ended: async () => {},
+      });
+    } else {
+      pool.add([async () => void (await take(null))]);
+    }
     await pool.ended();
     cut.throwIfAborted();
     return this.#point;
   }
 
-  async #take(point: SnapshotPoint, range: PageRange | null): Promise<void> {
+  /** Returns how long it took to carry the rows, in milliseconds. */
+  async #take(point: SnapshotPoint, range: PageRange | null): Promise<number> {
     const { copy, table, wish, cut } = this.each;
     const { source, place } = this.beside;
     const { lsn, timeUs } = point;
     if (lsn > this.#point) this.#point = lsn;
     if (copy.takesAfterPoint) await place.passed(lsn, cut);
+    const beganMs = performance.now();
     const part = range && ({ kind: "range", range } as const);
     const { chunks, rowsRead } = source.copyTable(table, point, copy.form, part ?? undefined);
     const read = chunksUntilAborted(chunks, cut);
@@ -170,10 +181,12 @@ class PartCopies {
       ...{ table, form: copy.form, lsn, timeUs, mode: wish.mode, ...(part ? { part } : {}), rowsRead },
       progress: (rows: number, bytes: number) => this.#tell(range, rows, bytes),
     };
-    if (!copy.takesInTurn) return await copy.take({ ...request, chunks: read });
-    // The stream need not wait for the source as well.
-    await using ahead = await readAhead(read, readAheadBytes);
-    await step(this.beside, this.each, () => copy.take({ ...request, chunks: ahead }));
+    if (copy.takesInTurn) {
+      // The stream need not wait for the source as well.
+      await using ahead = await readAhead(read, readAheadBytes);
+      await step(this.beside, this.each, () => copy.take({ ...request, chunks: ahead }));
+    } else await copy.take({ ...request, chunks: read });
+    return performance.now() - beganMs;
   }
 
   #tell(range: PageRange | null, rows: number, bytes: number): void {

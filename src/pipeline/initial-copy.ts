@@ -1,35 +1,18 @@
 // Copies the tables that the sink does not hold yet: several at a time, and a large one in ranges of its pages, side by side.
 // One that cannot be read does not keep the others.
 
-import { type PageRange, rangesLeft } from "../change/page-range.ts";
+import { type PageRange, RangesLeft } from "../change/page-range.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { BegunCopy, CopyRequest, OwedRows, Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
+import { type CopyPace, rangeCut } from "./copy-pace.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import type { ProgressMeter } from "./progress-meter.ts";
+import { addRanges } from "./range-lanes.ts";
 import type { RunReporter } from "./run-reporter.ts";
 import { UnreadableTables } from "./unreadable-tables.ts";
-import { type Work, WorkPool } from "./work-pool.ts";
-
-/** How large tables are divided. */
-export interface CopyPace {
-  /** Tables of fewer bytes are copied whole. */
-  readonly dividedFromBytes: number;
-  /** Of one range, at about: it should take well under a minute. */
-  readonly rangeBytes: number;
-  /** Of one that the stream waits for. */
-  readonly inTurnBytes: number;
-  /** For how long copies may begin as of one point. */
-  readonly pointHeldMs: number;
-}
-
-export const defaultCopyPace: CopyPace = {
-  dividedFromBytes: 128 * 1024 * 1024,
-  rangeBytes: 64 * 1024 * 1024,
-  inTurnBytes: 4 * 1024 * 1024,
-  pointHeldMs: 40_000,
-};
+import { WorkPool } from "./work-pool.ts";
 
 export interface InitialCopy {
   readonly source: Source;
@@ -85,24 +68,20 @@ async function copyOne(
   }
   const { begun, ranges } = divided;
   copy.meter.resumed(name, begun.rows);
-  let left = ranges.length;
-  const join = async () => {
+  const ended = async () => {
     await copy.sink.endCopy(table);
     finish(copy, table);
   };
-  if (left === 0) return await join();
-  const works = ranges.map((range): Work => {
-    return async () => {
-      if (reading.failure) return;
-      const part = `${name} ${range.from}`;
-      await unlessUnreadable(copy, reading, () => copyRows(copy, points, reading, begun.form, range, part));
-      if (reading.failure) return;
-      copy.meter.rangeCopied(name, part);
-      left--;
-      if (left === 0) await join();
-    };
-  });
-  pool.add(works);
+  if (ranges.isDone) return await ended();
+  const copyRange = async (range: PageRange) => {
+    const beganMs = performance.now();
+    const part = `${name} ${range.from}`;
+    await unlessUnreadable(copy, reading, () => copyRows(copy, points, reading, begun.form, range, part));
+    if (reading.failure) return null;
+    copy.meter.rangeCopied(name, part);
+    return performance.now() - beganMs;
+  };
+  addRanges(pool, { ranges, lanes: copy.parallel, copy: copyRange, ended });
 }
 
 /** A table that is being read, in one or several parts. */
@@ -146,18 +125,13 @@ async function divide(
   copy: InitialCopy,
   { table }: Reading,
   points: CopyPoints,
-): Promise<{ readonly begun: BegunCopy; readonly ranges: readonly PageRange[] } | null> {
+): Promise<{ readonly begun: BegunCopy; readonly ranges: RangesLeft } | null> {
   const { source, sink, pace } = copy;
   const isOneByOne = copy.isOrdered === true;
   const size = isOneByOne ? null : await source.measure(table).catch(throwReadFailure);
   if (size === null || size.bytes < pace.dividedFromBytes) return null;
   const begun = await sink.beginCopy(table, !points.isOnlyOne);
-  return (
-    begun && {
-      begun,
-      ranges: rangesLeft(size, begun.ranges, { bytes: pace.rangeBytes, lanes: copy.parallel }),
-    }
-  );
+  return begun && { begun, ranges: new RangesLeft(size, begun.ranges, rangeCut(pace, copy.parallel)) };
 }
 
 async function copyRows(

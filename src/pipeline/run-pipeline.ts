@@ -11,7 +11,7 @@ import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
 import { beginRun, type Found, lookAtBothSides } from "./beginning.ts";
-import type { CopyPace } from "./initial-copy.ts";
+import type { CopyPace } from "./copy-pace.ts";
 import { lockedPauseMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import { MissingCopies } from "./missing-copies.ts";

@@ -11,9 +11,9 @@ import {
   passedPoint,
   settleBeside,
 } from "./copy-beside-stream.ts";
+import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
 import { CopyRoom } from "./copy-room.ts";
 import { copyFirst, type FirstCopies } from "./first-copies.ts";
-import { type CopyPace, defaultCopyPace } from "./initial-copy.ts";
 import type { OfferedTask } from "./run-reporter.ts";
 import { RunningTasks, type RunningTasksOptions } from "./running-tasks.ts";
 import { copyAtOnce, findTable, wishOf } from "./snapshot-task.ts";

@@ -2,9 +2,21 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type PageRange, rangesLeft } from "../../src/change/page-range.ts";
+import { type PageRange, RangesLeft, type TableSize } from "../../src/change/page-range.ts";
 
 const page = 8192;
+
+/** As they are cut where each takes no time. */
+function rangesLeft(
+  size: TableSize,
+  done: readonly PageRange[],
+  { bytes, lanes }: { readonly bytes: number; readonly lanes: number },
+): readonly PageRange[] {
+  const left = new RangesLeft(size, done, { bytes, firstBytes: bytes, ms: 1_000, lanes });
+  const ranges: PageRange[] = [];
+  for (let range = left.next(); range; range = left.next()) ranges.push(range);
+  return ranges;
+}
 
 test("a table is divided into ranges of about the size that was asked for, the last one open", () => {
   expect(rangesLeft({ pages: 10, bytes: 10 * page }, [], { bytes: 4 * page, lanes: 1 })).toEqual([
@@ -75,6 +87,48 @@ test("whatever was done of it, and however it has grown or shrunk since, each pa
         expect([...done, ...left].filter((range) => holds(range, at)).length).toBe(1);
     }),
   );
+});
+
+test("ranges grow from small ones to the most, and are as large as their time allows", () => {
+  const pages = 100_000;
+  const cut = { bytes: 1024 * page, firstBytes: 16 * page, ms: 20_000, lanes: 4 };
+  const left = new RangesLeft({ pages, bytes: pages * page }, [], cut);
+  const copy = (msOfPage: number) => {
+    const range = left.next()!;
+    const length = range.to! - range.from;
+    left.copied(range, length * msOfPage);
+    return length;
+  };
+  expect(Array.from({ length: 5 }, () => copy(0.1))).toEqual([16, 64, 256, 1024, 1024]);
+  // A receiver that takes a page a second.
+  expect(Array.from({ length: 3 }, () => copy(1_000))).toEqual([1024, 20, 20]);
+  expect(copy(60_000)).toBe(20);
+  expect(Array.from({ length: 3 }, () => copy(60_000))).toEqual([1, 1, 1]);
+  expect(Array.from({ length: 6 }, () => copy(0.1))).toEqual([1, 4, 16, 64, 256, 1024]);
+});
+
+test("one that is small for another reason makes those that follow no smaller", () => {
+  const done = [
+    { from: 0, to: 8 },
+    { from: 9, to: 10 },
+  ];
+  const cut = { bytes: 1024 * page, firstBytes: 512 * page, ms: 20_000, lanes: 1 };
+  const left = new RangesLeft({ pages: 10_000, bytes: 10_000 * page }, done, cut);
+  const gap = left.next()!;
+  expect(gap).toEqual({ from: 8, to: 9 });
+  left.copied(gap, 5);
+  expect(left.next()).toEqual({ from: 10, to: 522 });
+});
+
+test("all are copied when none is left and none is in hand", () => {
+  const cut = { bytes: 4 * page, firstBytes: 4 * page, ms: 20_000, lanes: 1 };
+  const left = new RangesLeft({ pages: 8, bytes: 8 * page }, [], cut);
+  const [one, other] = [left.next()!, left.next()!];
+  expect(left.next()).toBeNull();
+  left.copied(other, 1);
+  expect(left.isDone).toBe(false);
+  left.copied(one, 1);
+  expect(left.isDone).toBe(true);
 });
 
 function holds({ from, to }: PageRange, at: number): boolean {

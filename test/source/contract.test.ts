@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { formatLsn } from "../../src/change/lsn.ts";
-import { rangesLeft } from "../../src/change/page-range.ts";
+import { RangesLeft } from "../../src/change/page-range.ts";
 import { outcomeOf } from "../support/contract-carrying.ts";
 import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../support/contract-source.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -127,7 +127,10 @@ describe("a point", () => {
     const size = await at.source.measure(table!);
     await using point = await at.source.snapshotPoint(never);
     await at.sql("update t set v = 'moved'");
-    const ranges = rangesLeft(size!, [], { bytes: size!.bytes / 7, lanes: 1 });
+    const bytes = size!.bytes / 7;
+    const left = new RangesLeft(size!, [], { bytes, firstBytes: bytes, ms: 1_000, lanes: 1 });
+    const ranges = [];
+    for (let range = left.next(); range; range = left.next()) ranges.push(range);
     expect(ranges.length).toBeGreaterThan(3);
     const parts = ranges.map((range) => at.source.copyTable(table!, point, "text", { kind: "range", range }));
     const ids = (await Promise.all(parts.map(textOf))).flatMap(idsIn);

@@ -10,7 +10,7 @@ import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
-import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy-pace.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
 import type { RunWork } from "../../src/pipeline/run-work.ts";

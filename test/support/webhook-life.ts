@@ -7,7 +7,7 @@ import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
-import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
+import { type CopyPace, webhookCopyPace } from "../../src/pipeline/copy-pace.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import type { SetAsideTable } from "../../src/sink/sink.ts";
@@ -42,7 +42,7 @@ export class WebhookLife {
     store: RecordStore,
     begun: { yes: boolean },
     change: Partial<PostgresSourceConfig> = {},
-    copyPace: CopyPace = defaultCopyPace,
+    copyPace: CopyPace = webhookCopyPace,
   ): Promise<WebhookLife> {
     const life = new WebhookLife(await WebhookRig.start(connector, store));
     const { signal } = life.#abort;

@@ -1,10 +1,10 @@
 // A database, a receiver, and one life after the other of a connector between them.
 
 import { expect } from "bun:test";
-import type { ConnectorConfig } from "../../src/connector/connector.ts";
+import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
 import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
-import { type CopyPace, defaultCopyPace } from "../../src/pipeline/initial-copy.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy-pace.ts";
 import { parseRecord, type SinkRecord } from "../../src/sink/webhook/sink-record.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
@@ -16,6 +16,7 @@ export interface StageOptions {
   readonly copyPace?: Partial<CopyPace>;
   readonly sink?: Partial<WebhookSinkRequest>;
   readonly source?: Partial<PostgresSourceConfig>;
+  readonly limits?: ConnectorRequest["limits"];
 }
 
 /** Tables of a few hundred pages are copied in ranges. */
@@ -39,12 +40,13 @@ export class WebhookStage implements AsyncDisposable {
     server: PostgresServer,
     database: string,
     sql: string,
-    { copyPace, sink, source = {} }: StageOptions = {},
+    { copyPace, sink, source = {}, limits }: StageOptions = {},
   ): Promise<WebhookStage> {
     await server.createDatabase(database);
     await server.query(sql, database);
     const receiver = await WebhookReceiver.start();
-    const connector = webhookConnector(receiver.url, { batch: { max_batch_size: 50 }, ...sink });
+    const batch = { max_batch_size: 50 };
+    const connector = webhookConnector(receiver.url, { batch, ...sink }, limits ? { limits } : {});
     return new WebhookStage(server, database, receiver, connector, { ...pace, ...copyPace }, source);
   }
 

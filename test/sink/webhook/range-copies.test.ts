@@ -4,7 +4,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { PageRange } from "../../../src/change/page-range.ts";
-import type { CopyPace } from "../../../src/pipeline/initial-copy.ts";
+import type { CopyPace } from "../../../src/pipeline/copy-pace.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
@@ -184,4 +184,28 @@ test("no transaction at the source is open for much longer than a point is held,
   await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
   await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
   expect(keysThatWentBack(rowsOf(stage.receiver, "m"))).toEqual([]);
+});
+
+test("a receiver that takes its time gets smaller ranges: the source holds nothing for long", async () => {
+  const sql = `create table m (id int primary key, v text);
+    insert into m select g, repeat(md5(g::text), 58) from generate_series(1, 8000) g; alter table m alter v set storage external`;
+  const copyPace = { rangeBytes: 100_000_000, firstRangeBytes: 50_000, rangeMs: 200, pointHeldMs: 200 };
+  const limits = { snapshot: { max_buffer_rows: 50 } };
+  await using stage = await WebhookStage.create(server, "hook_slow", sql, { copyPace, limits });
+  stage.receiver.script = () => ({ kind: "answer", status: 200, delayMs: 20 });
+  const beganMs = performance.now();
+  await stage.start();
+  let longestMs = 0;
+  const isOver = async () => {
+    const [held] = await stage.sql<{ ms: number }>(
+      "select coalesce(max(extract(epoch from clock_timestamp() - xact_start)) * 1000, 0)::int as ms from pg_stat_activity " +
+        "where backend_xmin is not null and pid <> pg_backend_pid()",
+    );
+    longestMs = Math.max(longestMs, held?.ms ?? 0);
+    return stage.life.phase === "realtime";
+  };
+  await waitFor("the copy", isOver, { timeoutMs: 50_000, intervalMs: 10 });
+  expect(longestMs).toBeGreaterThan(0);
+  expect(longestMs).toBeLessThan((performance.now() - beganMs) / 3);
+  await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
 });
