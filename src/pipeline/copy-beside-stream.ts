@@ -142,22 +142,17 @@ class PartCopies {
     const { table, copy, cut } = this.each;
     const size = await untilAborted(source.measure(table), cut);
     const { inTurnBytes } = pace;
-    const [from, division] = copy.takesInTurn
+    const [dividedFrom, division] = copy.takesInTurn
       ? [inTurnBytes, { bytes: inTurnBytes, firstBytes: inTurnBytes, ms: Number.POSITIVE_INFINITY, lanes: 1 }]
       : [pace.dividedFromBytes, rangeCut(pace, parallel)];
-    const isLarge = size !== null && size.bytes >= from;
+    const isLarge = size !== null && size.bytes >= dividedFrom;
     const held = isLarge ? await step(this.beside, this.each, () => copy.divide()) : null;
     this.#rowsHeld = held?.rows ?? 0;
     const pool = new WorkPool(parallel, cut);
     const take = (part: PageRange | null) =>
       room.within(1, cut, () => points.use((point) => this.#take(point, part)));
     if (size && held) {
-      addRanges(pool, {
-        ranges: new RangesLeft(size, held.ranges, division),
-        lanes: parallel,
-        copy: take,
-        ended: async () => {},
-      });
+      addRanges(pool, { ranges: new RangesLeft(size, held.ranges, division), lanes: parallel, copy: take });
     } else {
       pool.add([async () => void (await take(null))]);
     }

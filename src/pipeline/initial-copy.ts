@@ -72,7 +72,6 @@ async function copyOne(
     await copy.sink.endCopy(table);
     finish(copy, table);
   };
-  if (ranges.isDone) return await ended();
   const copyRange = async (range: PageRange) => {
     const beganMs = performance.now();
     const part = `${name} ${range.from}`;
@@ -131,7 +130,12 @@ async function divide(
   const size = isOneByOne ? null : await source.measure(table).catch(throwReadFailure);
   if (size === null || size.bytes < pace.dividedFromBytes) return null;
   const begun = await sink.beginCopy(table, !points.isOnlyOne);
-  return begun && { begun, ranges: new RangesLeft(size, begun.ranges, rangeCut(pace, copy.parallel)) };
+  return (
+    begun && {
+      begun,
+      ranges: new RangesLeft(size, begun.ranges, rangeCut(pace, copy.parallel), begun.inHand),
+    }
+  );
 }
 
 async function copyRows(

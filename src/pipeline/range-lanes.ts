@@ -9,12 +9,12 @@ export interface RangeLanes {
   readonly lanes: number;
   /** Returns how long it took, in milliseconds; null: the table is given up. */
   readonly copy: (range: PageRange) => Promise<number | null>;
-  /** All are copied, of which there was at least one. */
-  readonly ended: () => Promise<void>;
+  /** All are copied. */
+  readonly ended?: () => Promise<void>;
 }
 
 /** A range is cut when there is room for it. */
-export function addRanges(pool: WorkPool, { ranges, lanes, copy, ended }: RangeLanes): void {
+export function addRanges(pool: WorkPool, { ranges, lanes, copy, ended = async () => {} }: RangeLanes): void {
   let isGivenUp = false;
   const lane = async () => {
     const range = isGivenUp ? null : ranges.next();
@@ -28,5 +28,5 @@ export function addRanges(pool: WorkPool, { ranges, lanes, copy, ended }: RangeL
     if (ranges.isDone) await ended();
     else pool.add([lane]);
   };
-  pool.add(Array.from({ length: lanes }, () => lane));
+  pool.add(ranges.isDone ? [ended] : Array.from({ length: lanes }, () => lane));
 }

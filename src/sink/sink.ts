@@ -120,6 +120,8 @@ export interface HeldRanges {
 export interface BegunCopy extends HeldRanges {
   /** In which it wants them. */
   readonly form: TupleForm;
+  /** Ranges that had begun: what comes of them again is to come as it did. */
+  readonly inHand?: readonly PageRange[];
 }
 
 /**

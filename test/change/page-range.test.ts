@@ -103,8 +103,8 @@ test("ranges grow from small ones to the most, and are as large as their time al
   // A receiver that takes a page a second.
   expect(Array.from({ length: 3 }, () => copy(1_000))).toEqual([1024, 20, 20]);
   expect(copy(60_000)).toBe(20);
-  expect(Array.from({ length: 3 }, () => copy(60_000))).toEqual([1, 1, 1]);
-  expect(Array.from({ length: 6 }, () => copy(0.1))).toEqual([1, 4, 16, 64, 256, 1024]);
+  expect(Array.from({ length: 3 }, () => copy(60_000))).toEqual([4, 4, 4]);
+  expect(Array.from({ length: 5 }, () => copy(0.1))).toEqual([4, 16, 64, 256, 1024]);
 });
 
 test("one that is small for another reason makes those that follow no smaller", () => {
@@ -118,6 +118,30 @@ test("one that is small for another reason makes those that follow no smaller", 
   expect(gap).toEqual({ from: 8, to: 9 });
   left.copied(gap, 5);
   expect(left.next()).toEqual({ from: 10, to: 522 });
+});
+
+test("those that had begun come first, as they were cut, where none of them is done or reaches into another", () => {
+  const cut = { bytes: 4 * page, firstBytes: 4 * page, ms: 20_000, lanes: 1 };
+  const begun = [
+    { from: 9, to: 14 },
+    { from: 2, to: 3 },
+    { from: 13, to: 15 },
+    { from: 18, to: null },
+    { from: 3, to: 5 },
+  ];
+  const left = new RangesLeft({ pages: 20, bytes: 20 * page }, [{ from: 0, to: 3 }], cut, begun);
+  const ranges = Array.from({ length: 7 }, () => left.next());
+  expect(ranges).toEqual([
+    { from: 9, to: 14 },
+    { from: 18, to: null },
+    { from: 3, to: 5 },
+    { from: 5, to: 9 },
+    { from: 14, to: 18 },
+    null,
+    null,
+  ]);
+  for (const range of ranges) if (range) left.copied(range, 1);
+  expect(left.isDone).toBe(true);
 });
 
 test("all are copied when none is left and none is in hand", () => {

@@ -132,6 +132,17 @@ export class WebhookLife {
     await this.rig[Symbol.asyncDispose]();
   }
 
+  /** As the grace of a stop ends: what is on its way is broken off, and the worker, which is not the run's, goes on for a while. */
+  async breakOff(): Promise<void> {
+    const reason = new Error("The run was stopped.");
+    this.#stop.abort();
+    this.rig.abort(reason);
+    this.#abort.abort(reason);
+    await this.#running;
+    await Bun.sleep(1_000);
+    await this.rig[Symbol.asyncDispose]();
+  }
+
   /** As SIGKILL would: the worker at once, then the pipeline's connections. */
   async kill(): Promise<void> {
     await this.rig.kill();

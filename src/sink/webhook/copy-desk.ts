@@ -85,11 +85,10 @@ export class CopyDesk {
     );
   }
 
-  #takeRows({ copy, batch, bytes }: Extract<CopyMessage, { type: "copy.rows" }>): void {
+  #takeRows({ copy, isBeside, batch, bytes }: Extract<CopyMessage, { type: "copy.rows" }>): void {
     const { copies, besides, wholes, send } = this.options;
-    const beside = [wholes, besides].find((each) => each.hasRows(copy));
-    const credit = { type: "credit", bytes, copy, ...(beside && { isBeside: true as const }) } as const;
-    this.#meanwhile((beside ?? copies).take(copy, batch), () => send(credit));
+    const of = [wholes, besides].find((each) => each.hasRows(copy)) ?? copies;
+    this.#meanwhile(of.take(copy, batch), () => send({ type: "credit", bytes, copy, isBeside }));
   }
 
   #end({ id, copy, beside, mark }: Extract<CopyMessage, { type: "copy.end" }>): void {

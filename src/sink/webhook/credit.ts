@@ -10,14 +10,12 @@ export class Credit {
   #waiters: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] = [];
   #ended: { readonly error: unknown } | null = null;
 
-  /** One batch may go above it, or above its copy's share. */
+  /** One batch may go above it, or above its copy's share; and of each copy one that is within its share. */
   constructor(private readonly most: number) {}
 
   /** Waits until `bytes` more may be on their way, of a copy or of none, and counts them. Throws what `end` was told. */
   async spend(bytes: number, copy: number | null): Promise<void> {
-    const share = copy === null ? this.most : this.most / shares;
-    const isAbove = (spent: number, most: number) => spent > 0 && spent + bytes > most;
-    while (isAbove(this.#spent, this.most) || isAbove(this.#of(copy), share)) await this.#given();
+    while (!this.#has(bytes, copy)) await this.#given();
     this.#throwIfEnded();
     this.#add(bytes, copy);
   }
@@ -39,14 +37,18 @@ export class Credit {
     for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
   }
 
-  #of(copy: number | null): number {
-    return copy === null ? this.#spent : (this.#spentBy.get(copy) ?? 0);
+  #has(bytes: number, copy: number | null): boolean {
+    const isInAll = this.#spent === 0 || this.#spent + bytes <= this.most;
+    if (copy === null) return isInAll;
+    const own = this.#spentBy.get(copy) ?? 0;
+    const isInShare = own + bytes <= this.most / shares;
+    return own === 0 ? isInAll || isInShare : isInAll && isInShare;
   }
 
   #add(bytes: number, copy: number | null): void {
     this.#spent += bytes;
     if (copy === null) return;
-    const spent = this.#of(copy) + bytes;
+    const spent = (this.#spentBy.get(copy) ?? 0) + bytes;
     if (spent > 0) this.#spentBy.set(copy, spent);
     else this.#spentBy.delete(copy);
   }

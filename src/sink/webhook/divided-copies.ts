@@ -35,16 +35,17 @@ export class DividedCopies implements ChangeWatch {
   ) {}
 
   /** Begins a copy, or goes on with the ranges that are delivered. Null: the table is to be copied whole. */
-  begin(table: TableShape, goesOn: boolean): Pick<DividedCopy, "ranges" | "rows"> | null {
+  begin(table: TableShape, goesOn: boolean): Pick<DividedCopy, "ranges" | "inHand" | "rows"> | null {
     const name = qualifiedName(table.relation);
     const mark = markOf(table);
     const known = this.#of(name);
     const isRefused = known?.phase === "refused" && known.mark === mark;
     if (isRefused || !this.#isDivisible(table)) return null;
-    const isKept = goesOn && known?.phase === "open" && known.mark === mark && known.ranges.length > 0;
+    const isAny = known && known.ranges.length + known.inHand.length > 0;
+    const isKept = goesOn && isAny && known.phase === "open" && known.mark === mark;
     const copy = isKept ? known : begunCopy(mark);
     this.#put(name, copy);
-    return { ranges: copy.ranges, rows: copy.rows };
+    return { ranges: copy.ranges, inHand: copy.inHand, rows: copy.rows };
   }
 
   /** As `begin`, of a first copy that is made beside the stream: what that brings in part is noted from here on. */
@@ -103,6 +104,14 @@ export class DividedCopies implements ChangeWatch {
   begins(name: string, origin: CopyOrigin): void {
     const copy = this.#of(name);
     if (copy) this.#put(name, { ...copy, origin });
+  }
+
+  /** A range begins. False: it had begun before. */
+  takesUp(name: string, range: PageRange): boolean {
+    const copy = this.#of(name);
+    if (copy?.phase !== "open" || copy.inHand.some((each) => isSame(each, range))) return false;
+    this.#put(name, { ...copy, inHand: [...copy.inHand, range] });
+    return true;
   }
 
   /** All rows of the range are delivered. */
@@ -236,6 +245,10 @@ export class DividedCopies implements ChangeWatch {
   #put(name: string, copy: DividedCopy): void {
     this.keeper.change({ divided: new Map(this.keeper.record.divided).set(name, copy) });
   }
+}
+
+function isSame(one: PageRange, other: PageRange): boolean {
+  return one.from === other.from && one.to === other.to;
 }
 
 function isDue({ phase, points, owed }: DividedCopy, at: Lsn): boolean {

@@ -21,6 +21,8 @@ export interface DividedCopy {
   readonly origin: CopyOrigin | null;
   /** In order; neighbours are one. */
   readonly ranges: readonly PageRange[];
+  /** That have begun: rows of theirs may have been delivered. */
+  readonly inHand: readonly PageRange[];
   readonly rows: number;
   /** The first and the last point that ranges were copied as of; null before the first. */
   readonly points: { readonly first: Lsn; readonly last: Lsn } | null;
@@ -30,19 +32,22 @@ export interface DividedCopy {
 
 export type DividedTables = ReadonlyMap<string, DividedCopy>;
 
+type StoredRange = readonly [number, number | null];
+
 export interface StoredDividedCopy {
   readonly phase: DividedCopy["phase"];
   readonly mark: string;
   /** Version, time in microseconds, LSN. */
   readonly origin: readonly [number, number, string] | null;
-  readonly ranges: readonly (readonly [number, number | null])[];
+  readonly ranges: readonly StoredRange[];
+  readonly inHand?: readonly StoredRange[];
   readonly rows: number;
   readonly points: readonly [string, string] | null;
   readonly owed: readonly RowKey[];
 }
 
 export function begunCopy(mark: string, phase: "open" | "again" = "open"): DividedCopy {
-  return { phase, mark, origin: null, ranges: [], rows: 0, points: null, owed: new OwedKeys() };
+  return { phase, mark, origin: null, ranges: [], inHand: [], rows: 0, points: null, owed: new OwedKeys() };
 }
 
 /** With a range, as of `point`, whose rows are all delivered. */
@@ -51,6 +56,7 @@ export function withRange(copy: DividedCopy, range: PageRange, point: Lsn, rows:
   return {
     ...copy,
     ranges: merged([...copy.ranges, range]),
+    inHand: copy.inHand.filter(({ from }) => from !== range.from),
     rows: copy.rows + rows,
     points: { first: point < first ? point : first, last: point > last ? point : last },
   };
@@ -72,12 +78,14 @@ export function isMixed({ points }: DividedCopy): boolean {
 }
 
 export function storeDivided(copy: DividedCopy): StoredDividedCopy {
-  const { phase, mark, origin, ranges, rows, points, owed } = copy;
+  const { phase, mark, origin, ranges, inHand, rows, points, owed } = copy;
+  const stored = (each: readonly PageRange[]) => each.map(({ from, to }) => [from, to] as const);
   return {
     phase,
     mark,
     origin: origin && [origin.version, origin.timeUs, formatLsn(origin.lsn)],
-    ranges: ranges.map(({ from, to }) => [from, to] as const),
+    ranges: stored(ranges),
+    inHand: stored(inHand),
     rows,
     points: points && [formatLsn(points.first), formatLsn(points.last)],
     owed: owed.list(),
@@ -85,12 +93,14 @@ export function storeDivided(copy: DividedCopy): StoredDividedCopy {
 }
 
 export function readDivided(stored: StoredDividedCopy): DividedCopy {
-  const { phase, mark, origin, ranges, rows, points, owed } = stored;
+  const { phase, mark, origin, ranges, inHand = [], rows, points, owed } = stored;
+  const read = (each: readonly StoredRange[]) => each.map(([from, to]) => ({ from, to }));
   return {
     phase,
     mark,
     origin: origin && { version: origin[0], timeUs: origin[1], lsn: parseLsn(origin[2]) },
-    ranges: ranges.map(([from, to]) => ({ from, to })),
+    ranges: read(ranges),
+    inHand: read(inHand),
     rows,
     points: points && { first: parseLsn(points[0]), last: parseLsn(points[1]) },
     owed: new OwedKeys(owed),

@@ -46,7 +46,13 @@ export type ToDelivery =
       /** The copy beside the stream that it is a range of; null: of none. */
       readonly beside: number | null;
     }
-  | { readonly type: "copy.rows"; readonly copy: number; readonly batch: LineBatch; readonly bytes: number }
+  | {
+      readonly type: "copy.rows";
+      readonly copy: number;
+      readonly isBeside: boolean;
+      readonly batch: LineBatch;
+      readonly bytes: number;
+    }
   /** Begins a copy in ranges; the answer tells which there are. */
   | {
       readonly type: "copy.divide";
@@ -107,7 +113,7 @@ export type FromDelivery =
       readonly type: "credit";
       readonly bytes: number;
       readonly copy: number | null;
-      readonly isBeside?: true;
+      readonly isBeside: boolean;
     }
   | {
       readonly type: "durable";
@@ -134,7 +140,11 @@ export interface DeliveryState {
   /** Rows that are due. */
   readonly owed?: readonly OwedKeysOf[];
   /** The copy in ranges that was begun; null: the table is to be copied whole. */
-  readonly begun?: { readonly ranges: readonly PageRange[]; readonly rows: number } | null;
+  readonly begun?: {
+    readonly ranges: readonly PageRange[];
+    readonly inHand?: readonly PageRange[];
+    readonly rows: number;
+  } | null;
   /** The copy is made beside the stream. */
   readonly isBeside?: boolean;
   /** It is made whole, as of one point. */

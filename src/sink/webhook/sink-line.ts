@@ -81,13 +81,14 @@ export class SinkLine {
   async #send(batch: ChangeBatch, at: CopyAtLine | null): Promise<void> {
     const { client } = this;
     const { copy = null, beside = null } = at ?? {};
-    const credit = beside === null ? client.credit : client.creditBeside;
+    const isBeside = beside !== null;
+    const credit = isBeside ? client.creditBeside : client.credit;
     const relations = batch.relations.map((relation) => this.handle(relation));
     await credit.spend(batch.arena.byteLength, copy);
     const bytes = batch.arena.byteLength;
     const { batch: moved, transfer } = parcel(batch, relations);
     if (copy === null) client.post({ type: "changes", batch: moved, bytes }, transfer);
-    else client.post({ type: "copy.rows", copy, batch: moved, bytes }, transfer);
+    else client.post({ type: "copy.rows", copy, isBeside, batch: moved, bytes }, transfer);
     await credit.settle();
   }
 }

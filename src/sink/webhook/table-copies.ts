@@ -39,6 +39,10 @@ export class TableCopies {
   async begin(message: CopyBegin, table: CompiledTable, delivering: Delivering): Promise<void> {
     const { copy, lsn, part } = message;
     const origin = await originOf(message, table.name, delivering);
+    // A range that is copied again, as nobody has written to it, comes in the same requests.
+    if (part?.kind === "range" && delivering.divided.takesUp(table.name, part.range)) {
+      await delivering.keeper.save();
+    }
     const progress = (rows: number, bytes: number) => this.options.progress(copy, rows, bytes);
     const room = this.#rooms.get(table.name) ?? new UndeliveredRows(this.options.maxUndelivered);
     this.#rooms.set(table.name, room);
@@ -62,11 +66,11 @@ export class TableCopies {
     this.#forget(number, copy);
   }
 
-  /** Resolves when all rows are delivered and that they are is durable. */
+  /** Resolves when all rows are delivered and that they are is durable, or when it was cancelled. */
   async end(number: number, mark: string, { keeper, divided }: Delivering): Promise<void> {
     const copy = this.#copies.get(number);
     if (!copy) return;
-    await copy.finish();
+    if (!(await copy.finish())) return;
     this.#forget(number, copy);
     const { table, part, lsn } = copy.subject;
     if (part?.kind === "range") divided.add(table.name, part.range, lsn, copy.taken);

@@ -69,17 +69,19 @@ export class TableCopy {
     return this.#taken;
   }
 
-  /** Takes rows; returns when they are in requests, which waits while too much is on its way. What comes meanwhile waits. */
+  /** Takes rows; returns when they are in requests, which waits while too much is on its way. More rows, and the end, may come meanwhile. */
   take(batch: ChangeBatch): Promise<void> {
     if (this.options.sendsReads) this.#cutting = this.#cutting.then(() => this.#cut(batch));
     return this.#cutting;
   }
 
-  /** Ends the last request and resolves when all are delivered. */
-  async finish(): Promise<void> {
+  /** Ends the last request and resolves when all are delivered. False: it was cancelled, and some are not. */
+  async finish(): Promise<boolean> {
     await this.#cutting;
+    if (this.#isCancelled) return false;
     for (const request of this.#plan.sealAll()) this.#submit(request);
     await this.#requests.delivered();
+    return true;
   }
 
   /** No more rows come, and those that are in no request yet go nowhere. */
@@ -91,6 +93,7 @@ export class TableCopy {
 
   async #cut(batch: ChangeBatch): Promise<void> {
     const { scheduler, isBeside } = this.options;
+    if (this.#isCancelled) return;
     hold(batch.arena);
     for (let i = 0; i < batch.count && !this.#isCancelled; i++) {
       this.#taken++;

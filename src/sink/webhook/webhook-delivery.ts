@@ -159,7 +159,7 @@ export class WebhookDelivery {
         this.#truncates.look(batch);
         const { stream, divided, gate } = this.#begun();
         await stream.take(batch, tables);
-        const credit = () => this.send({ type: "credit", bytes: message.bytes, copy: null });
+        const credit = () => this.send({ type: "credit", bytes: message.bytes, copy: null, isBeside: false });
         // What opens the gate is to be handled meanwhile.
         if (gate.isFull) void gate.ample().then(credit);
         else credit();

@@ -105,7 +105,7 @@ export class WholeCopies {
     const copy = this.#ofRows(range);
     if (!copy?.rows) return;
     const { subject } = copy.rows.copy;
-    await copy.rows.copy.finish();
+    if (!(await copy.rows.copy.finish())) return;
     const number = this.#numberOf(copy);
     if (number === null || !copy.rows || copy.spoiledBy !== null) return;
     await this.#made(copy, subject.lsn, delivering);

@@ -310,7 +310,14 @@ class Copier {
     const rows = [...finalRows(before)].filter(([key]) => key.startsWith(`${table.name}/`));
     parser.push(Buffer.from(rows.map(([key, v]) => `${key.split("/")[1]}\t${v}\n`).join("")));
     const batch = parser.finish();
-    if (batch) this.post({ type: "copy.rows", copy, batch: { ...batch, relations: [handle] }, bytes: 0 });
+    if (batch)
+      this.post({
+        type: "copy.rows",
+        isBeside: true,
+        copy,
+        batch: { ...batch, relations: [handle] },
+        bytes: 0,
+      });
     const { state } = await this.ask({ type: "copy.end", copy, beside: copy, mark: "" });
     expect(state?.spoiledBy).toBeNull();
     this.post({ type: "beside.end", beside: copy });
