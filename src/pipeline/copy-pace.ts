@@ -20,14 +20,18 @@ export interface CopyPace {
 export const defaultCopyPace: CopyPace = {
   dividedFromBytes: 128 * 1024 * 1024,
   rangeBytes: 64 * 1024 * 1024,
-  firstRangeBytes: 1024 * 1024,
+  firstRangeBytes: 8 * 1024 * 1024,
   rangeMs: 20_000,
   inTurnBytes: 4 * 1024 * 1024,
   pointHeldMs: 40_000,
 };
 
 /** A receiver may take its time for each row, and what it has is not sent again. */
-export const webhookCopyPace: CopyPace = { ...defaultCopyPace, dividedFromBytes: 16 * 1024 * 1024 };
+export const webhookCopyPace: CopyPace = {
+  ...defaultCopyPace,
+  dividedFromBytes: 16 * 1024 * 1024,
+  firstRangeBytes: 1024 * 1024,
+};
 
 export function rangeCut({ rangeBytes, firstRangeBytes, rangeMs }: CopyPace, lanes: number): RangeCut {
   return { bytes: rangeBytes, firstBytes: firstRangeBytes, ms: rangeMs, lanes };
