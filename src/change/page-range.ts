@@ -52,8 +52,8 @@ export class RangesLeft {
   #inHand = 0;
 
   /**
-   * `done` are those that have been; none of them reach into another. Those that were `begun` come first, as they were cut then. What lies behind the last page now is part of the last range: a
-   * table may have grown since it was measured.
+   * `done` are those that have been; none of them reach into another. Those that were `begun` come first, as they were cut then. What
+   * lies behind the last page now is part of the last range: a table may have grown since it was measured.
    */
   constructor(
     private readonly size: TableSize,

@@ -5,13 +5,13 @@ import type { RangeCut } from "../change/page-range.ts";
 export interface CopyPace {
   /** Tables of fewer bytes are copied whole. */
   readonly dividedFromBytes: number;
-  /** Of one range at most, at about. */
+  /** How large a range is at most, at about. */
   readonly rangeBytes: number;
-  /** Of the first ones. */
+  /** How large the first ones are. */
   readonly firstRangeBytes: number;
-  /** How long one should take: the source keeps what is dead since it began, and a copy that dies goes on behind those that it has. */
+  /** How long a range should take: the source keeps what is dead since it began, and a copy that dies begins it again. */
   readonly rangeMs: number;
-  /** Of one that the stream waits for. */
+  /** How large a range is that the stream waits for. */
   readonly inTurnBytes: number;
   /** For how long copies may begin as of one point. */
   readonly pointHeldMs: number;
