@@ -118,7 +118,8 @@ function apart(begun: readonly PageRange[], done: readonly PageRange[]): PageRan
   return kept;
 }
 
-function overlap(one: PageRange, other: PageRange): boolean {
+/** Whether there is a page in both. */
+export function overlap(one: PageRange, other: PageRange): boolean {
   const isBefore = (a: PageRange, b: PageRange) => a.to !== null && a.to <= b.from;
   return !isBefore(one, other) && !isBefore(other, one);
 }

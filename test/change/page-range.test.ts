@@ -2,24 +2,13 @@
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type PageRange, RangesLeft, type TableSize } from "../../src/change/page-range.ts";
+import { type PageRange, RangesLeft } from "../../src/change/page-range.ts";
+import { rangesAtOnce } from "../support/ranges-at-once.ts";
 
 const page = 8192;
 
-/** As they are cut where each takes no time. */
-function rangesLeft(
-  size: TableSize,
-  done: readonly PageRange[],
-  { bytes, lanes }: { readonly bytes: number; readonly lanes: number },
-): readonly PageRange[] {
-  const left = new RangesLeft(size, done, { bytes, firstBytes: bytes, ms: 1_000, lanes });
-  const ranges: PageRange[] = [];
-  for (let range = left.next(); range; range = left.next()) ranges.push(range);
-  return ranges;
-}
-
 test("a table is divided into ranges of about the size that was asked for, the last one open", () => {
-  expect(rangesLeft({ pages: 10, bytes: 10 * page }, [], { bytes: 4 * page, lanes: 1 })).toEqual([
+  expect(rangesAtOnce({ pages: 10, bytes: 10 * page }, [], { bytes: 4 * page, lanes: 1 })).toEqual([
     { from: 0, to: 4 },
     { from: 4, to: 8 },
     { from: 8, to: null },
@@ -27,14 +16,14 @@ test("a table is divided into ranges of about the size that was asked for, the l
 });
 
 test("what lies out of line makes ranges of fewer pages, of one at least", () => {
-  const ranges = rangesLeft({ pages: 4, bytes: 4000 * page }, [], { bytes: page, lanes: 1 });
+  const ranges = rangesAtOnce({ pages: 4, bytes: 4000 * page }, [], { bytes: page, lanes: 1 });
   expect(ranges.map(({ from }) => from)).toEqual([0, 1, 2, 3]);
 });
 
 test("the last ranges are a lane's share of what is left each, and not tiny, so that no lane ends long before the others", () => {
   const lanes = 4;
   const pages = 10_000;
-  const ranges = rangesLeft({ pages, bytes: pages * page }, [], { bytes: 1024 * page, lanes });
+  const ranges = rangesAtOnce({ pages, bytes: pages * page }, [], { bytes: 1024 * page, lanes });
   const lengths = ranges.map(({ from, to }) => (to ?? pages) - from);
   expect(Math.max(...lengths)).toBe(1024);
   expect(Math.min(...lengths.slice(0, -1))).toBe(64);
@@ -54,19 +43,19 @@ test("only what no range has is left, and the end when no range has that", () =>
     { from: 6, to: 8 },
     { from: 0, to: 2 },
   ];
-  expect(rangesLeft({ pages: 9, bytes: 9 * page }, done, { bytes: 3 * page, lanes: 1 })).toEqual([
+  expect(rangesAtOnce({ pages: 9, bytes: 9 * page }, done, { bytes: 3 * page, lanes: 1 })).toEqual([
     { from: 2, to: 5 },
     { from: 5, to: 6 },
     { from: 8, to: null },
   ]);
   expect(
-    rangesLeft({ pages: 9, bytes: 9 * page }, [...done, { from: 8, to: null }], {
+    rangesAtOnce({ pages: 9, bytes: 9 * page }, [...done, { from: 8, to: null }], {
       bytes: 9 * page,
       lanes: 1,
     }),
   ).toEqual([{ from: 2, to: 6 }]);
   expect(
-    rangesLeft({ pages: 9, bytes: 9 * page }, [{ from: 0, to: null }], { bytes: page, lanes: 1 }),
+    rangesAtOnce({ pages: 9, bytes: 9 * page }, [{ from: 0, to: null }], { bytes: page, lanes: 1 }),
   ).toEqual([]);
 });
 
@@ -79,7 +68,7 @@ test("whatever was done of it, and however it has grown or shrunk since, each pa
   fc.assert(
     fc.property(size, size, fc.array(fc.boolean(), { maxLength: 70 }), (then, now, isDone) => {
       const leftOf = ({ pages, rangePages, lanes }: typeof then, done: readonly PageRange[]) =>
-        rangesLeft({ pages, bytes: pages * page }, done, { bytes: rangePages * page, lanes });
+        rangesAtOnce({ pages, bytes: pages * page }, done, { bytes: rangePages * page, lanes });
       const first = leftOf(then, []);
       const done = first.filter((_, i) => isDone[i]);
       const left = leftOf(now, done);

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PageRange } from "../../src/change/page-range.ts";
+import { overlap, type PageRange } from "../../src/change/page-range.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
@@ -121,11 +121,6 @@ async function copyAmidDeaths(rig: PipelineRig, calls: number): Promise<{ deaths
     if (isStreaming) return { deaths, copied };
   }
   throw new Error("the copy does not get on");
-}
-
-function overlap(one: PageRange, other: PageRange): boolean {
-  const isBefore = (a: PageRange, b: PageRange) => a.to !== null && a.to <= b.from;
-  return !isBefore(one, other) && !isBefore(other, one);
 }
 
 describe.each([

@@ -4,10 +4,10 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { formatLsn } from "../../src/change/lsn.ts";
-import { RangesLeft } from "../../src/change/page-range.ts";
 import { outcomeOf } from "../support/contract-carrying.ts";
 import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../support/contract-source.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { rangesAtOnce } from "../support/ranges-at-once.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 setDefaultTimeout(60_000);
@@ -127,10 +127,7 @@ describe("a point", () => {
     const size = await at.source.measure(table!);
     await using point = await at.source.snapshotPoint(never);
     await at.sql("update t set v = 'moved'");
-    const bytes = size!.bytes / 7;
-    const left = new RangesLeft(size!, [], { bytes, firstBytes: bytes, ms: 1_000, lanes: 1 });
-    const ranges = [];
-    for (let range = left.next(); range; range = left.next()) ranges.push(range);
+    const ranges = rangesAtOnce(size!, [], { bytes: size!.bytes / 7, lanes: 1 });
     expect(ranges.length).toBeGreaterThan(3);
     const parts = ranges.map((range) => at.source.copyTable(table!, point, "text", { kind: "range", range }));
     const ids = (await Promise.all(parts.map(textOf))).flatMap(idsIn);

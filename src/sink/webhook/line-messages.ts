@@ -6,10 +6,9 @@ import type { ChangeBatch } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
 import type { Lsn } from "../../change/lsn.ts";
-import type { PageRange } from "../../change/page-range.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
-import type { CopyRequest } from "../sink.ts";
+import type { BegunCopy, CopyRequest } from "../sink.ts";
 
 /** A batch whose relations were sent before: `relations` holds their handles. */
 export interface LineBatch extends Omit<ChangeBatch, "relations"> {
@@ -140,11 +139,7 @@ export interface DeliveryState {
   /** Rows that are due. */
   readonly owed?: readonly OwedKeysOf[];
   /** The copy in ranges that was begun; null: the table is to be copied whole. */
-  readonly begun?: {
-    readonly ranges: readonly PageRange[];
-    readonly inHand?: readonly PageRange[];
-    readonly rows: number;
-  } | null;
+  readonly begun?: Omit<BegunCopy, "form"> | null;
   /** The copy is made beside the stream. */
   readonly isBeside?: boolean;
   /** It is made whole, as of one point. */

@@ -93,7 +93,6 @@ export class TableCopy {
 
   async #cut(batch: ChangeBatch): Promise<void> {
     const { scheduler, isBeside } = this.options;
-    if (this.#isCancelled) return;
     hold(batch.arena);
     for (let i = 0; i < batch.count && !this.#isCancelled; i++) {
       this.#taken++;

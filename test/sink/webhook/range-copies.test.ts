@@ -3,7 +3,7 @@
 // large ones.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { PageRange } from "../../../src/change/page-range.ts";
+import { overlap, type PageRange } from "../../../src/change/page-range.ts";
 import type { CopyPace } from "../../../src/pipeline/copy-pace.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
@@ -61,11 +61,6 @@ async function copySome(stage: WebhookStage): Promise<readonly PageRange[]> {
 function expectNotAgain({ life }: WebhookStage, done: readonly PageRange[]): void {
   const read = life.copies.flatMap(({ part }) => (part?.kind === "range" ? [part.range] : []));
   expect(read.filter((range) => done.some((other) => overlap(range, other)))).toEqual([]);
-}
-
-function overlap(one: PageRange, other: PageRange): boolean {
-  const isBefore = (a: PageRange, b: PageRange) => a.to !== null && a.to <= b.from;
-  return !isBefore(one, other) && !isBefore(other, one);
 }
 
 describe.each([
