@@ -1,7 +1,7 @@
 // Where the encryption key comes from: the setting, or a file in the data directory that is made once.
 
 import { randomBytes, randomUUID } from "node:crypto";
-import { link, open, readFile, rename, rm, stat } from "node:fs/promises";
+import { link, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { MillraceError } from "../errors/millrace-error.ts";
 import { syncEntries } from "./sync-tree.ts";
@@ -70,6 +70,14 @@ export async function dropNextKey(dataDirectory: string): Promise<void> {
   await syncEntries(dataDirectory);
 }
 
+/** Keys that were written and not put in their place, because the process died in between. The caller holds the state's lock. */
+export async function dropKeyDrafts(dataDirectory: string): Promise<void> {
+  const drafts = (await readdir(dataDirectory)).filter((name) => draftName.test(name));
+  for (const name of drafts) await rm(join(dataDirectory, name), { force: true });
+}
+
+const draftName = /^encryption\.key(\.next)?\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 async function readKeyFile(path: string): Promise<string | null> {
   try {
     const { mode } = await stat(path);
@@ -110,6 +118,8 @@ async function writeKeyFile(path: string, text: string): Promise<void> {
 async function writeSynced(path: string, text: string): Promise<void> {
   const file = await open(path, "wx", 0o600);
   try {
+    // A directory's default ACL may have added permissions.
+    await file.chmod(0o600);
     await file.writeFile(text);
     await file.sync();
   } finally {

@@ -7,6 +7,7 @@ import { type Database, stored } from "./database.ts";
 import { Cipher } from "./encryption.ts";
 import {
   adoptNextKey,
+  dropKeyDrafts,
   dropNextKey,
   loadKeyFile,
   loadNextKey,
@@ -29,6 +30,7 @@ export async function cipherOfFile(
   known: Uint8Array,
   database: Database,
 ): Promise<Cipher> {
+  await dropKeyDrafts(dataDirectory);
   const next = await loadNextKey(dataDirectory);
   if (next === null) return new Cipher(known);
   if (await isKeyOf(database, new Cipher(next))) {

@@ -1,6 +1,7 @@
 // The state in the data directory: Postgres as a library, in this process.
 
 import { existsSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { PGlite } from "@electric-sql/pglite";
 import { drizzle } from "drizzle-orm/pglite";
@@ -53,15 +54,40 @@ async function syncNew(directory: string): Promise<void> {
   await syncEntries(dirname(directory));
 }
 
+/** Lines of Postgres' own output that a failed start is told with. */
+const mostToldLines = 5;
+
 async function start(directory: string, files: Awaited<ReturnType<typeof loadPgliteFiles>>): Promise<PGlite> {
+  const said: string[] = [];
   try {
-    const parameters = { fs: new DurableNodeFs(directory), startParams: durableStartParameters() };
-    return await PGlite.create({ ...parameters, ...files });
+    await dropStaleLock(directory);
+    const fs = new DurableNodeFs(directory);
+    const onStderr = (text: string) => {
+      said.push(text);
+      return true;
+    };
+    return await PGlite.create({ fs, startParams: durableStartParameters(), onStderr, ...files });
   } catch (error) {
-    const text = error instanceof Error ? error.message : String(error);
-    throw new MillraceError(
-      "state_unavailable",
-      `The state in ${directory} cannot be opened: ${text} The disk may be full or failing, or the files another user's.`,
-    );
+    throw openingFailed(directory, said, error);
   }
+}
+
+/**
+ * Postgres' own lock file. A process that dies between making and writing it leaves it empty, and Postgres refuses an empty one for
+ * ever. It protects nothing here: the kernel's lock on the data directory is ours.
+ */
+async function dropStaleLock(directory: string): Promise<void> {
+  await rm(join(directory, "postmaster.pid"), { force: true });
+}
+
+function openingFailed(directory: string, said: readonly string[], cause: unknown): MillraceError {
+  const text = cause instanceof Error ? cause.message : String(cause);
+  const words = said.map((line) => line.trim()).filter((line) => line !== "");
+  const postgres = words.length === 0 ? "" : ` Postgres says: ${words.slice(-mostToldLines).join(" ")}`;
+  return new MillraceError(
+    "state_unavailable",
+    `The state in ${directory} cannot be opened: ${text}.${postgres} Look whether the disk is full or failing, and whether the ` +
+      "files are this user's; a backup of the directory can take its place.",
+    { cause },
+  );
 }

@@ -114,6 +114,17 @@ async function cutOffBehind(next: string): Promise<void> {
   await writeFile(path, kept, { mode: 0o600 });
 }
 
+test("a key that a death has left between writing it and putting it in its place is removed at the next start", async () => {
+  await begin(options());
+  const left = ["", ".next"].map((kind) => join(directory, `${keyFileName}${kind}.${crypto.randomUUID()}`));
+  for (const path of left) await writeFile(path, await keyFile(), { mode: 0o600 });
+  await expectReadable(options());
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+  for (const path of left) await writeFile(path, await keyFile(), { mode: 0o600 });
+  await rotateKey(options(), null);
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+});
+
 test("a service that works on the state is not disturbed, and a wrong key changes nothing", async () => {
   await begin(options());
   {

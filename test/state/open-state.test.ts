@@ -1,7 +1,7 @@
 // Opening the state: one service at a time, the right key, nothing readable at rest, nothing lost by kill -9.
 
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { chmod, mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
@@ -177,4 +177,41 @@ test("an unreachable state database is named without its password", async () => 
   const error = await refusal(openState(options({ databaseUrl, encryptionKey: otherKey })));
   expect(error).toMatchObject({ code: "state_unavailable" });
   expect(String(error)).not.toContain(plantedSecret);
+});
+
+test.each([
+  ["its lock file and had written nothing", { "postmaster.pid": "" }],
+  [
+    "any of its files that a start replaces",
+    {
+      "postmaster.pid": "-42\n/pg",
+      "postmaster.opts": "",
+      "pg_stat/pgstat.stat": "torn",
+      "pg_stat/pgstat.tmp": "torn",
+      "global/pg_internal.init": "torn",
+      "global/pg_filenode.map.tmp": "torn",
+      "pg_wal/xlogtemp.42": "torn",
+      "pg_logical/replorigin_checkpoint.tmp": "torn",
+      "postgresql.auto.conf.tmp": "torn",
+    },
+  ],
+])("a state opens whose process died while it wrote %s", async (_, files) => {
+  {
+    await using state = await openState(options());
+    await state.connectors.insert(connector("kept"));
+  }
+  for (const [name, text] of Object.entries(files))
+    await writeFile(join(directory, "data", "pglite", name), text);
+  await using state = await openState(options());
+  expect((await state.connectors.find("kept"))?.config).toEqual(sampleConfig("kept"));
+});
+
+test("a state that Postgres refuses to open is told of in Postgres' own words", async () => {
+  {
+    await using _state = await openState(options());
+  }
+  await writeFile(join(directory, "data", "pglite", "PG_VERSION"), "9.1\n");
+  const error = await refusal(openState(options()));
+  expect(error).toMatchObject({ code: "state_unavailable" });
+  expect(String(error)).toContain("database files are incompatible with server");
 });
