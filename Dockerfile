@@ -3,8 +3,8 @@
 
 FROM docker.io/oven/bun:1.4.5-debian AS build
 WORKDIR /build
-COPY package.json bun.lock ./
-RUN bun install --frozen-lockfile
+COPY package.json bun.lock bunfig.toml ./
+RUN bun install
 COPY . .
 RUN bun scripts/build.ts
 # What a volume is made from: its owner is the user below.

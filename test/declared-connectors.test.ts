@@ -1,6 +1,6 @@
 // `serve --config`: connectors that a file declares, over restarts of the service.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,8 +9,6 @@ import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
 const token = "planted-token-83ab";

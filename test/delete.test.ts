@@ -1,6 +1,6 @@
 // Delete, in the middle of whatever the connector is doing: soon nothing is left of it at the source.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,8 +8,6 @@ import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
 let directory: string;

@@ -1,7 +1,7 @@
 // The service as a process: what it prints, what it refuses, how it stops, and that a state store that goes away for a
 // while takes nothing with it.
 
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,6 @@ import { ServiceProcess } from "../src/demo/service-process.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
 import { plantedSecret } from "./support/sample-connector.ts";
 import { waitFor } from "./support/wait-for.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
 let directory: string;

@@ -43,6 +43,9 @@ async function refuseLater(database: Database, latestKnown: number): Promise<voi
 }
 
 async function rowsOf<Row>(database: Database, query: ReturnType<typeof sql>): Promise<readonly Row[]> {
-  // library edge: both drivers give an object with its rows, and the type that they share says nothing of it.
-  return ((await database.execute(query)) as unknown as { readonly rows: readonly Row[] }).rows;
+  // library edge: one driver gives the rows, the other an object with them, and the type that they share says nothing of it.
+  const result = (await database.execute(query)) as unknown as
+    | readonly Row[]
+    | { readonly rows: readonly Row[] };
+  return "rows" in result ? result.rows : result;
 }

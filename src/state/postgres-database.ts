@@ -1,17 +1,19 @@
 // The state in the Postgres of DATABASE_URL.
 
-import { drizzle } from "drizzle-orm/node-postgres";
-import type { Client, ClientConfig } from "pg";
+import { drizzle } from "drizzle-orm/postgres-js";
+import type { Sql } from "postgres";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Database, OpenDatabase } from "./database.ts";
 import { migrate } from "./migrations.ts";
 import * as schema from "./schema.ts";
 import { holdServiceLock } from "./service-lock.ts";
-import { connectToState, leaveState, stateConnection } from "./state-connection.ts";
-import { type StateClient, StateSessions } from "./state-sessions.ts";
+import { type StateConnection, stateConnection } from "./state-connection.ts";
+import { StateSession } from "./state-session.ts";
+import { StateSessions } from "./state-sessions.ts";
 
 /** The network may have forgotten the connection that a question went by. */
 const defaultAnswerMs = 60_000;
+const migrationMs = 60 * 60_000;
 
 /**
  * Takes the service's lock, brings the tables up to date, and connects. A question that is not answered within `answerMs` fails. Throws
@@ -28,27 +30,33 @@ export async function openPostgresDatabase(url: string, answerMs = defaultAnswer
 }
 
 /** Takes as long as it takes. */
-async function bringUpToDate(connection: ClientConfig): Promise<void> {
-  const client = await connectToState({ ...connection, application_name: "millrace state migration" });
-  try {
-    await migrate(drizzle(client, { schema }));
-  } finally {
-    await leaveState(client);
-  }
+async function bringUpToDate(connection: StateConnection): Promise<void> {
+  const options = { name: "millrace state migration", answerMs: migrationMs };
+  await using session = await StateSession.open(connection, options);
+  await session.ask((sql) => migrate(drizzle(sql, { schema })));
 }
 
 /** Each statement, and each transaction, in a session. */
 function databaseOver(sessions: StateSessions): Database {
-  const query = (...question: Parameters<Client["query"]>) =>
-    sessions.within(async (client) => await client.query(...question));
-  const database = drizzle(asClient({ query: query as unknown as StateClient["query"] }), { schema });
-  database.transaction = (work, config) =>
-    sessions.within((client) => drizzle(asClient(client), { schema }).transaction(work, config));
-  return database;
+  const within = <Result>(question: (sql: Sql) => Promise<Result>) =>
+    sessions.within((sql) => {
+      // Drizzle reads dates and JSON itself, and tells the driver so when it is given a client.
+      drizzle(sql);
+      return question(sql);
+    });
+  const client = {
+    options: { parsers: {}, serializers: {} },
+    unsafe: (...statement: Parameters<Sql["unsafe"]>) => ({
+      // biome-ignore lint/suspicious/noThenProperty: a statement is sent when it is awaited, as the driver's own is.
+      then: (...settle: Parameters<Promise<unknown>["then"]>) =>
+        within(async (sql) => await sql.unsafe(...statement)).then(...settle),
+      values: () => within(async (sql) => await sql.unsafe(...statement).values()),
+    }),
+    begin: (work: Parameters<Sql["begin"]>[1]) => within((sql) => sql.begin(work)),
+  };
+  // library edge: Drizzle asks a client for nothing else.
+  return drizzle(client as unknown as Sql, { schema });
 }
-
-// library edge: Drizzle asks a client for nothing else.
-const asClient = (client: StateClient): Client => client as unknown as Client;
 
 async function reachable<Result>(operation: () => Promise<Result>): Promise<Result> {
   try {

@@ -1,9 +1,9 @@
 // One service on one state database at a time: a session-level advisory lock on a connection of its own.
 // https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 
-import type { Client, ClientConfig } from "pg";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { connectToState, leaveState } from "./state-connection.ts";
+import type { StateConnection } from "./state-connection.ts";
+import { StateSession } from "./state-session.ts";
 
 /** "mill" and "race" as two int4: the lock's name within the database. */
 const lockName = [0x6d696c6c, 0x72616365] as const;
@@ -29,68 +29,72 @@ export interface ServiceLock extends AsyncDisposable {
 }
 
 /** A session, also when nobody hears of it any more. */
-interface Session {
-  readonly client: Client;
-  readonly pid: number;
-  /** A process id may be used again. */
+interface LockSession {
+  readonly session: StateSession;
+  /** With the process id it tells the session from others: a process id may be used again. */
   readonly startedAt: string;
 }
 
 /** Who holds the lock. */
-interface Holder extends Omit<Session, "client"> {
+interface Holder {
+  readonly pid: number;
+  readonly startedAt: string;
   readonly address: string;
 }
 
 /** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
-export async function holdServiceLock(config: ClientConfig, bounds = defaultBounds): Promise<ServiceLock> {
-  const session = await open(config, bounds);
+export async function holdServiceLock(config: StateConnection, bounds = defaultBounds): Promise<ServiceLock> {
+  const own = await open(config, bounds);
   try {
     for (
       const deadline = performance.now() + bounds.acquireMs;
-      !(await tryLock(session));
+      !(await tryLock(own));
       await Bun.sleep(retryMs)
     ) {
-      if (performance.now() >= deadline) throw inUse(await holderOf(session));
+      if (performance.now() >= deadline) throw inUse(await holderOf(own));
     }
-    return watch(config, session, bounds);
+    return watch(config, own, bounds);
   } catch (error) {
-    await leaveState(session.client);
+    await own.session[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-async function open(config: ClientConfig, { answerMs }: LockBounds): Promise<Session> {
-  const application = { query_timeout: answerMs, application_name: "millrace service lock" };
-  const client = await connectToState({ ...config, ...application });
+async function open(config: StateConnection, { answerMs }: LockBounds): Promise<LockSession> {
+  const session = await StateSession.open(config, { name: "millrace service lock", answerMs });
   try {
-    await client.query(deadSessionSql);
-    const { rows } = await client.query<Omit<Session, "client">>(
-      `select pid, backend_start::text as "startedAt" from pg_stat_activity where pid = pg_backend_pid()`,
-    );
-    return { client, ...rows[0]! };
+    const startedAt = await session.ask(async (sql) => {
+      await sql.unsafe(deadSessionSql);
+      const [row] = await sql<{ at: string }[]>`
+        select backend_start::text as at from pg_stat_activity where pid = pg_backend_pid()`;
+      return row!.at;
+    });
+    return { session, startedAt };
   } catch (error) {
-    await leaveState(client);
+    await session[Symbol.asyncDispose]();
     throw error;
   }
 }
 
-async function tryLock({ client }: Session): Promise<boolean> {
-  const { rows } = await client.query<{ locked: boolean }>("select pg_try_advisory_lock($1, $2) as locked", [
-    ...lockName,
-  ]);
-  return rows[0]?.locked === true;
+async function tryLock({ session }: LockSession): Promise<boolean> {
+  const [row] = await session.ask(
+    async (sql) =>
+      await sql<{ locked: boolean }[]>`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`,
+  );
+  return row?.locked === true;
 }
 
 /** Null: nobody does by now. */
-async function holderOf({ client }: Session): Promise<Holder | null> {
-  const { rows } = await client.query<Holder>(
-    `select a.pid, a.backend_start::text as "startedAt", coalesce(host(a.client_addr), 'a local socket') as address
-     from pg_locks l join pg_stat_activity a on a.pid = l.pid
-     where l.locktype = 'advisory' and l.classid = $1::int4::oid and l.objid = $2::int4::oid and l.granted
-       and l.database = (select oid from pg_database where datname = current_database())`,
-    [...lockName],
+async function holderOf({ session }: LockSession): Promise<Holder | null> {
+  const [holder] = await session.ask(
+    async (sql) =>
+      await sql<Holder[]>`
+      select a.pid, a.backend_start::text as "startedAt", coalesce(host(a.client_addr), 'a local socket') as address
+      from pg_locks l join pg_stat_activity a on a.pid = l.pid
+      where l.locktype = 'advisory' and l.classid = ${lockName[0]}::int4::oid and l.objid = ${lockName[1]}::int4::oid
+        and l.granted and l.database = (select oid from pg_database where datname = current_database())`,
   );
-  return rows[0] ?? null;
+  return holder ?? null;
 }
 
 function inUse(holder: Holder | null): MillraceError {
@@ -102,7 +106,7 @@ function inUse(holder: Holder | null): MillraceError {
 }
 
 /** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
-function watch(config: ClientConfig, first: Session, bounds: LockBounds): ServiceLock {
+function watch(config: StateConnection, first: LockSession, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
   const closing = new AbortController();
   /** The last session that held the lock: the server may not know yet that it is dead. */
@@ -112,27 +116,28 @@ function watch(config: ClientConfig, first: Session, bounds: LockBounds): Servic
   /** The lock is held as long as its session answers. */
   const look = async () => {
     try {
-      await holder.client.query("select");
+      await holder.session.ask(async (sql) => await sql`select`);
     } catch {
       isHeld = false;
-      void leaveState(holder.client);
+      void holder.session[Symbol.asyncDispose]();
     }
   };
   const takeAgain = async () => {
-    const session = await open(config, bounds);
+    const own = await open(config, bounds);
     try {
-      while (!isOver() && !(await tryLock(session))) {
-        const other = await holderOf(session);
-        const isOurs = other?.pid === holder.pid && other.startedAt === holder.startedAt;
-        if (isOurs) await session.client.query("select pg_terminate_backend($1)", [holder.pid]);
+      while (!isOver() && !(await tryLock(own))) {
+        const other = await holderOf(own);
+        const isOurs = other?.pid === holder.session.pid && other.startedAt === holder.startedAt;
+        const { pid } = holder.session;
+        if (isOurs) await own.session.ask(async (sql) => await sql`select pg_terminate_backend(${pid})`);
         else if (other) lost.abort(inUse(other));
         await Bun.sleep(retryMs);
       }
       if (isOver()) return;
-      holder = session;
+      holder = own;
       isHeld = true;
     } finally {
-      if (holder !== session) await leaveState(session.client);
+      if (holder !== own) await own.session[Symbol.asyncDispose]();
     }
   };
   const verify = async () => {
@@ -155,7 +160,7 @@ function watch(config: ClientConfig, first: Session, bounds: LockBounds): Servic
       clearInterval(timer);
       closing.abort();
       await check;
-      if (isHeld) await leaveState(holder.client);
+      if (isHeld) await holder.session[Symbol.asyncDispose]();
     },
   };
 }

@@ -1,50 +1,80 @@
-// How the service connects to the Postgres of DATABASE_URL. `sslmode` and the certificates' parameters have libpq's meaning, but that
-// without them there is no TLS, that `allow` is refused, and that no root certificate is looked for where none is named. https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+// What a DATABASE_URL means. `sslmode` and the certificates' parameters have libpq's meaning, but that without them there is no TLS,
+// that `allow` is refused, and that no root certificate is looked for where none is named.
+// https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 
-import { Client, type ClientConfig } from "pg";
+import { connect, isIP } from "node:net";
+import { type ConnectionOptions, checkServerIdentity } from "node:tls";
 import { parse, toClientConfig } from "pg-connection-string";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { StateSession } from "./state-session.ts";
+
+export interface StateConnection {
+  /** A name, an address, or the directory of a Unix socket. */
+  readonly host: string;
+  readonly port: number;
+  readonly user: string | undefined;
+  readonly password: string | undefined;
+  readonly database: string | undefined;
+  readonly ssl: false | ConnectionOptions;
+}
 
 const modes: ReadonlySet<unknown> = new Set([
   ...[undefined, "disable", "prefer"],
   ...["require", "verify-ca", "verify-full"],
 ]);
-const connectMs = 10_000;
-const keepAliveAfterMs = 30_000;
-const goodbyeMs = 1_000;
+const defaultPort = 5432;
+const probeMs = 10_000;
 
 /**
- * Options for clients of the state database. `prefer` is tried here, once. Throws `invalid_setting`, or what the driver says of the URL,
- * of a file that it names, or of the attempt.
+ * Where the state database is, and how to reach it. `prefer` is tried here, once. Throws `invalid_setting`, or what the driver says of
+ * the URL, of a file that it names, or of the attempt.
  */
-export async function stateConnection(url: string): Promise<ClientConfig> {
+export async function stateConnection(url: string): Promise<StateConnection> {
   const parsed = parse(url, { useLibpqCompat: true });
   if (!modes.has(parsed.sslmode)) throw unknownMode();
-  const config: ClientConfig = {
-    ...toClientConfig(parsed),
-    connectionTimeoutMillis: connectMs,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: keepAliveAfterMs,
-  };
-  if (parsed.sslmode !== "prefer" || (await takesTls(config))) return config;
-  return { ...config, ssl: false };
+  const { host = "localhost", port = defaultPort, user, password, database, ssl } = toClientConfig(parsed);
+  const secret = typeof password === "string" ? password : undefined;
+  const plain: StateConnection = { host, port: Number(port), user, password: secret, database, ssl: false };
+  if (!ssl || host.startsWith("/")) return plain;
+  const secured = { ...plain, ssl: identified(ssl === true ? {} : ssl, host) };
+  const isOffered = await offersTls(host, plain.port);
+  if (parsed.sslmode === "prefer") return isOffered && (await takesTls(secured)) ? secured : plain;
+  if (!isOffered) throw new Error("The server does not support SSL connections");
+  return secured;
 }
 
-async function takesTls(config: ClientConfig): Promise<boolean> {
+/** The driver does not look at a certificate's name where the host is an address. */
+function identified(ssl: ConnectionOptions, host: string): ConnectionOptions {
+  const name = isIP(host) ? {} : { servername: host };
+  return { checkServerIdentity: (_, certificate) => checkServerIdentity(host, certificate), ...name, ...ssl };
+}
+
+/** SSLRequest: https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-SSL */
+const sslRequest = Uint8Array.of(0, 0, 0, 8, 4, 210, 22, 47);
+
+async function offersTls(host: string, port: number): Promise<boolean> {
+  const answer = Promise.withResolvers<boolean>();
+  const socket = connect({ host, port, timeout: probeMs }, () => socket.write(sslRequest));
+  socket.once("data", (bytes) => answer.resolve(bytes[0] === "S".charCodeAt(0)));
+  socket.once("timeout", () => answer.reject(new Error(`no answer from ${host}:${port}`)));
+  socket.once("error", answer.reject);
+  socket.once("close", () => answer.reject(new Error(`${host}:${port} closed the connection`)));
   try {
-    await leaveState(await connectToState(config));
-    return true;
-  } catch (error) {
-    if (isTlsRefused(error)) return false;
-    throw error;
+    return await answer.promise;
+  } finally {
+    socket.destroy();
   }
 }
 
-/** By the server, for which the driver has no code; or, in the session, by its pg_hba.conf. */
-function isTlsRefused(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const isRefused = (error as { code?: unknown }).code === "28000";
-  return isRefused || error.message === "The server does not support SSL connections";
+/** A server that offers it may still refuse it for this user, by its pg_hba.conf. */
+async function takesTls(connection: StateConnection): Promise<boolean> {
+  try {
+    await using _session = await StateSession.open(connection, { name: "millrace state", answerMs: probeMs });
+    return true;
+  } catch (error) {
+    if ((error as { code?: unknown }).code === "28000") return false;
+    throw error;
+  }
 }
 
 function unknownMode(): MillraceError {
@@ -52,23 +82,4 @@ function unknownMode(): MillraceError {
     "invalid_setting",
     "The sslmode of DATABASE_URL must be disable, prefer, require, verify-ca or verify-full.",
   );
-}
-
-/** A failure of the connection while no query runs is seen by the next query. */
-export async function connectToState(config: ClientConfig): Promise<Client> {
-  const client = new Client(config);
-  client.on("error", () => {});
-  try {
-    await client.connect();
-    return client;
-  } catch (error) {
-    await leaveState(client);
-    throw error;
-  }
-}
-
-/** A query that is under way fails. It does not wait long for a server that is gone. */
-export async function leaveState(client: Client): Promise<void> {
-  const ended = client.end().catch(() => {});
-  await Promise.race([ended, Bun.sleep(goodbyeMs)]);
 }

@@ -2,50 +2,41 @@
 // heard of again: its session is ended before anything else is asked, so that nothing that was told as failed comes behind what was
 // told as done.
 
-import { type ClientConfig, Pool, type PoolClient } from "pg";
+import type { Sql } from "postgres";
+import type { StateConnection } from "./state-connection.ts";
+import { StateSession, Unanswered } from "./state-session.ts";
 
 const applicationName = "millrace state";
 const mostSessions = 4;
-const restMs = 60_000;
-const goodbyeMs = 5_000;
+const restSeconds = 60;
 const endMs = 5_000;
 const endLookMs = 50;
 
-/** What asks. */
-export type StateClient = Pick<PoolClient, "query">;
-
 export class StateSessions implements AsyncDisposable {
-  readonly #pool: Pool;
+  readonly #idle: StateSession[] = [];
   #free = mostSessions;
   readonly #waiting: (() => void)[] = [];
   /** Process ids of sessions that have not answered. */
   readonly #silent = new Set<number>();
 
-  /** A question that is not answered within `answerMs` fails. */
-  constructor(connection: ClientConfig, answerMs: number) {
-    this.#pool = new Pool({
-      ...connection,
-      max: mostSessions,
-      idleTimeoutMillis: restMs,
-      query_timeout: answerMs,
-      application_name: applicationName,
-    });
-    // A session that ends while nobody asks it is nobody's failure; one that does amid a transaction fails its next statement.
-    this.#pool.on("error", () => {});
-    this.#pool.on("connect", (client) => client.on("error", () => {}));
-  }
+  constructor(
+    private readonly connection: StateConnection,
+    private readonly answerMs: number,
+  ) {}
 
-  /** Waits for a session as long as others take. */
-  async within<Result>(work: (client: StateClient) => Promise<Result>): Promise<Result> {
+  /** Waits for a session as long as others take. A question that is not answered in time fails. */
+  async within<Result>(question: (sql: Sql) => Promise<Result>): Promise<Result> {
     await this.#turn();
     try {
-      const client = await this.#pool.connect();
+      const session = await this.#take();
       try {
-        if (this.#silent.size > 0) await this.#endSilent(client);
-        return await work({ query: this.#asking(client) });
+        if (this.#silent.size > 0) await session.ask((sql) => this.#endSilent(sql));
+        return await session.ask(question);
+      } catch (error) {
+        if (error instanceof Unanswered) this.#silent.add(session.pid);
+        throw error;
       } finally {
-        // One that still owes an answer is not to let others wait for that.
-        client.release(!isIdle(client));
+        if (session.isOpen) this.#idle.push(session);
       }
     } finally {
       this.#next();
@@ -53,33 +44,23 @@ export class StateSessions implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.race([this.#pool.end(), Bun.sleep(goodbyeMs)]);
+    await Promise.all(this.#idle.splice(0).map((session) => session[Symbol.asyncDispose]()));
   }
 
-  /** As the client's own; one that does not answer is asked nothing else, no ROLLBACK either. */
-  #asking(client: PoolClient): StateClient["query"] {
-    const ask = async (...question: Parameters<PoolClient["query"]>) => {
-      try {
-        return await client.query(...question);
-      } catch (error) {
-        if (!isUnanswered(error)) throw error;
-        this.#silent.add(processIdOf(client));
-        breakOff(client);
-        throw error;
-      }
-    };
-    // library edge: pg's overloads, of which only those with promises are used.
-    return ask as unknown as StateClient["query"];
+  async #take(): Promise<StateSession> {
+    for (let session = this.#idle.pop(); session; session = this.#idle.pop())
+      if (session.isOpen) return session;
+    const { connection, answerMs } = this;
+    return await StateSession.open(connection, { name: applicationName, answerMs, restSeconds });
   }
 
-  async #endSilent(client: PoolClient): Promise<void> {
+  async #endSilent(sql: Sql): Promise<void> {
     const pids = [...this.#silent];
-    const theirs =
-      "from pg_stat_activity where pid = any($1) and pid <> pg_backend_pid() and application_name = $2";
-    await client.query(`select pg_terminate_backend(pid) ${theirs}`, [pids, applicationName]);
+    const isTheirs = sql`pid in ${sql(pids)} and pid <> pg_backend_pid() and application_name = ${applicationName}`;
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity where ${isTheirs}`;
     for (const deadline = performance.now() + endMs; ; await Bun.sleep(endLookMs)) {
-      const { rowCount } = await client.query(`select ${theirs}`, [pids, applicationName]);
-      if (rowCount === 0) break;
+      const left = await sql`select from pg_stat_activity where ${isTheirs}`;
+      if (left.count === 0) break;
       if (performance.now() > deadline) throw new Error("a session that has not answered cannot be ended");
     }
     for (const pid of pids) this.#silent.delete(pid);
@@ -96,21 +77,3 @@ export class StateSessions implements AsyncDisposable {
     else this.#free++;
   }
 }
-
-// The driver has no code for it.
-function isUnanswered(error: unknown): boolean {
-  return error instanceof Error && error.message === "Query read timeout";
-}
-
-interface Inside {
-  readonly readyForQuery: boolean;
-  readonly processID: number;
-  readonly connection: { readonly stream: { destroy(): void } };
-}
-
-// library edge: what pg knows of a client and does not type.
-const inside = (client: PoolClient): Inside => client as unknown as Inside;
-/** The server waits for a query. */
-const isIdle = (client: PoolClient): boolean => inside(client).readyForQuery;
-const processIdOf = (client: PoolClient): number => inside(client).processID;
-const breakOff = (client: PoolClient): void => inside(client).connection.stream.destroy();

@@ -1,6 +1,6 @@
 // Swagger UI of the compiled program in a real browser: Debian's Chromium, or the one of MILLRACE_CHROMIUM.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,8 +10,6 @@ import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const chromium = process.env.MILLRACE_CHROMIUM ?? "/usr/bin/chromium";
 const account = { username: "operator", password: "only-for-this-test" };

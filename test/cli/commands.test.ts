@@ -1,6 +1,6 @@
 // The commands against a service of its own, and a real Postgres on both sides.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,8 +8,6 @@ import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { rawReceiver } from "../support/raw-receiver.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const main = join(import.meta.dir, "..", "..", "src", "main.ts");
 const command = [process.execPath, main];

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
 import {
   clientOptions,
@@ -14,9 +14,6 @@ import { enableTls } from "../support/postgres-tls.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let plain: PostgresServer;
 let secured: PostgresServer;

@@ -1,11 +1,8 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connectPostgres } from "../../src/connection/postgres-client.ts";
 import { describePostgresError, isTlsRefusal, sqlStateOf } from "../../src/connection/postgres-failure.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

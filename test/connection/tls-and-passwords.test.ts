@@ -1,7 +1,7 @@
 // Every way to be sure of a server, and of a client, on every connection that a connector makes: control, the stream and
 // the copies at the source, and both kinds at the sink.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeClient, connectPostgres } from "../../src/connection/postgres-client.ts";
 import type { PostgresConnection } from "../../src/connector/connection.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
@@ -12,9 +12,6 @@ import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const authority = new CertificateAuthority("right root");
 const stranger = new CertificateAuthority("wrong root");

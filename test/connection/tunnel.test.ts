@@ -1,6 +1,6 @@
 // Connections through SSH servers: every kind that this machine has.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, connect as tlsConnect } from "node:tls";
 import type { Client } from "pg";
@@ -26,9 +26,6 @@ import { TcpProxy } from "../support/tcp-proxy.ts";
 import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
 import { findTest, outline } from "../support/validation-events.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const generated = newSshKeyPair();
 let server: PostgresServer;

@@ -1,15 +1,12 @@
 // The oracles themselves: they must see every kind of difference, or what they prove is nothing.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { PostgresServer } from "../../src/demo/postgres-server.ts";
 import { compareReceived } from "../../src/demo/received-rows.ts";
 import type { Delivery } from "../../src/demo/receiver.ts";
 import { compareTables, describeDifference, isEqual } from "../../src/demo/table-comparison.ts";
 import { listTables } from "../../src/demo/table-facts.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const definition = `
   create table item (

@@ -1,6 +1,6 @@
 // `millrace doctor` of the compiled program, against what breaks in practice: each is named, with what mends it.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,8 +11,6 @@ import { freeze, letGoOn } from "../support/frozen-server.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { rawReceiver } from "../support/raw-receiver.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let binary: string;
 let directory: string;

@@ -1,6 +1,6 @@
 // Each endpoint of the compiled program once, on real Postgres servers, by the typed client that its users have.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,6 @@ import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const planted = "planted-p4ssword";
 const token = "planted-token-e0";

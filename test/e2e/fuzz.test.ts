@@ -1,7 +1,7 @@
 // Broken requests of every kind to the compiled program, beside connectors that run on a real server: no fault, every answer as
 // its OpenAPI document describes it, and no secret in an answer, the log, the metrics, the state or the process's arguments.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,8 +12,6 @@ import { brokenRequest, marker, type Operation, operationsOf } from "../support/
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { type CheckAnswer, checksAnswers } from "../support/documented-answers.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 /** Part of every secret that is sent. */
 const planted = "planted-s3cret";

@@ -1,14 +1,12 @@
 // Clients of the compiled program that send too slowly, too much, or what is no text: the others do not notice.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { MemoryWatch } from "../support/process-memory.ts";
-
-setDefaultTimeout(60_000);
 
 let service: ServiceProcess;
 let directory: string;

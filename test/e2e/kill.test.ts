@@ -1,14 +1,11 @@
 // Whatever moment the service dies at, nothing is lost, and the Postgres sink has nothing twice.
 
-import { afterEach, describe, setDefaultTimeout, test } from "bun:test";
+import { afterEach, describe, test } from "bun:test";
 import { DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
 import { loadInBackground } from "../support/load-in-background.ts";
 import { untilStreaming } from "../support/until-streaming.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let stage: DemoStage | null = null;
 

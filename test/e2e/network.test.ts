@@ -1,6 +1,6 @@
 // Connections break, stall and are refused, and the server crashes: the runs go on by themselves, and nothing is lost.
 
-import { setDefaultTimeout, test } from "bun:test";
+import { test } from "bun:test";
 import { connectorIds, DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
@@ -8,9 +8,6 @@ import { loadInBackground } from "../support/load-in-background.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { untilStreaming } from "../support/until-streaming.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 async function setUp(): Promise<DemoStage> {
   const command = [await compiledBinary()];

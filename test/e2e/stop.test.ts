@@ -1,14 +1,11 @@
 // SIGTERM ends the service in order: soon, with nothing left behind at the source, and a restart goes on.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { DemoStage } from "../../src/demo/demo-stage.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { expectEqualSinks } from "../support/equal-sinks.ts";
 import { loadInBackground } from "../support/load-in-background.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 test("SIGTERM under load ends it within 10 s, and the next start resumes", async () => {
   const command = [await compiledBinary()];

@@ -1,7 +1,7 @@
 // A connector whose databases are both behind SSH servers: made through the API of the compiled program, with a key that the
 // API made, it carries on while the SSH server restarts in the middle of the stream.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -13,9 +13,6 @@ import { PostgresServer } from "../support/postgres-server.ts";
 import { bringKey } from "../support/ssh-keys.ts";
 import { sshServerKinds, startSshServer } from "../support/ssh-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 interface KeyPair {
   readonly private_key: string;

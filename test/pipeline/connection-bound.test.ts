@@ -1,6 +1,6 @@
 // max_pool_size bounds what a connector opens at either side, while it copies and looks after everything else.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { areConnectionsBounded, parallelCopies } from "../../src/connector/parallel-copies.ts";
 import {
   fullConnection,
@@ -11,9 +11,6 @@ import {
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const roles = ["bound_source", "bound_sink"];
 

@@ -1,15 +1,13 @@
 // Tables that come to a connector that streams: their first copies are made beside the stream, which goes on for the others; nothing is
 // seen of them before, and all of them is right in the end.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import { logicalReplication } from "../support/connector-config.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,13 +1,10 @@
 // While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { judgeKeptLog } from "../../src/source/postgres/kept-log.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const megabyte = 1024 ** 2;
 

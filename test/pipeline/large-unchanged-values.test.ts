@@ -1,12 +1,10 @@
 // Values that are stored out of line, and that a change leaves as they are: pgoutput does not send them, and they are never
 // replaced by anything at the sink.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

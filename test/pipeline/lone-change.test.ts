@@ -1,12 +1,9 @@
 // A change that comes alone waits for nothing: batches grow under load only.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const wantedMs = 20;
 const tries = 40;

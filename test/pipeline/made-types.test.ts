@@ -1,11 +1,9 @@
 // The source's own types, made at a Postgres sink.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,13 +1,11 @@
 // A catalog that includes tables by name, as one does that was read from the source and sent back: a name that was never there is
 // refused, and a table that goes later does not keep the others.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const included = (name: string) => ({
   name,

@@ -1,12 +1,10 @@
 // A connector whose tables get other names at the sink while it is stopped (target_schema, identifier_naming): the tables there are
 // others, whatever they hold, and what they have missed is copied.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 test("a table is copied to where it is written from now on, there and back", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });

@@ -1,7 +1,7 @@
 // Large tables are copied in ranges of their pages: several at once, and what is copied stays so, whatever dies. Here tables of a few
 // hundred pages stand for large ones.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { overlap, type PageRange } from "../../src/change/page-range.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
@@ -9,8 +9,6 @@ import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { vacuum } from "../support/vacuumed.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

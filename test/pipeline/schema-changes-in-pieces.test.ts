@@ -1,11 +1,9 @@
 // One transaction alters tables and comes in pieces; the sink undoes one of them and applies it again. What it remembers of the
 // tables must be what the earlier pieces made of them.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 // What a connector leaves out, and what becomes of it when the selection or the tables change.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import { fullConnection, logicalReplication } from "../support/connector-config.ts";
 import { noteStore } from "../support/note-store.ts";
@@ -8,8 +8,6 @@ import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,14 +1,11 @@
 // A table that needs a change at the sink which migration_strategy does not allow stands by itself: the others go on, and it comes
 // back when somebody has made the change.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 let count = 0;

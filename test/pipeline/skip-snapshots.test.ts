@@ -1,12 +1,10 @@
 // A connector that copies nothing by itself: what a change makes of rows that the sink never had, tables that come later, tasks, and
 // what becomes of it once copies are wanted.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const big = "repeat('b', 3000)";
 const loaded =

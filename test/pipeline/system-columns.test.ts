@@ -1,12 +1,10 @@
 // Columns that say where a row comes from, in copies and in the stream.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,14 +1,12 @@
 // Rows that a task has to copy by their keys, and what the source does with them before they are read: the stream brings that behind the
 // copy, and the source rests then.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions, type SinkServer } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 // Tables at a Postgres sink that are not their copy's alone: foreign keys in force tie them to others, rows of others are in them as well, or
 // the sink has one session. Their copies do not hold up the stream either, and all is right in the end, whatever dies.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/catalog.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import { fullConnection } from "../support/connector-config.ts";
@@ -9,8 +9,6 @@ import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,15 +1,13 @@
 // Large transactions come while they are in progress, in parts, and are at the sink all at once when they are committed. What
 // cannot be carried so comes again when its end is known.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
 import type { SinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

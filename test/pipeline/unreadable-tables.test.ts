@@ -1,7 +1,7 @@
 // Tables that cannot be read: each is left by itself, with its reason, while the others are copied and streamed; it is copied when
 // the cause is gone, and has every change then.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
@@ -9,9 +9,6 @@ import { fullConnection, logicalReplication } from "../support/connector-config.
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 const large = "repeat(md5(i::text), 200)";
 const tables = `

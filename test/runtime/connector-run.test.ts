@@ -1,12 +1,9 @@
 // One attempt and its threads: what its end says, and what it leaves behind.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/connector-run.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 const worker = new URL("../support/scripted.worker.ts", import.meta.url);
 const stopMs = 50;

@@ -1,13 +1,10 @@
 // What follows from calls and from a worker's fate: status, runs, deletion, tasks, restarts. Real state, real threads.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 const scripted = (name: string) => ({ ...sampleRequest(), name });
 const codeOf = (call: Promise<unknown>) =>

@@ -1,6 +1,6 @@
 // The metrics: counters go on over workers that count from zero again, and go with their connector.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { BatchMeasures } from "../../src/pipeline/batch-measures.ts";
 import type { RunMetrics } from "../../src/runtime/messages.ts";
@@ -8,9 +8,6 @@ import { runMetrics } from "../support/run-metrics.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 let runtime: RuntimeFixture;
 

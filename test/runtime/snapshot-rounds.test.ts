@@ -1,15 +1,13 @@
 // A connector of replication type snapshot, with its real workers between real servers: everything is copied, once or again and again, and nothing is made
 // at the source.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConnectorRequest } from "../../src/connector/connector.ts";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { WebhookReceiver } from "../support/webhook-receiver.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

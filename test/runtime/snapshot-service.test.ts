@@ -1,14 +1,11 @@
 // How much is being copied, as /snapshots tells it.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Status } from "../../src/connector/status.ts";
 import { LiveSnapshotService } from "../../src/runtime/snapshot-service.ts";
 import { runMetrics } from "../support/run-metrics.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
-
-// A real database, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 test("tables under way are counted over all connectors, and whether others wait for them", async () => {
   await using runtime = await RuntimeFixture.open();

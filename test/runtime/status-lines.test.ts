@@ -1,11 +1,9 @@
 // What the log says of a connector's status: which connector and which run it is of, once for each thing that is new.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { StatusBoard } from "../../src/runtime/status-board.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 test("each line bears connector and run, and what stays the same is not said again", async () => {
   await using runtime = await RuntimeFixture.open();

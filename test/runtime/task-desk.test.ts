@@ -1,6 +1,6 @@
 // One connector's tasks when the run or the store goes away at the wrong moment: no task stays Running that nobody runs.
 
-import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
 import type { Task } from "../../src/connector/task.ts";
 import { newTask } from "../../src/connector/task-state.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
@@ -10,9 +10,6 @@ import type { TaskStore } from "../../src/state/task-store.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 let runtime: RuntimeFixture;
 let store: TaskStore;

@@ -1,13 +1,10 @@
 // Threads that runs share: who sits where, who is taken along by what, and what is left.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { FromReplicationWorker, ToReplicationWorker } from "../../src/runtime/messages.ts";
 import { defaultThreads, ThreadPool } from "../../src/runtime/thread-pool.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 const url = new URL("../support/scripted.worker.ts", import.meta.url);
 const graceMs = 100;

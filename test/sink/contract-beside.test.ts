@@ -1,7 +1,7 @@
 // What src/sink/sink.ts promises of copies that are made while batches are written, shown for every kind of sink that
 // test/support/contract-kinds.ts lists.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { CopyBeside, CopyRequest, Sink } from "../../src/sink/sink.ts";
 import { transaction } from "../support/batch-fixture.ts";
 import { carry, copyOf, missingOf, openOrBegin, outcomeOf } from "../support/contract-carrying.ts";
@@ -17,8 +17,6 @@ import {
   update,
 } from "../support/contract-history.ts";
 import { describeSinks } from "../support/contract-kinds.ts";
-
-setDefaultTimeout(60_000);
 
 type Mode = CopyRequest["mode"];
 

@@ -1,7 +1,7 @@
 // What src/sink/sink.ts promises of copies that are made between two batches, shown for every kind of sink that
 // test/support/contract-kinds.ts lists. Those beside the stream are in contract-beside.test.ts.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { PageRange } from "../../src/change/page-range.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import { transaction, unchanged } from "../support/batch-fixture.ts";
@@ -31,8 +31,6 @@ import {
 } from "../support/contract-history.ts";
 import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const rowsOf = (text: string): readonly ContractRow[] =>
   text.split(" ").map((pair) => ({ id: Number(pair.split(":")[0]), v: pair.split(":")[1] ?? "" }));

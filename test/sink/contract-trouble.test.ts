@@ -1,7 +1,7 @@
 // What src/sink/sink.ts promises of bad times, shown for every kind of sink that test/support/contract-kinds.ts lists: back-pressure,
 // failure, stopping.
 
-import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { isDone } from "../../src/change/checkpoint.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import { batches, transaction } from "../support/batch-fixture.ts";
@@ -20,8 +20,6 @@ import {
 } from "../support/contract-history.ts";
 import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const reason = new Error("stopped");
 

@@ -1,7 +1,7 @@
 // What src/sink/sink.ts promises, shown for every kind of sink that test/support/contract-kinds.ts lists: what it opens with, order,
 // durability, repetition. Back-pressure, failure and stopping are in contract-trouble.test.ts, copies in contract-copies.test.ts.
 
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { batches, transaction } from "../support/batch-fixture.ts";
 import { bothTables, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
@@ -18,8 +18,6 @@ import {
 } from "../support/contract-history.ts";
 import { describeSinks } from "../support/contract-kinds.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 /** How far it leads: the place behind what is done under it. */
 function placeOf({ resumeLsn, partial }: Checkpoint): readonly [bigint, bigint, number] {

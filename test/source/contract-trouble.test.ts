@@ -1,7 +1,7 @@
 // What src/source/source.ts promises of bad times, shown for the one kind of source that streams, against a real server: stopping, and
 // errors.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { lsn } from "../../src/change/lsn.ts";
 import type { TableShape } from "../../src/change/relation.ts";
@@ -11,8 +11,6 @@ import { outcomeOf } from "../support/contract-carrying.ts";
 import { begun, never, read } from "../support/contract-source.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

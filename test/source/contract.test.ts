@@ -1,7 +1,7 @@
 // What src/source/source.ts promises, shown for the one kind of source that streams, against a real server: order, repetition,
 // acknowledgement, memory, and points that tables are read as of. Stopping and errors are in contract-trouble.test.ts.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
 import { formatLsn } from "../../src/change/lsn.ts";
 import { outcomeOf } from "../support/contract-carrying.ts";
@@ -9,8 +9,6 @@ import { begun, idsIn, never, overlap, read, type Seen, textOf } from "../suppor
 import { PostgresServer } from "../support/postgres-server.ts";
 import { rangesAtOnce } from "../support/ranges-at-once.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 // The state's Postgres cuts connections amid questions, or says nothing any more: no question waits for ever.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,8 +15,6 @@ import { LateNetwork } from "../support/late-network.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { storedConnector } from "../support/sample-connector.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 let directory: string;

@@ -1,6 +1,6 @@
 // The embedded database dies where Postgres would: it says so, hangs nothing, and keeps what it called committed.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { fsyncSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,9 +10,6 @@ import { DurableNodeFs, durableStartParameters } from "../../src/state/durable-n
 import { guardPglite } from "../../src/state/guarded-pglite.ts";
 import { loadPgliteFiles } from "../../src/state/pglite-files.ts";
 import { unpackPrepared } from "../../src/state/prepared-archive.ts";
-
-// A real database, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 test("a commit that the disk refuses is an error and ends the database, and what came before is kept", async () => {
   const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));

@@ -1,6 +1,6 @@
 // Another key for the state: nothing is under the old one any more, and whoever dies meanwhile leaves a state that opens.
 
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,6 @@ import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { sampleConfig, storedConnector } from "../support/sample-connector.ts";
-
-setDefaultTimeout(60_000);
 
 const [oneKey, otherKey] = [1, 2].map((n) => Buffer.alloc(32, n).toString("base64")) as [string, string];
 let directory: string;

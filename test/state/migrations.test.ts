@@ -1,6 +1,6 @@
 // A state of each version that ever was is opened by this build with all that it holds; one of a later build is refused.
 
-import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,8 +18,6 @@ import { unpackPrepared } from "../../src/state/prepared-archive.ts";
 import * as schema from "../../src/state/schema.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
-
-setDefaultTimeout(60_000);
 
 const encryptionKey = Buffer.alloc(32, 9).toString("base64");
 const id = "shop";

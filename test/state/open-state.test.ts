@@ -1,6 +1,6 @@
 // Opening the state: one service at a time, the right key, nothing readable at rest, nothing lost by kill -9.
 
-import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, expect, test } from "bun:test";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,6 @@ import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 let directory: string;
 const otherKey = Buffer.alloc(32, 9).toString("base64");

@@ -1,6 +1,6 @@
 // The embedded database stays small however much is written to it, and says so when its upkeep fails.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,6 @@ import { loadPgliteFiles } from "../../src/state/pglite-files.ts";
 import { keepUp } from "../../src/state/pglite-upkeep.ts";
 import { unpackPrepared } from "../../src/state/prepared-archive.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 async function sizeOf(directory: string): Promise<number> {
   let bytes = 0;

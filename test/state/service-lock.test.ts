@@ -1,19 +1,15 @@
 // The lock on a state database: one holder, kept over a cut connection, lost to whoever was faster.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import type { ClientConfig } from "pg";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { holdServiceLock } from "../../src/state/service-lock.ts";
-import { stateConnection } from "../../src/state/state-connection.ts";
+import { type StateConnection, stateConnection } from "../../src/state/state-connection.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
-
 const bounds = { acquireMs: 300, watchMs: 50, answerMs: 1_000 };
 let server: PostgresServer;
-let config: ClientConfig;
+let config: StateConnection;
 
 beforeAll(async () => {
   server = await PostgresServer.start();

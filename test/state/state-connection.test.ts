@@ -1,13 +1,12 @@
 // What a DATABASE_URL means: `sslmode` as libpq has it, against a server with TLS and one without.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
-import { connectToState, leaveState, stateConnection } from "../../src/state/state-connection.ts";
+import { stateConnection } from "../../src/state/state-connection.ts";
+import { StateSession } from "../../src/state/state-session.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";
 import { testRootCertificate } from "../support/tls-certificates.ts";
-
-setDefaultTimeout(60_000);
 
 let plain: PostgresServer;
 let tls: PostgresServer;
@@ -31,12 +30,11 @@ async function sessionOf(
 ): Promise<boolean | string> {
   try {
     const config = await stateConnection(`postgres://postgres@${host}:${server.port}/postgres?${parameters}`);
-    const client = await connectToState(config);
-    const { rows } = await client.query<{ ssl: boolean }>(
-      "select ssl from pg_stat_ssl where pid = pg_backend_pid()",
+    await using session = await StateSession.open(config, { name: "test", answerMs: 10_000 });
+    const [row] = await session.ask(
+      async (sql) => await sql<{ ssl: boolean }[]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`,
     );
-    await leaveState(client);
-    return rows[0]?.ssl ?? "unknown";
+    return row?.ssl ?? "unknown";
   } catch (error) {
     return String(error);
   }

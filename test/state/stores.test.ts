@@ -1,6 +1,6 @@
 // The stores over both databases: what is stored comes back, in the order and within the bounds that are promised.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -18,9 +18,6 @@ import { openState, type State } from "../../src/state/open-state.ts";
 import { taskListBound } from "../../src/state/task-store.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
-
-// Real databases and threads, on machines that do other things too.
-setDefaultTimeout(60_000);
 
 const key = Buffer.alloc(32, 7).toString("base64");
 

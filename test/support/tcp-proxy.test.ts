@@ -1,11 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Client } from "pg";
 import { PostgresServer } from "./postgres-server.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 import { waitFor } from "./wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 test("it forwards, stalls, goes on, cuts and refuses", async () => {
   await using server = await PostgresServer.start();

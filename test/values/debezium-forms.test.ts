@@ -1,7 +1,7 @@
 // Every value of every type in Debezium's form, under each of its modes: what is sent says what the source's own text says, and the
 // embedded schema says what it is.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { zeroLsn } from "../../src/change/lsn.ts";
 import type { Column, Relation } from "../../src/change/relation.ts";
 import { ByteWriter } from "../../src/sink/webhook/byte-writer.ts";
@@ -15,8 +15,6 @@ import { isValue } from "./debezium-values.ts";
 import { ownTypesSql } from "./own-cases.ts";
 import { quoted, type TortureTable, tortureTables } from "./torture-tables.ts";
 import { parseExactly } from "./webhook-values.ts";
-
-setDefaultTimeout(60_000);
 
 const major = 18;
 /** Each mode of each option once, and what they are together by default. */

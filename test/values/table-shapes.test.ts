@@ -1,13 +1,11 @@
 // Tables at the limits of what Postgres makes: as many columns as there may be, rows as wide as a page, no column, nothing
 // but a key, and names that need quotes.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { TupleForm } from "../../src/change/change-batch.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,13 +1,11 @@
 // Where the sink's types are not what the source's are called: the form that is chosen carries the value, or the failure
 // says what is wrong.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 // What is kept of a table's changes while its first copy is made beside the stream: it is applied once, whatever goes wrong meanwhile.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { TupleForm } from "../../../src/change/change-batch.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { Relation, TableShape } from "../../../src/change/relation.ts";
@@ -11,8 +11,6 @@ import { batches, type FixtureChange, relation, transaction } from "../../suppor
 import { postgresSink } from "../../support/connector-config.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 let proxy: TcpProxy;

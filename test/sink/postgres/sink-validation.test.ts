@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSinkConfig } from "../../../src/connector/sink-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
@@ -6,9 +6,6 @@ import { validatePostgresSink } from "../../../src/sink/postgres/sink-validation
 import { fullConnection, postgresSink } from "../../support/connector-config.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

@@ -1,13 +1,11 @@
 // Copies in slices: all rows come, whatever the chunks, and a row that is refused is told by its number and its key.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import type { Relation } from "../../../src/change/relation.ts";
 import { CopyRowRefused } from "../../../src/sink/postgres/refused-rows.ts";
 import { tracedCopyIn } from "../../../src/sink/postgres/traced-copy.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 let client: Client & AsyncDisposable;

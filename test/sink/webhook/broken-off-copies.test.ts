@@ -1,13 +1,11 @@
 // A copy that ends before its rows have gone: what is left comes with the next life, and what comes again is known again.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { heldByVersion } from "../../support/webhook-oracles.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { WebhookStage } from "../../support/webhook-stage.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

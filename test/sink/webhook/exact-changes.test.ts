@@ -1,13 +1,11 @@
 // What transactions make of all kinds of tables, at a webhook: a receiver that follows what it is sent holds the source's rows.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { WebhookLife } from "../../support/webhook-life.ts";
 import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 import { RecordStore, webhookConnector } from "../../support/webhook-rig.ts";
-
-setDefaultTimeout(60_000);
 
 type Row = Record<string, unknown>;
 

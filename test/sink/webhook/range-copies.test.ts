@@ -2,7 +2,7 @@
 // source's rows, whether it goes by the order in which they arrive or by their versions. Tables of a few hundred pages stand for
 // large ones.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { overlap, type PageRange } from "../../../src/change/page-range.ts";
 import type { CopyPace } from "../../../src/pipeline/copy-pace.ts";
 import type { DividedCopy } from "../../../src/sink/webhook/divided-copy.ts";
@@ -19,8 +19,6 @@ import {
   rowsOf,
 } from "../../support/webhook-oracles.ts";
 import { type StageOptions, WebhookStage } from "../../support/webhook-stage.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

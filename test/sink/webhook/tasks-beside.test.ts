@@ -1,7 +1,7 @@
 // Snapshot tasks to a webhook beside the stream: it goes on, for the table that is copied too. What arrives from the task's beginning on
 // is all that a receiver needs to have the source's rows, whether it goes by the order of arrival or by versions.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -14,8 +14,6 @@ import {
   rowsOf,
 } from "../../support/webhook-oracles.ts";
 import { WebhookStage } from "../../support/webhook-stage.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

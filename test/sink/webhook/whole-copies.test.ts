@@ -1,13 +1,11 @@
 // Copies of tables of which nothing tells what the stream has brought since: they go beside the stream, before what it brings of their tables
 // from their point on. Changes of other tables do not wait, and each row arrives as often as the source has it.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 import { envelopesOf, heldByVersion, heldInOrder, rowsOf } from "../../support/webhook-oracles.ts";
 import { type StageOptions, WebhookStage } from "../../support/webhook-stage.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

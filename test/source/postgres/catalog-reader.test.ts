@@ -1,13 +1,10 @@
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import { CatalogFullSchema } from "../../../src/connector/catalog.ts";
 import { ensureBookkeeping } from "../../../src/sink/postgres/bookkeeping.ts";
 import { readCatalog } from "../../../src/source/postgres/catalog-reader.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

@@ -1,6 +1,6 @@
 // Log that holds nothing for a connector is let go: the slot follows while its own tables rest.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
 import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/feedback.ts";
 import { fullConnection } from "../../support/connector-config.ts";
@@ -8,8 +8,6 @@ import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 const megabyte = 1024 * 1024;
 

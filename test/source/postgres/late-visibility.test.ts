@@ -1,11 +1,9 @@
 // A transaction that the stream brings before others may see it, as with synchronous replication.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 test("rows of a column that the catalog does not show yet are not put into another of its name", async () => {
   const settings = { fsync: "off", synchronous_standby_names: "nobody", synchronous_commit: "local" };

@@ -1,14 +1,12 @@
 // What the catalog is asked must not grow with the square of its tables.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { readTargetTables } from "../../../src/sink/postgres/target-table.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 const tables = 800;
 const partitioned = 20;

@@ -1,7 +1,7 @@
 // Somebody alters the connector's own publications at any moment while it puts them right: the next look tells so, as changes
 // may be missing. What nobody would tell of would be lost.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
 import { SourcePublications } from "../../../src/source/postgres/source-publications.ts";
@@ -11,8 +11,6 @@ import { SourceNotes } from "../../../src/source/source-notes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { noteStore } from "../../support/note-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

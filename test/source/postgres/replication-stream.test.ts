@@ -1,6 +1,6 @@
 // The traps of the replication library and of the protocol, each against a real server.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../../src/change/checkpoint.ts";
 import { formatLsn, type Lsn, lsn } from "../../../src/change/lsn.ts";
@@ -15,8 +15,6 @@ import { blankNotes } from "../../support/note-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

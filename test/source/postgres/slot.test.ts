@@ -1,6 +1,6 @@
 // Every state that a slot can be found in, on a real server: what the run says of it, and what becomes of it.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { lsn } from "../../../src/change/lsn.ts";
 import { clientOptions } from "../../../src/connection/postgres-client.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
@@ -12,8 +12,6 @@ import { PostgresServer } from "../../support/postgres-server.ts";
 import { slotRelease } from "../../support/slot-release.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

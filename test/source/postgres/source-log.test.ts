@@ -1,6 +1,6 @@
 // Which log a checkpoint is of: a promoted standby goes on, another cluster and one that lacks what the sink has do not.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chown, cp, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { lsn } from "../../../src/change/lsn.ts";
@@ -9,8 +9,6 @@ import { formatLog, judgeLog, parseTimelineEnds } from "../../../src/source/post
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 // `restore_command` is what an archive recovery asks for; there is no archive.
 const settings = { fsync: "off", restore_command: "false" };

@@ -1,6 +1,6 @@
 // Publications in other hands: altered, dropped, owned by the user, shared with nobody; and roles that may do little.
 
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Catalog } from "../../../src/connector/catalog.ts";
 import type { MillraceError } from "../../../src/errors/millrace-error.ts";
@@ -11,8 +11,6 @@ import { blankNotes } from "../../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { Value } from "@sinclair/typebox/value";
 import type { PostgresSourceConfig } from "../../../src/connector/source-config.ts";
 import { ValidateEventSchema } from "../../../src/connector/validation.ts";
@@ -8,9 +8,6 @@ import { fullConnection, logicalReplication, postgresSource } from "../../suppor
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { findTest, outline } from "../../support/validation-events.ts";
 import { waitFor } from "../../support/wait-for.ts";
-
-// Starting servers takes its time on a busy machine.
-setDefaultTimeout(60_000);
 
 let server: PostgresServer;
 

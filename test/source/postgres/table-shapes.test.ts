@@ -1,14 +1,12 @@
 // What one look at the catalog tells belongs together: columns and files are of one moment.
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { withPartitions } from "../../../src/source/postgres/partitions.ts";
 import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
 import { readStorage, readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { blankNotes } from "../../support/note-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
-
-setDefaultTimeout(60_000);
 
 test("a rewrite that is committed during a look shows neither in the columns nor in the files; only a copy's check sees it", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
