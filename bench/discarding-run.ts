@@ -2,7 +2,7 @@
 // and telling how far it is, by messages from and to its parent.
 
 import type { Checkpoint } from "../src/change/checkpoint.ts";
-import { completeSource } from "../src/connector/complete-connector.ts";
+import { completeSource } from "../src/connector/request/complete-connector.ts";
 import { runPipeline } from "../src/pipeline/run-pipeline.ts";
 import type { Sink, SinkEvents } from "../src/sink/sink.ts";
 import { PostgresSource } from "../src/source/postgres/postgres-source.ts";

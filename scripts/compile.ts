@@ -3,8 +3,8 @@
 
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { preparedArchiveName } from "../src/state/embedded-files.ts";
-import { prepareArchive } from "../src/state/prepared-archive.ts";
+import { preparedArchiveName } from "../src/state/embedded/embedded-files.ts";
+import { prepareArchive } from "../src/state/embedded/prepared-archive.ts";
 
 export const root = join(import.meta.dir, "..");
 const preparedArchive = join("dist", preparedArchiveName);

@@ -2,20 +2,20 @@
 // What the routes do is handed in; listening is left to main.ts.
 
 import { Elysia } from "elysia";
-import { type Authentication, authenticationGuard } from "./api/authentication.ts";
-import { commandRoutes } from "./api/command-routes.ts";
-import { connectorCreationRoutes } from "./api/connector-creation-routes.ts";
-import { connectorRoutes } from "./api/connector-routes.ts";
-import { doctorRoutes } from "./api/doctor-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
-import { type AcceptsHost, hostGuard } from "./api/host-guard.ts";
-import { inspectionRoutes } from "./api/inspection-routes.ts";
-import { queryGuard } from "./api/query-guard.ts";
-import { serviceRoutes } from "./api/service-routes.ts";
+import { type Authentication, authenticationGuard } from "./api/guards/authentication.ts";
+import { type AcceptsHost, hostGuard } from "./api/guards/host-guard.ts";
+import { queryGuard } from "./api/guards/query-guard.ts";
+import { swaggerRoutes } from "./api/openapi/swagger-routes.ts";
+import { commandRoutes } from "./api/routes/command-routes.ts";
+import { connectorCreationRoutes } from "./api/routes/connector-creation-routes.ts";
+import { connectorRoutes } from "./api/routes/connector-routes.ts";
+import { doctorRoutes } from "./api/routes/doctor-routes.ts";
+import { inspectionRoutes } from "./api/routes/inspection-routes.ts";
+import { serviceRoutes } from "./api/routes/service-routes.ts";
+import { sshKeyRoutes } from "./api/routes/ssh-key-routes.ts";
+import { taskRoutes } from "./api/routes/task-routes.ts";
 import type { Services } from "./api/services.ts";
-import { sshKeyRoutes } from "./api/ssh-key-routes.ts";
-import { swaggerRoutes } from "./api/swagger-routes.ts";
-import { taskRoutes } from "./api/task-routes.ts";
 
 export interface AppDependencies {
   readonly services: Services;

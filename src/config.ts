@@ -1,7 +1,7 @@
 // The settings of the service: flags over environment over defaults. Pure; main.ts hands in what it was started with.
 
 import { resolve } from "node:path";
-import type { Authentication } from "./api/authentication.ts";
+import type { Authentication } from "./api/guards/authentication.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 

@@ -2,16 +2,16 @@
 // everything else is in those folders.
 
 import type { TupleForm } from "./change/change-batch.ts";
+import { areConnectionsBounded, parallelCopies } from "./connector/config/parallel-copies.ts";
 import { slotName } from "./connector/connector-id.ts";
-import { areConnectionsBounded, parallelCopies } from "./connector/parallel-copies.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
-import { defaultCopyPace, webhookCopyPace } from "./pipeline/copy-pace.ts";
+import { defaultCopyPace, webhookCopyPace } from "./pipeline/copy/copy-pace.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { TaskQueue } from "./pipeline/task-queue.ts";
-import { checkpointStore, type MainThread, noteStore } from "./runtime/main-thread.ts";
-import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/messages.ts";
-import { hostSeats, type Seat } from "./runtime/seats.ts";
-import { offeredTask, wireError, workerReporter } from "./runtime/worker-reporter.ts";
+import { checkpointStore, type MainThread, noteStore } from "./runtime/threads/main-thread.ts";
+import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/threads/messages.ts";
+import { hostSeats, type Seat } from "./runtime/threads/seats.ts";
+import { offeredTask, wireError, workerReporter } from "./runtime/threads/worker-reporter.ts";
 import { createSink } from "./sink/registry.ts";
 import { createSource } from "./source/registry.ts";
 import { SourceNotes } from "./source/source-notes.ts";

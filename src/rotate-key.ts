@@ -2,7 +2,7 @@
 
 import { type Environment, readNewEncryptionKey, readStateSettings, type ServeFlags } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
-import { rotateKey } from "./state/key-rotation.ts";
+import { rotateKey } from "./state/secrets/key-rotation.ts";
 
 /** Returns the exit code. */
 export async function rotateKeyOf(

@@ -3,18 +3,18 @@
 
 import { PassingBytes } from "./change/passing-bytes.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
-import { checkpointStore, type MainThread } from "./runtime/main-thread.ts";
-import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/messages.ts";
-import { hostSeats, type Seat } from "./runtime/seats.ts";
+import { checkpointStore, type MainThread } from "./runtime/threads/main-thread.ts";
+import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/threads/messages.ts";
+import { hostSeats, type Seat } from "./runtime/threads/seats.ts";
+import { configuredSink } from "./sink/delivery/configured-sink.ts";
+import { LineServer } from "./sink/delivery/line/line-server.ts";
+import { sleep } from "./sink/delivery/order/sleep.ts";
+import { WebhookDelivery } from "./sink/delivery/webhook-delivery.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
-import { configuredSink } from "./sink/webhook/configured-sink.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
-import { LineServer } from "./sink/webhook/line-server.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { createSender } from "./sink/webhook/sender.ts";
-import { sleep } from "./sink/webhook/sleep.ts";
-import { WebhookDelivery } from "./sink/webhook/webhook-delivery.ts";
 
 declare const self: Worker;
 

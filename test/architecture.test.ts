@@ -80,7 +80,7 @@ describe("who may import whom", () => {
     cli: [
       "src/connector",
       "src/errors",
-      "src/api/json-scan.ts",
+      "src/api/guards/json-scan.ts",
       "src/doctor/disk-room.ts",
       "src/loopback.ts",
     ],

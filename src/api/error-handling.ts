@@ -3,11 +3,11 @@
 
 import type { TSchema } from "@sinclair/typebox";
 import { Elysia, type ValidationError } from "elysia";
-import { schemaViolations } from "../connector/violations.ts";
+import { schemaViolations } from "../connector/request/violations.ts";
 import { MillraceError, type Violation } from "../errors/millrace-error.ts";
-import { allowedMethods, type RoutePattern } from "./allowed-methods.ts";
+import { allowedMethods, type RoutePattern } from "./guards/allowed-methods.ts";
+import { requestPath } from "./guards/request-path.ts";
 import { faultResponse, problemResponse } from "./problem.ts";
-import { requestPath } from "./request-path.ts";
 
 /** A fault of ours: something that no request should be able to bring about. */
 export interface Fault {

@@ -1,7 +1,7 @@
 // RFC 9457: the one form of everything that is not a success. Which error it is, is decided elsewhere.
 
 import { Type } from "@sinclair/typebox";
-import { strictObject } from "../connector/schema-forms.ts";
+import { strictObject } from "../connector/request/schema-forms.ts";
 import type { MillraceError, Violation } from "../errors/millrace-error.ts";
 
 export const ProblemSchema = strictObject(

@@ -11,7 +11,9 @@
 //   other.
 // - Steps that decide are pure functions of src/connector, named below at the methods that use them.
 
-import type { Catalog } from "../connector/catalog.ts";
+import type { Catalog } from "../connector/config/catalog.ts";
+import type { SinkRequest } from "../connector/config/sink-config.ts";
+import type { SourceRequest } from "../connector/config/source-config.ts";
 import type {
   Command,
   ConnectorConfig,
@@ -19,9 +21,7 @@ import type {
   ConnectorWithStatus,
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
-import type { JsonObject } from "../connector/merge-patch.ts";
-import type { SinkRequest } from "../connector/sink-config.ts";
-import type { SourceRequest } from "../connector/source-config.ts";
+import type { JsonObject } from "../connector/request/merge-patch.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
 import type { ValidateEvent } from "../connector/validation.ts";

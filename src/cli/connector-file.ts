@@ -1,7 +1,7 @@
 // Connectors as a file holds them: one, or {"connectors": […]}, with ${NAME} in strings for what is in the environment.
 
-import { scanJson } from "../api/json-scan.ts";
-import { isJsonObject } from "../connector/merge-patch.ts";
+import { scanJson } from "../api/guards/json-scan.ts";
+import { isJsonObject } from "../connector/request/merge-patch.ts";
 import { CommandFailure } from "./service-client.ts";
 
 export interface FileConnector {

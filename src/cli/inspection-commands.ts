@@ -1,6 +1,6 @@
 // What the commands `validate` and `catalog` do: the service looks at sources and sinks, and nothing is stored.
 
-import type { Catalog, CatalogColumn } from "../connector/catalog.ts";
+import type { Catalog, CatalogColumn } from "../connector/config/catalog.ts";
 import type { ConnectorWithStatus } from "../connector/connector.ts";
 import type { ValidateEvent, ValidateTest } from "../connector/validation.ts";
 import { connectorPath, filledFrom, storedIds } from "./apply-connectors.ts";

@@ -9,7 +9,7 @@
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Client } from "ssh2";
-import { type Bastion, bastionsOf, type SshTunnel } from "../connector/bastions.ts";
+import { type Bastion, bastionsOf, type SshTunnel } from "../connector/config/bastions.ts";
 import { TunnelFailure, worstOf } from "./tunnel-failure.ts";
 
 /** As the SSH server sees it: a port, or the path of a Unix socket. */

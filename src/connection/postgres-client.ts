@@ -3,8 +3,8 @@
 // tunnel gets there in tunnel-socket.ts.
 
 import { Client, type ClientConfig } from "pg";
-import { bastionsOf } from "../connector/bastions.ts";
-import type { PostgresConnection } from "../connector/connection.ts";
+import { bastionsOf } from "../connector/config/bastions.ts";
+import type { PostgresConnection } from "../connector/config/connection.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
 import {
   describePostgresError,

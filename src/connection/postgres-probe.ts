@@ -4,8 +4,8 @@
 import { lookup } from "node:dns/promises";
 import { isIP, Socket } from "node:net";
 import type { Client } from "pg";
-import { bastionsOf } from "../connector/bastions.ts";
-import type { PostgresConnection } from "../connector/connection.ts";
+import { bastionsOf } from "../connector/config/bastions.ts";
+import type { PostgresConnection } from "../connector/config/connection.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
 import { closeClient, connectPostgres, destroyClient, isEncrypted } from "./postgres-client.ts";

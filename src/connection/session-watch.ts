@@ -4,7 +4,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
-import type { PostgresConnection } from "../connector/connection.ts";
+import type { PostgresConnection } from "../connector/config/connection.ts";
 import { hasOneSession } from "./has-one-session.ts";
 import { destroyClient, processIdOf, socketOf, withPostgres } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";

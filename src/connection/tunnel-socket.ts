@@ -4,7 +4,7 @@
 
 import { createServer, type Server, Socket, type SocketConnectOpts } from "node:net";
 import { pipeline } from "node:stream/promises";
-import type { SshTunnel } from "../connector/bastions.ts";
+import type { SshTunnel } from "../connector/config/bastions.ts";
 import { type BastionChannel, type Destination, openBastionChannel } from "./bastion-channel.ts";
 import { TunnelFailure } from "./tunnel-failure.ts";
 

@@ -3,6 +3,8 @@
 // the other is resolve-connector.ts.
 
 import { type Static, Type } from "@sinclair/typebox";
+import { SinkConfigSchema, SinkRequestSchema } from "./config/sink-config.ts";
+import { SourceConfigSchema, SourceRequestSchema } from "./config/source-config.ts";
 import {
   emptyObject,
   nullable,
@@ -11,9 +13,7 @@ import {
   taggedUnion,
   timestamp,
   wholeNumber,
-} from "./schema-forms.ts";
-import { SinkConfigSchema, SinkRequestSchema } from "./sink-config.ts";
-import { SourceConfigSchema, SourceRequestSchema } from "./source-config.ts";
+} from "./request/schema-forms.ts";
 import { ConnectorStatusSchema } from "./status.ts";
 
 /** Buffers that are known by name and not built. */

@@ -2,9 +2,9 @@
 // is sent, missed where they are required. Encrypting them is left to the state store.
 
 import type { Violation } from "../errors/millrace-error.ts";
+import { privateKeyProblem } from "./config/private-key.ts";
 import type { ConnectorConfig } from "./connector.ts";
-import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./merge-patch.ts";
-import { privateKeyProblem } from "./private-key.ts";
+import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./request/merge-patch.ts";
 
 /** What is shown in place of a secret; sent back, it stands for the secret that is stored. */
 export const redacted = "***";

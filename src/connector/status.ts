@@ -10,7 +10,7 @@ import {
   taggedUnion,
   timestamp,
   wholeNumber,
-} from "./schema-forms.ts";
+} from "./request/schema-forms.ts";
 
 /** The phase of a run. */
 export const RunStateSchema = taggedUnion(

@@ -2,7 +2,7 @@
 // in task-state.ts; running it is left to the runtime.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { oneOf, strictObject, taggedUnion, timestamp } from "./schema-forms.ts";
+import { oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
 
 const identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
 

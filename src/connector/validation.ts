@@ -2,7 +2,7 @@
 // sink.
 
 import { type Static, Type } from "@sinclair/typebox";
-import { emptyObject, oneOf, strictObject, taggedUnion, timestamp } from "./schema-forms.ts";
+import { emptyObject, oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
 
 const finding = {
   name: Type.String({ description: "What was checked." }),

@@ -1,10 +1,10 @@
 // Examines the service and its connectors: state, disk and threads; status, source, slot, clock and sink. It changes nothing.
 
 import type { DoctorService } from "../api/services.ts";
+import type { SinkConfig } from "../connector/config/sink-config.ts";
+import type { SourceConfig } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
-import type { SinkConfig } from "../connector/sink-config.ts";
-import type { SourceConfig } from "../connector/source-config.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";

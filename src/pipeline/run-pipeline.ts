@@ -11,19 +11,19 @@ import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { PreparedTables, Sink, SinkEvents } from "../sink/sink.ts";
 import type { ChangeStream, Source, SourceEvents } from "../source/source.ts";
 import { beginRun, type Found, lookAtBothSides } from "./beginning.ts";
-import type { CopyPace } from "./copy-pace.ts";
+import type { CopyPace } from "./copy/copy-pace.ts";
+import { MissingCopies } from "./copy/missing-copies.ts";
+import { runSnapshotTask } from "./copy/snapshot-task.ts";
+import { tasksBeside } from "./copy/task-beside.ts";
+import type { RetryPace } from "./copy/unreadable-tables.ts";
 import { lockedPauseMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
-import { MissingCopies } from "./missing-copies.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import { RunHealth } from "./run-health.ts";
 import type { RunReporter, TaskInbox } from "./run-reporter.ts";
 import type { RunWork } from "./run-work.ts";
-import { runSnapshotTask } from "./snapshot-task.ts";
 import { StreamEvents } from "./stream-events.ts";
 import { StreamPlace } from "./stream-place.ts";
-import { tasksBeside } from "./task-beside.ts";
-import type { RetryPace } from "./unreadable-tables.ts";
 
 export interface PipelineRequest {
   readonly work: RunWork;

@@ -9,16 +9,16 @@ import type {
   ConnectorWithStatus,
 } from "../connector/connector.ts";
 import { newConnectorId, slotName } from "../connector/connector-id.ts";
-import type { JsonObject } from "../connector/merge-patch.ts";
-import { patchConnector } from "../connector/patch-connector.ts";
-import { resolveConnector } from "../connector/resolve-connector.ts";
+import type { JsonObject } from "../connector/request/merge-patch.ts";
+import { patchConnector } from "../connector/request/patch-connector.ts";
+import { resolveConnector } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { type ConnectorChange, noRound, type StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
-import { needsFreshStart } from "./fresh-start.ts";
+import { type ConnectorChange, noRound, type StoredConnector } from "../state/stores/connector-store.ts";
 import { KeyedQueue } from "./keyed-queue.ts";
-import type { StatusBoard } from "./status-board.ts";
+import { needsFreshStart } from "./run/fresh-start.ts";
+import type { StatusBoard } from "./status/status-board.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 export interface ConnectorServiceContext {

@@ -2,11 +2,11 @@
 
 import type { InspectionService } from "../api/services.ts";
 import { ValidationLog } from "../connection/validation-log.ts";
-import type { Catalog } from "../connector/catalog.ts";
+import type { Catalog } from "../connector/config/catalog.ts";
+import type { SinkConfig, SinkRequest } from "../connector/config/sink-config.ts";
+import type { SourceConfig, SourceRequest } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
-import { resolveSink, resolveSource } from "../connector/resolve-connector.ts";
-import type { SinkConfig, SinkRequest } from "../connector/sink-config.ts";
-import type { SourceConfig, SourceRequest } from "../connector/source-config.ts";
+import { resolveSink, resolveSource } from "../connector/request/resolve-connector.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";

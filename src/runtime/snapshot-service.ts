@@ -1,7 +1,7 @@
 // How much is being copied now, over all connectors, for the API.
 
 import type { SnapshotActivity, SnapshotService } from "../api/services.ts";
-import type { StatusBoard } from "./status-board.ts";
+import type { StatusBoard } from "./status/status-board.ts";
 import type { Supervisor } from "./supervisor.ts";
 
 export class LiveSnapshotService implements SnapshotService {

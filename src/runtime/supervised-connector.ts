@@ -1,22 +1,22 @@
 // Brings one connector to where its stored record says it should be: running under the stored run id, stopped,
 // begun anew, or gone. Level-triggered: it reads the record, acts, and reads it again when it was poked meanwhile.
 
+import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
-import { copiesInRounds } from "../connector/copies-in-rounds.ts";
 import type { Status } from "../connector/status.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
-import { noRound, type StoredConnector } from "../state/connector-store.ts";
 import type { State } from "../state/open-state.ts";
-import type { RecordStore } from "../state/record-store.ts";
-import type { RunAttempt, RunEvents } from "./connector-run.ts";
-import type { RecordOwner, RunRequest } from "./messages.ts";
-import { RunLoop } from "./run-loop.ts";
-import { SnapshotRounds } from "./snapshot-rounds.ts";
-import type { StatusBoard } from "./status-board.ts";
+import { noRound, type StoredConnector } from "../state/stores/connector-store.ts";
+import type { RecordStore } from "../state/stores/record-store.ts";
+import type { RunAttempt, RunEvents } from "./run/connector-run.ts";
+import { RunLoop } from "./run/run-loop.ts";
+import { SnapshotRounds } from "./run/snapshot-rounds.ts";
+import type { StatusBoard } from "./status/status-board.ts";
 import { TaskDesk } from "./task-desk.ts";
-import type { ThreadWatch } from "./thread-watch.ts";
+import type { RecordOwner, RunRequest } from "./threads/messages.ts";
+import type { ThreadWatch } from "./threads/thread-watch.ts";
 
 export interface SupervisionContext {
   readonly state: State;

@@ -12,8 +12,8 @@ import {
 } from "../connector/task-state.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
-import type { TaskStore } from "../state/task-store.ts";
-import type { RunAttempt } from "./connector-run.ts";
+import type { TaskStore } from "../state/stores/task-store.ts";
+import type { RunAttempt } from "./run/connector-run.ts";
 
 export interface TaskDeskContext {
   readonly store: TaskStore;

@@ -1,12 +1,12 @@
 // The kinds of sinks: one line each. The only place that knows them all.
 
+import type { SinkConfig } from "../connector/config/sink-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
-import type { SinkConfig } from "../connector/sink-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { dropSideTables } from "./postgres/bookkeeping/sink-objects.ts";
+import { validatePostgresSink } from "./postgres/checks/sink-validation.ts";
 import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
-import { dropSideTables } from "./postgres/sink-objects.ts";
-import { validatePostgresSink } from "./postgres/sink-validation.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
 import { createWebhookSink } from "./webhook/webhook-sink.ts";

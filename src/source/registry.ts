@@ -1,19 +1,19 @@
 // The kinds of sources: one line each. The only place that knows them all.
 
-import type { Catalog } from "../connector/catalog.ts";
+import type { Catalog } from "../connector/config/catalog.ts";
+import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
+import type { SourceConfig } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { slotName } from "../connector/connector-id.ts";
-import { copiesInRounds } from "../connector/copies-in-rounds.ts";
 import type { Finding } from "../connector/diagnosis.ts";
-import type { SourceConfig } from "../connector/source-config.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { readCatalog } from "./postgres/catalog-reader.ts";
+import { readCatalog } from "./postgres/catalog/catalog-reader.ts";
+import { examinePostgresSource, type KnownSlot } from "./postgres/checks/source-findings.ts";
+import { validatePostgresSource } from "./postgres/checks/source-validation.ts";
 import { PostgresCopySource } from "./postgres/postgres-copy-source.ts";
 import { PostgresSource } from "./postgres/postgres-source.ts";
-import { examinePostgresSource, type KnownSlot } from "./postgres/source-findings.ts";
 import { dropPostgresObjects } from "./postgres/source-objects.ts";
-import { validatePostgresSource } from "./postgres/source-validation.ts";
 import type { Source, SourceContext } from "./source.ts";
 
 export function createSource(connector: ConnectorConfig, context: SourceContext): Source {

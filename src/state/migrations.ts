@@ -5,7 +5,7 @@ import { type MigrationMeta, readMigrationFiles } from "drizzle-orm/migrator";
 import type { PgDialect, PgSession } from "drizzle-orm/pg-core";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Database } from "./database.ts";
-import { migrationsDirectory } from "./embedded-files.ts";
+import { migrationsDirectory } from "./embedded/embedded-files.ts";
 import { schemaName } from "./schema.ts";
 
 const config = { migrationsFolder: migrationsDirectory(), migrationsSchema: schemaName };

@@ -2,7 +2,7 @@
 
 import { mkdir } from "node:fs/promises";
 import type { OpenDatabase } from "./database.ts";
-import { lockDirectory } from "./directory-lock.ts";
+import { lockDirectory } from "./embedded/directory-lock.ts";
 
 export interface StateOptions {
   /** A Postgres to keep the state in; null: PGlite in `dataDirectory`. */
@@ -24,11 +24,11 @@ export async function openDatabase(
   owned: AsyncDisposableStack,
 ): Promise<OpenDatabase> {
   if (options.databaseUrl !== null) {
-    const { openPostgresDatabase } = await import("./postgres-database.ts");
+    const { openPostgresDatabase } = await import("./server/postgres-database.ts");
     return owned.use(await openPostgresDatabase(options.databaseUrl));
   }
   owned.use(lockDirectory(options.dataDirectory));
-  const { openPgliteDatabase } = await import("./pglite-database.ts");
+  const { openPgliteDatabase } = await import("./embedded/pglite-database.ts");
   return owned.use(await openPgliteDatabase(options.dataDirectory, options.reportUpkeep ?? (() => {})));
 }
 

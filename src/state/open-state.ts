@@ -1,17 +1,17 @@
 // Opens everything that is stored: the lock, the key, the database, the tables, and the stores over them.
 
 import { sql } from "drizzle-orm";
-import { ConnectorStore } from "./connector-store.ts";
 import { stored } from "./database.ts";
-import { Cipher } from "./encryption.ts";
-import { dropKeyFile, loadKeyFile, parseEncryptionKey } from "./encryption-key.ts";
-import { HistoryStore } from "./history-store.ts";
-import { checkKey } from "./key-check.ts";
-import { cipherOfFile } from "./key-rotation.ts";
 import { makeDirectory, openDatabase, type StateOptions } from "./open-database.ts";
-import { RecordStore } from "./record-store.ts";
 import { sinkRecordParts, sinkRecords, sourceRecords } from "./schema.ts";
-import { TaskStore } from "./task-store.ts";
+import { Cipher } from "./secrets/encryption.ts";
+import { dropKeyFile, loadKeyFile, parseEncryptionKey } from "./secrets/encryption-key.ts";
+import { checkKey } from "./secrets/key-check.ts";
+import { cipherOfFile } from "./secrets/key-rotation.ts";
+import { ConnectorStore } from "./stores/connector-store.ts";
+import { HistoryStore } from "./stores/history-store.ts";
+import { RecordStore } from "./stores/record-store.ts";
+import { TaskStore } from "./stores/task-store.ts";
 
 export interface State extends AsyncDisposable {
   readonly connectors: ConnectorStore;

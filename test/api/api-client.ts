@@ -2,9 +2,9 @@
 // that tests send.
 
 import { expect } from "bun:test";
-import type { Authentication } from "../../src/api/authentication.ts";
 import type { Fault } from "../../src/api/error-handling.ts";
-import type { AcceptsHost } from "../../src/api/host-guard.ts";
+import type { Authentication } from "../../src/api/guards/authentication.ts";
+import type { AcceptsHost } from "../../src/api/guards/host-guard.ts";
 import { createApp } from "../../src/app.ts";
 import { type MemoryServices, memoryServices } from "./memory-services.ts";
 

@@ -8,12 +8,16 @@ import type {
   Services,
   TaskService,
 } from "../../src/api/services.ts";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { ConnectorConfig, ConnectorWithStatus } from "../../src/connector/connector.ts";
 import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
 import { fine } from "../../src/connector/diagnosis.ts";
-import { patchConnector } from "../../src/connector/patch-connector.ts";
-import { resolveConnector, resolveSink, resolveSource } from "../../src/connector/resolve-connector.ts";
+import { patchConnector } from "../../src/connector/request/patch-connector.ts";
+import {
+  resolveConnector,
+  resolveSink,
+  resolveSource,
+} from "../../src/connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../../src/connector/status.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {

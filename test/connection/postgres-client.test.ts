@@ -7,7 +7,7 @@ import {
   isEncrypted,
   withPostgres,
 } from "../../src/connection/postgres-client.ts";
-import type { PostgresConnection } from "../../src/connector/connection.ts";
+import type { PostgresConnection } from "../../src/connector/config/connection.ts";
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";

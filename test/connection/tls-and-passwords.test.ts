@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeClient, connectPostgres } from "../../src/connection/postgres-client.ts";
-import type { PostgresConnection } from "../../src/connector/connection.ts";
+import type { PostgresConnection } from "../../src/connector/config/connection.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { CertificateAuthority } from "../support/certificate-authority.ts";
 import { fullConnection } from "../support/connector-config.ts";

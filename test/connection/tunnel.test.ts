@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, connect as tlsConnect } from "node:tls";
 import type { Client } from "pg";
-import { newSshKeyPair } from "../../src/api/ssh-key-pair.ts";
+import { newSshKeyPair } from "../../src/api/routes/ssh-key-pair.ts";
 import {
   closeClient,
   connectPostgres,
@@ -12,11 +12,11 @@ import {
   isEncrypted,
 } from "../../src/connection/postgres-client.ts";
 import { TunnelSocket } from "../../src/connection/tunnel-socket.ts";
-import type { SshTunnel } from "../../src/connector/bastions.ts";
-import type { PostgresConnection } from "../../src/connector/connection.ts";
+import type { SshTunnel } from "../../src/connector/config/bastions.ts";
+import type { PostgresConnection } from "../../src/connector/config/connection.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
-import { validatePostgresSink } from "../../src/sink/postgres/sink-validation.ts";
-import { validatePostgresSource } from "../../src/source/postgres/source-validation.ts";
+import { validatePostgresSink } from "../../src/sink/postgres/checks/sink-validation.ts";
+import { validatePostgresSource } from "../../src/source/postgres/checks/source-validation.ts";
 import { fullConnection, postgresSink, postgresSource } from "../support/connector-config.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { enableTls } from "../support/postgres-tls.ts";

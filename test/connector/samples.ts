@@ -1,7 +1,7 @@
 // Connectors that tests begin with.
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
-import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
 
 export const connectionSample = (overrides: object = {}) => ({
   host: "db.internal",

@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { examineDisk, judgeDisk } from "../../src/doctor/disk-room.ts";
 import { statusFindings } from "../../src/doctor/status-findings.ts";
 import { validationFindings } from "../../src/doctor/validation-findings.ts";
-import { judgeClock } from "../../src/source/postgres/source-findings.ts";
+import { judgeClock } from "../../src/source/postgres/checks/source-findings.ts";
 
 const gigabyte = 1024 ** 3;
 

@@ -1,7 +1,7 @@
 // max_pool_size bounds what a connector opens at either side, while it copies and looks after everything else.
 
 import { expect, test } from "bun:test";
-import { areConnectionsBounded, parallelCopies } from "../../src/connector/parallel-copies.ts";
+import { areConnectionsBounded, parallelCopies } from "../../src/connector/config/parallel-copies.ts";
 import {
   fullConnection,
   logicalReplication,

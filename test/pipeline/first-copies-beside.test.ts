@@ -2,7 +2,7 @@
 // seen of them before, and all of them is right in the end.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { logicalReplication } from "../support/connector-config.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";

@@ -1,7 +1,7 @@
 // Set-ups in which something was once lost, doubled, cut or stuck.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
 import { logicalReplication } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";

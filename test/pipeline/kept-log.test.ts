@@ -1,7 +1,7 @@
 // While tables are copied the slot keeps the source's log: the status tells how much, and warns while there is time.
 
 import { expect, test } from "bun:test";
-import { judgeKeptLog } from "../../src/source/postgres/kept-log.ts";
+import { judgeKeptLog } from "../../src/source/postgres/slot/kept-log.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { waitFor } from "../support/wait-for.ts";

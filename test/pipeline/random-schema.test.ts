@@ -4,8 +4,8 @@
 
 import { afterAll, beforeAll, test } from "bun:test";
 import fc from "fast-check";
-import type { Catalog } from "../../src/connector/catalog.ts";
-import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
+import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { withItsPlace } from "../support/play-failure.ts";
 import { PostgresServer } from "../support/postgres-server.ts";

@@ -1,7 +1,7 @@
 // What a connector leaves out, and what becomes of it when the selection or the tables change.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { fullConnection, logicalReplication } from "../support/connector-config.ts";
 import { noteStore } from "../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";

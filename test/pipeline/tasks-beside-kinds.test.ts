@@ -2,7 +2,7 @@
 // are told apart by something else than their primary key.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";

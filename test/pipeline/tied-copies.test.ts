@@ -2,7 +2,7 @@
 // the sink has one session. Their copies do not hold up the stream either, and all is right in the end, whatever dies.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import type { Catalog } from "../../src/connector/catalog.ts";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { moveRows, movingRows } from "../support/moving-rows.ts";

@@ -2,7 +2,7 @@
 // cannot be carried so comes again when its end is known.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
+import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import type { SinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig } from "../support/pipeline-rig.ts";

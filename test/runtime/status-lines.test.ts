@@ -1,7 +1,7 @@
 // What the log says of a connector's status: which connector and which run it is of, once for each thing that is new.
 
 import { expect, test } from "bun:test";
-import { StatusBoard } from "../../src/runtime/status-board.ts";
+import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 

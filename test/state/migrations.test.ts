@@ -8,14 +8,14 @@ import { PGlite } from "@electric-sql/pglite";
 import { drizzle as drizzlePostgres } from "drizzle-orm/node-postgres";
 import { drizzle as drizzlePglite } from "drizzle-orm/pglite";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { DurableNodeFs, durableStartParameters } from "../../src/state/durable-node-fs.ts";
-import { Cipher } from "../../src/state/encryption.ts";
-import { parseEncryptionKey } from "../../src/state/encryption-key.ts";
+import { DurableNodeFs, durableStartParameters } from "../../src/state/embedded/durable-node-fs.ts";
+import { unpackPrepared } from "../../src/state/embedded/prepared-archive.ts";
 import { migrate, migrations } from "../../src/state/migrations.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
-import { unpackPrepared } from "../../src/state/prepared-archive.ts";
 import * as schema from "../../src/state/schema.ts";
+import { Cipher } from "../../src/state/secrets/encryption.ts";
+import { parseEncryptionKey } from "../../src/state/secrets/encryption-key.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { sampleConfig } from "../support/sample-connector.ts";
 

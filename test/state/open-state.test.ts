@@ -5,9 +5,9 @@ import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { noRound } from "../../src/state/connector-store.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
+import { noRound } from "../../src/state/stores/connector-store.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
 

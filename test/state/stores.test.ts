@@ -13,9 +13,9 @@ import {
   newTask,
   retryTask,
 } from "../../src/connector/task-state.ts";
-import { historyBound } from "../../src/state/history-store.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
-import { taskListBound } from "../../src/state/task-store.ts";
+import { historyBound } from "../../src/state/stores/history-store.ts";
+import { taskListBound } from "../../src/state/stores/task-store.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { plantedSecret, storedConnector } from "../support/sample-connector.ts";
 

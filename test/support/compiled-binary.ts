@@ -4,7 +4,7 @@
 import { existsSync, statSync } from "node:fs";
 import { mkdir, readdir } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
-import { lockDirectory } from "../../src/state/directory-lock.ts";
+import { lockDirectory } from "../../src/state/embedded/directory-lock.ts";
 import { waitFor } from "./wait-for.ts";
 
 const root = resolve(import.meta.dirname, "..", "..");

@@ -1,8 +1,8 @@
 // Full connector configurations for tests, with the defaults of the contract.
 
-import type { PostgresConnection } from "../../src/connector/connection.ts";
-import type { PostgresSinkConfig } from "../../src/connector/sink-config.ts";
-import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
+import type { PostgresConnection } from "../../src/connector/config/connection.ts";
+import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
+import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
 
 export function fullConnection(

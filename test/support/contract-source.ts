@@ -4,8 +4,8 @@
 import type { ChangeBatch } from "../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
-import { streamPace } from "../../src/source/postgres/feedback.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
+import { streamPace } from "../../src/source/postgres/stream/feedback.ts";
 import type { ChangeStream, Source, TableCopy } from "../../src/source/source.ts";
 import { postgresSource } from "./connector-config.ts";
 import { blankNotes } from "./note-store.ts";

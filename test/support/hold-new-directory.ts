@@ -1,8 +1,8 @@
 // A process that makes a new data directory, has the whole of it on the disk, and keeps its lock until it is killed.
 
 import { mkdir } from "node:fs/promises";
-import { lockDirectory } from "../../src/state/directory-lock.ts";
-import { openPgliteDatabase } from "../../src/state/pglite-database.ts";
+import { lockDirectory } from "../../src/state/embedded/directory-lock.ts";
+import { openPgliteDatabase } from "../../src/state/embedded/pglite-database.ts";
 
 const dataDirectory = process.argv[2] ?? "";
 await mkdir(dataDirectory, { recursive: true });

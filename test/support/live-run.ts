@@ -3,14 +3,14 @@
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { resolveConnector } from "../../src/connector/resolve-connector.ts";
+import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { SetAsideTable, Status } from "../../src/connector/status.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
-import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/connector-run.ts";
-import { type FailureHealth, RunLoop } from "../../src/runtime/run-loop.ts";
+import { ConnectorRun, type RunEvents, workerThreads } from "../../src/runtime/run/connector-run.ts";
+import { type FailureHealth, RunLoop } from "../../src/runtime/run/run-loop.ts";
 import { dropSourceObjects } from "../../src/source/registry.ts";
-import { noRound } from "../../src/state/connector-store.ts";
+import { noRound } from "../../src/state/stores/connector-store.ts";
 import { withSave } from "./memory-record.ts";
 import { waitFor } from "./wait-for.ts";
 

@@ -2,7 +2,7 @@
 // another, as locks at the sink would keep slots from being made.
 
 import type { Client } from "pg";
-import type { PostgresConnectionRequest } from "../../src/connector/connection.ts";
+import type { PostgresConnectionRequest } from "../../src/connector/config/connection.ts";
 import type { PostgresServerOptions } from "../../src/demo/postgres-server.ts";
 import { LiveRun } from "./live-run.ts";
 import { PostgresServer } from "./postgres-server.ts";

@@ -1,7 +1,7 @@
 // What a run that has done nothing yet measures.
 
 import { BatchMeasures } from "../../src/pipeline/batch-measures.ts";
-import type { RunMetrics } from "../../src/runtime/messages.ts";
+import type { RunMetrics } from "../../src/runtime/threads/messages.ts";
 
 export function runMetrics(change: Partial<RunMetrics>): RunMetrics {
   const counted = { rowsIn: 0, bytesIn: 0, rowsDurable: 0, bytesDurable: 0 };

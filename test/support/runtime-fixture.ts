@@ -6,13 +6,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import { createLog } from "../../src/log.ts";
-import { ConnectorRun, workerThreads } from "../../src/runtime/connector-run.ts";
 import { StoredConnectorService } from "../../src/runtime/connector-service.ts";
-import { PrometheusMetricsService } from "../../src/runtime/metrics-service.ts";
-import { StatusBoard } from "../../src/runtime/status-board.ts";
+import { PrometheusMetricsService } from "../../src/runtime/metrics/metrics-service.ts";
+import { ConnectorRun, workerThreads } from "../../src/runtime/run/connector-run.ts";
+import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { Supervisor } from "../../src/runtime/supervisor.ts";
 import { StoredTaskService } from "../../src/runtime/task-service.ts";
-import { ThreadWatch } from "../../src/runtime/thread-watch.ts";
+import { ThreadWatch } from "../../src/runtime/threads/thread-watch.ts";
 import { openState, type State } from "../../src/state/open-state.ts";
 
 const scriptedWorker = new URL("./scripted.worker.ts", import.meta.url);

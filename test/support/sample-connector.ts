@@ -2,8 +2,8 @@
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { resolveConnector } from "../../src/connector/resolve-connector.ts";
-import { noRound, type StoredConnector } from "../../src/state/connector-store.ts";
+import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
+import { noRound, type StoredConnector } from "../../src/state/stores/connector-store.ts";
 
 export const plantedSecret = "planted-secret-7c1f";
 

@@ -1,8 +1,8 @@
 // A process that saves a rising number as a sink's record and as a part of it, and prints each one when it is durable, until it is killed.
 
 import { slotName } from "../../src/connector/connector-id.ts";
-import { noRound } from "../../src/state/connector-store.ts";
 import { openState } from "../../src/state/open-state.ts";
+import { noRound } from "../../src/state/stores/connector-store.ts";
 import { sampleConfig } from "./sample-connector.ts";
 
 const dataDirectory = process.argv[2] ?? "";

@@ -1,7 +1,7 @@
 // A replication worker that does what the connector's name says, for tests of what stands around a worker.
 
-import type { FromReplicationWorker, ToReplicationWorker } from "../../src/runtime/messages.ts";
-import { hostSeats, type Seat } from "../../src/runtime/seats.ts";
+import type { FromReplicationWorker, ToReplicationWorker } from "../../src/runtime/threads/messages.ts";
+import { hostSeats, type Seat } from "../../src/runtime/threads/seats.ts";
 
 declare const self: Worker;
 

@@ -8,7 +8,7 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type AuthContext, type Connection, Server, utils } from "ssh2";
-import { newSshKeyPair } from "../../src/api/ssh-key-pair.ts";
+import { newSshKeyPair } from "../../src/api/routes/ssh-key-pair.ts";
 import { freePort } from "../../src/demo/free-port.ts";
 import { waitFor } from "./wait-for.ts";
 

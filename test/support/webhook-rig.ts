@@ -3,11 +3,11 @@
 // the same store goes on.
 
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
+import type { WebhookSinkRequest } from "../../src/connector/config/webhook-config.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
-import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
-import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/messages.ts";
-import type { FromThread, ToThread } from "../../src/runtime/thread-messages.ts";
+import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/threads/messages.ts";
+import type { FromThread, ToThread } from "../../src/runtime/threads/thread-messages.ts";
 import type { Sink, SinkEvents } from "../../src/sink/sink.ts";
 import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
 import { withSave } from "./memory-record.ts";

@@ -1,11 +1,11 @@
 // A database, a receiver, and one life after the other of a connector between them.
 
 import { expect } from "bun:test";
+import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
+import type { WebhookSinkRequest } from "../../src/connector/config/webhook-config.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
-import type { PostgresSourceConfig } from "../../src/connector/source-config.ts";
-import type { WebhookSinkRequest } from "../../src/connector/webhook-config.ts";
-import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy-pace.ts";
-import { parseRecord, type SinkRecord } from "../../src/sink/webhook/sink-record.ts";
+import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
+import { parseRecord, type SinkRecord } from "../../src/sink/delivery/record/sink-record.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import { waitFor } from "./wait-for.ts";
 import { WebhookLife } from "./webhook-life.ts";

@@ -4,11 +4,11 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { zeroLsn } from "../../src/change/lsn.ts";
 import type { Column, Relation } from "../../src/change/relation.ts";
-import { ByteWriter } from "../../src/sink/webhook/byte-writer.ts";
-import type { ConnectSchema } from "../../src/sink/webhook/connect-schema.ts";
-import type { DataTypeOptions } from "../../src/sink/webhook/debezium-column.ts";
-import { DebeziumRowEncoder } from "../../src/sink/webhook/debezium-row.ts";
-import { TupleView } from "../../src/sink/webhook/tuple-view.ts";
+import type { ConnectSchema } from "../../src/sink/format/connect-schema.ts";
+import type { DataTypeOptions } from "../../src/sink/format/debezium/debezium-column.ts";
+import { DebeziumRowEncoder } from "../../src/sink/format/debezium/debezium-row.ts";
+import { ByteWriter } from "../../src/sink/format/values/byte-writer.ts";
+import { TupleView } from "../../src/sink/format/values/tuple-view.ts";
 import { relation, tupleBytes } from "../support/batch-fixture.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { isValue } from "./debezium-values.ts";

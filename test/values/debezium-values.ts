@@ -1,7 +1,7 @@
 // What Debezium's form is to make of a value, worked out from Postgres' own text and not from the sink's code. The other way round where
 // bytes stand for a value: what they say is compared with the text.
 
-import type { ConnectSchema } from "../../src/sink/webhook/connect-schema.ts";
+import type { ConnectSchema } from "../../src/sink/format/connect-schema.ts";
 import { type ExactNumber, parseExactly } from "./webhook-values.ts";
 
 const numberOf = (digits: string | number | bigint): ExactNumber => ({ digits: String(digits) });

@@ -1,12 +1,12 @@
 // A Postgres sink under the naming that its connector asks for.
 
+import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import type { IdentifierNaming } from "../../connector/connector.ts";
-import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
 import type { Sink, SinkContext } from "../sink.ts";
 import { PostgresSink } from "./postgres-sink.ts";
 import { RenamingSink } from "./renaming-sink.ts";
+import { TargetNaming } from "./schema/target-naming.ts";
 import type { SinkPace } from "./sink-pace.ts";
-import { TargetNaming } from "./target-naming.ts";
 
 export function createPostgresSink(
   config: PostgresSinkConfig,

@@ -10,7 +10,7 @@ import { closeClient, destroyClient, withPostgres } from "../../connection/postg
 import { describePostgresError } from "../../connection/postgres-failure.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import { Turns } from "../../connection/turns.ts";
-import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
+import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import type {
   BegunCopy,
   CopyBeside,
@@ -20,27 +20,27 @@ import type {
   SinkContext,
   UnreadableTable,
 } from "../sink.ts";
-import { ApplyTransaction } from "./apply-transaction.ts";
+import { ApplyTransaction } from "./apply/apply-transaction.ts";
+import { isRowRefused, type RefusedRow } from "./apply/refused-row.ts";
+import { type Counted, TransactionsBeside } from "./apply/transactions-beside.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
   insertCheckpoint,
   readBookkeeping,
   updateLog,
-} from "./bookkeeping.ts";
-import { lockConnector, shareConnectorLock } from "./connector-lock.ts";
-import { applyAllHeld, applyHeld } from "./held-changes-applied.ts";
-import { LockWait } from "./lock-wait.ts";
-import { watchMends } from "./mend-watch.ts";
-import { mendDenial } from "./privileges.ts";
-import { isRowRefused, type RefusedRow } from "./refused-row.ts";
-import { SinkCopies } from "./sink-copies.ts";
+} from "./bookkeeping/bookkeeping.ts";
+import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
+import { LockWait } from "./checks/lock-wait.ts";
+import { watchMends } from "./checks/mend-watch.ts";
+import { mendDenial } from "./checks/privileges.ts";
+import { applyAllHeld, applyHeld } from "./copy/held-changes-applied.ts";
+import { SinkCopies } from "./copy/sink-copies.ts";
+import { TargetNaming } from "./schema/target-naming.ts";
 import { type SinkPace, sinkPace } from "./sink-pace.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
-import { TargetNaming } from "./target-naming.ts";
-import { type Counted, TransactionsBeside } from "./transactions-beside.ts";
-import { askForTypes } from "./type-question.ts";
+import { askForTypes } from "./types/type-question.ts";
 
 /** Sessions while changes are applied: theirs, and what looks after it. */
 const heldAnyway = 2;

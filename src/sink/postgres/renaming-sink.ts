@@ -7,8 +7,8 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import type { Relation, TableShape } from "../../change/relation.ts";
 import type { BegunCopy, CopyBeside, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
-import { keepFields } from "./copy-fields.ts";
-import type { TargetNaming } from "./target-naming.ts";
+import { keepFields } from "./copy/copy-fields.ts";
+import type { TargetNaming } from "./schema/target-naming.ts";
 
 export class RenamingSink implements Sink {
   constructor(

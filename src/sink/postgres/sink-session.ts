@@ -10,8 +10,8 @@ import {
 import { describePostgresError, sqlStateOf } from "../../connection/postgres-failure.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
 import { sqlState } from "../../connection/sql-state.ts";
-import type { PostgresSinkConfig } from "../../connector/sink-config.ts";
-import { type ConnectorAtSink, sinkSessionName } from "./connector-lock.ts";
+import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
+import { type ConnectorAtSink, sinkSessionName } from "./bookkeeping/connector-lock.ts";
 
 /** Durable means durable: a database or a role may have switched the waiting for the log off. */
 const waitForTheLog =

@@ -6,8 +6,8 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
 import { releaseBytes } from "../../change/release-bytes.ts";
 import { Turns } from "../../connection/turns.ts";
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
-import { PartedBody, type RequestBody } from "./request-body.ts";
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { PartedBody, type RequestBody } from "../format/values/message-body.ts";
 
 type Compression = WebhookSinkConfig["compression"];
 

@@ -2,13 +2,13 @@
 // name goes into the Host header and the TLS handshake only.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
+import type { RequestBody } from "../format/values/message-body.ts";
 import type { AddressResolver } from "./egress.ts";
 import { failureCode } from "./failure-code.ts";
 import { type Answer, type HttpConnection, NoAnswer, notHttp } from "./http/connection.ts";
 import type { ConnectionPool } from "./http/connection-pool.ts";
 import { type Endpoint, endpointOf } from "./http/endpoint.ts";
 import { requestHead, requestStart } from "./http/request-head.ts";
-import type { RequestBody } from "./request-body.ts";
 import { type PostStop, type StopList, TimedOut } from "./stop-list.ts";
 
 export interface PostRequest {

@@ -1,10 +1,10 @@
 // The headers of requests: those that a table's requests share, and those that change with every attempt.
 // Pure.
 
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
-import { isReservedHeader } from "../../connector/webhook-headers.ts";
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { isReservedHeader } from "../../connector/config/webhook-headers.ts";
+import type { RequestBody } from "../format/values/message-body.ts";
 import { contentEncoding } from "./compression.ts";
-import type { RequestBody } from "./request-body.ts";
 import { sign, signatureHeaders, signingKey } from "./signing.ts";
 
 /**

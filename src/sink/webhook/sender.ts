@@ -2,13 +2,13 @@
 // attempt is left to the scheduler.
 
 import { formatLsn } from "../../change/lsn.ts";
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
+import { letGoOfBody, type RequestBody } from "../format/values/message-body.ts";
 import { compress } from "./compression.ts";
-import type { OutgoingRequest } from "./outgoing-request.ts";
 import type { Pacer } from "./pacer.ts";
 import { type Egress, PostTarget, post } from "./post.ts";
-import { letGoOfBody, type RequestBody } from "./request-body.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
 import { StopList } from "./stop-list.ts";

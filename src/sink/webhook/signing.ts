@@ -2,7 +2,7 @@
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
 import { createHmac } from "node:crypto";
-import { bodyChunks, type RequestBody } from "./request-body.ts";
+import { bodyChunks, type RequestBody } from "../format/values/message-body.ts";
 
 export interface SignatureHeaders {
   readonly "webhook-id": string;

@@ -4,15 +4,15 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { type Finding, config as setting, ValidationLog } from "../../connection/validation-log.ts";
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { uuidV7 } from "../format/idempotency-key.ts";
 import { compress } from "./compression.ts";
 import { AddressResolver, egressPolicy } from "./egress.ts";
 import { failureCode } from "./failure-code.ts";
 import { ConnectionPool } from "./http/connection-pool.ts";
 import { portOf } from "./http/endpoint.ts";
-import { uuidV7 } from "./idempotency-key.ts";
 import { type PostResult, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict } from "./response-verdict.ts";

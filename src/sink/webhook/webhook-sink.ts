@@ -5,7 +5,11 @@ import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import { copyMark, isStillCopyOf } from "../../change/copy-mark.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
-import type { WebhookSinkConfig } from "../../connector/sink-config.ts";
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { WebhookCopyBeside, WebhookFirstCopyBeside } from "../delivery/copy/webhook-copy-beside.ts";
+import { DeliveryClient } from "../delivery/line/delivery-client.ts";
+import type { OwedKeysOf } from "../delivery/line/line-messages.ts";
+import { SinkLine } from "../delivery/line/sink-line.ts";
 import type {
   BegunCopy,
   CopyBeside,
@@ -17,10 +21,6 @@ import type {
   SinkEvents,
   UnreadableTable,
 } from "../sink.ts";
-import { DeliveryClient } from "./delivery-client.ts";
-import type { OwedKeysOf } from "./line-messages.ts";
-import { SinkLine } from "./sink-line.ts";
-import { WebhookCopyBeside, WebhookFirstCopyBeside } from "./webhook-copy-beside.ts";
 
 /** How long disposing waits for requests that are under way. */
 const closeGraceMs = 5000;

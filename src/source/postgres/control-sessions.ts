@@ -6,7 +6,7 @@ import { connectPostgres, isIdle } from "../../connection/postgres-client.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
 import { type TakesTurns, Turns } from "../../connection/turns.ts";
-import type { PostgresConnection } from "../../connector/connection.ts";
+import type { PostgresConnection } from "../../connector/config/connection.ts";
 
 const mostWhereBounded = 2;
 

@@ -8,15 +8,15 @@ import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres-client.ts";
 import { whileWatched } from "../../connection/session-watch.ts";
-import type { PostgresSourceConfig } from "../../connector/source-config.ts";
+import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
-import { absentTables } from "./named-tables.ts";
-import { readDenial } from "./read-denial.ts";
-import { ExportedSnapshot } from "./snapshot-point.ts";
-import { TableReader } from "./table-reader.ts";
-import { selectionOf, type TableSelection } from "./table-selection.ts";
-import { readTableShapes } from "./table-shapes.ts";
+import { absentTables } from "./catalog/named-tables.ts";
+import { selectionOf, type TableSelection } from "./catalog/table-selection.ts";
+import { readDenial } from "./copy/read-denial.ts";
+import { ExportedSnapshot } from "./copy/snapshot-point.ts";
+import { TableReader } from "./copy/table-reader.ts";
+import { readTableShapes } from "./shapes/table-shapes.ts";
 
 export class PostgresCopySource implements Source {
   readonly #selection: TableSelection;

@@ -1,9 +1,9 @@
 // Removes what a connector made at its source.
 
 import { withPostgres } from "../../connection/postgres-client.ts";
-import type { PostgresSourceConfig } from "../../connector/source-config.ts";
-import { dropOwnPublications } from "./publication.ts";
-import { dropSlot } from "./slot.ts";
+import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
+import { dropOwnPublications } from "./publication/publication.ts";
+import { dropSlot } from "./slot/slot.ts";
 
 /** Drops the slot, and the publications of its name, but for one that the connector was told to use: that is somebody else's. */
 export async function dropPostgresObjects(

@@ -1,8 +1,8 @@
 // Compressing: what many bodies at once take of memory, and that who is stopped does not wait.
 
 import { expect, test } from "bun:test";
+import { PartedBody } from "../../../src/sink/format/values/message-body.ts";
 import { compress } from "../../../src/sink/webhook/compression.ts";
-import { PartedBody } from "../../../src/sink/webhook/request-body.ts";
 
 test("many bodies that are compressed at once take little memory", async () => {
   const program = `

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
-import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/feedback.ts";
+import { isAdvanceDue, isHeartbeatDue, streamPace } from "../../../src/source/postgres/stream/feedback.ts";
 import { fullConnection } from "../../support/connector-config.ts";
 import { keptBytes, writeElsewhere } from "../../support/foreign-log.ts";
 import { PipelineRig, type RigOptions } from "../../support/pipeline-rig.ts";

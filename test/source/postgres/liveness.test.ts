@@ -5,7 +5,7 @@ import {
   liveness,
   silenceLimitMs,
   streamPace,
-} from "../../../src/source/postgres/feedback.ts";
+} from "../../../src/source/postgres/stream/feedback.ts";
 
 test("a silence is asked about, then looked into over another connection, then the end", () => {
   const limit = silenceLimitMs(60_000);

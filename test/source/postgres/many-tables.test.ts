@@ -2,9 +2,9 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
-import { readTargetTables } from "../../../src/sink/postgres/target-table.ts";
-import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
-import { readStorage, readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
+import { readTargetTables } from "../../../src/sink/postgres/schema/target-table.ts";
+import { selectionOf } from "../../../src/source/postgres/catalog/table-selection.ts";
+import { readStorage, readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 

@@ -4,9 +4,9 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
 import { toMillraceError } from "../../../src/errors/millrace-error.ts";
-import { SourcePublications } from "../../../src/source/postgres/source-publications.ts";
-import { selectionOf } from "../../../src/source/postgres/table-selection.ts";
-import { readTableShapes } from "../../../src/source/postgres/table-shapes.ts";
+import { selectionOf } from "../../../src/source/postgres/catalog/table-selection.ts";
+import { SourcePublications } from "../../../src/source/postgres/publication/source-publications.ts";
+import { readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
 import { SourceNotes } from "../../../src/source/source-notes.ts";
 import { postgresSource } from "../../support/connector-config.ts";
 import { noteStore } from "../../support/note-store.ts";

@@ -2,8 +2,8 @@
 
 import { closeSync, openSync } from "node:fs";
 import type { Socket, SocketHandler } from "bun";
+import { PartedBody, type RequestBody } from "../../format/values/message-body.ts";
 import { failureCode } from "../failure-code.ts";
-import { PartedBody, type RequestBody } from "../request-body.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ResponseReader, type ResponseState } from "./response-reader.ts";
 

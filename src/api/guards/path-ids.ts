@@ -1,0 +1,41 @@
+// Ids in paths and queries. One that no connector or task can have is not looked up: what reaches the
+// services is well formed.
+
+import { Type } from "@sinclair/typebox";
+import { isConnectorId } from "../../connector/connector-id.ts";
+import { invalidRequest } from "../../connector/request/check-request.ts";
+import { strictObject } from "../../connector/request/schema-forms.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+export const ConnectorPath = strictObject({
+  connector_id: Type.String({ description: "Id of the connector: 1 to 30 of A-Z, a-z, 0-9, _ and -." }),
+});
+
+export const TaskPath = strictObject({
+  connector_id: Type.String({ description: "Id of the connector." }),
+  task_id: Type.String({ description: "Id of the task." }),
+});
+
+/** An id that is looked up. Throws `connector_not_found` for one that cannot exist. */
+export function knownConnectorId(id: string): string {
+  if (!isConnectorId(id)) throw new MillraceError("connector_not_found", "There is no connector of this id.");
+  return id;
+}
+
+export function knownTaskId(id: string): string {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(id)) {
+    throw new MillraceError("task_not_found", "There is no task of this id.");
+  }
+  return id;
+}
+
+/** An id that a client chose. Throws `invalid_request` with the rule. */
+export function chosenConnectorId(id: string): string {
+  if (isConnectorId(id)) return id;
+  throw invalidRequest([{ path: "/connector_id", message: "expected 1 to 30 of A-Z, a-z, 0-9, _ and -" }]);
+}
+
+/** The connector that missing secrets come from; null when the query names none. */
+export function optionalConnectorId(id: string | undefined): string | null {
+  return id === undefined ? null : knownConnectorId(id);
+}

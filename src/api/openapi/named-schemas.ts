@@ -1,0 +1,112 @@
+// The schemas that the OpenAPI document names, and the ones that requests share.
+
+import { Type } from "@sinclair/typebox";
+import { CatalogFullSchema, CatalogRequestSchema } from "../../connector/config/catalog.ts";
+import {
+  PostgresConnectionRequestSchema,
+  PostgresConnectionSchema,
+} from "../../connector/config/connection.ts";
+import {
+  PostgresSinkConfigSchema,
+  PostgresSinkRequestSchema,
+  SinkConfigSchema,
+  SinkRequestSchema,
+} from "../../connector/config/sink-config.ts";
+import {
+  PostgresSourceConfigSchema,
+  PostgresSourceRequestSchema,
+  SourceConfigSchema,
+  SourceRequestSchema,
+} from "../../connector/config/source-config.ts";
+import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "../../connector/config/webhook-config.ts";
+import {
+  CommandSchema,
+  ConnectorConfigSchema,
+  ConnectorRequestSchema,
+  ConnectorWithStatusSchema,
+} from "../../connector/connector.ts";
+import { DiagnosisSchema } from "../../connector/diagnosis.ts";
+import { SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
+import { strictObject } from "../../connector/request/schema-forms.ts";
+import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
+import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
+import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
+import { ProblemSchema } from "../problem.ts";
+
+/** By the name that the OpenAPI document gives them. */
+export const schemas = {
+  // Parts of others, named so that generated clients have a type for each.
+  PostgresConnectionRequest: PostgresConnectionRequestSchema,
+  PostgresConnection: PostgresConnectionSchema,
+  CatalogRequest: CatalogRequestSchema,
+  PostgresSourceRequest: PostgresSourceRequestSchema,
+  PostgresSource: PostgresSourceConfigSchema,
+  SourceRequest: SourceRequestSchema,
+  Source: SourceConfigSchema,
+  PostgresSinkRequest: PostgresSinkRequestSchema,
+  PostgresSink: PostgresSinkConfigSchema,
+  WebhookSinkRequest: WebhookSinkRequestSchema,
+  WebhookSink: WebhookSinkConfigSchema,
+  SinkRequest: SinkRequestSchema,
+  Sink: SinkConfigSchema,
+  Status: StatusSchema,
+  ConnectorStatus: ConnectorStatusSchema,
+  HistoryEntry: HistoryEntrySchema,
+  Diagnosis: DiagnosisSchema,
+  ValidateTest: ValidateTestSchema,
+  ValidateEvent: ValidateEventSchema,
+
+  // Bodies of requests and responses.
+  Catalog: CatalogFullSchema,
+  Diagnoses: Type.Array(DiagnosisSchema),
+  CommandRequest: strictObject({ command: CommandSchema }),
+  Connector: ConnectorConfigSchema,
+  ConnectorList: strictObject({ connectors: Type.Array(ConnectorWithStatusSchema) }),
+  ConnectorPatch: Type.Object({}, { additionalProperties: true, description: "A merge patch (RFC 7396)." }),
+  ConnectorRequest: ConnectorRequestSchema,
+  ConnectorWithStatus: ConnectorWithStatusSchema,
+  History: Type.Array(HistoryEntrySchema),
+  Problem: ProblemSchema,
+  SinkBody: SinkBodySchema,
+  SnapshotActivity: strictObject({
+    active: Type.Boolean({ description: "Whether any table is being copied." }),
+    count: Type.Integer({ minimum: 0, description: "Tables being copied." }),
+    throttled: Type.Boolean({
+      description:
+        "Whether tables wait for their turn, as no more of their connector are copied side by side.",
+    }),
+  }),
+  SourceBody: SourceBodySchema,
+  SshKeyPair: strictObject({
+    private_key: Type.String({ description: "OpenSSH private key (PEM text). Not stored: keep it." }),
+    public_key: Type.String({ description: "One line for `authorized_keys`." }),
+  }),
+  Task: TaskSchema,
+  TaskList: Type.Array(TaskSchema),
+  TaskRequest: TaskRequestSchema,
+  ValidateEvents: Type.Array(ValidateEventSchema),
+};
+
+/** The problems that a route may answer with, beside those that every route has. */
+export function problems<const S extends number>(...statuses: readonly S[]): Record<S, typeof ProblemSchema> {
+  return Object.fromEntries(statuses.map((status) => [status, ProblemSchema])) as Record<
+    S,
+    typeof ProblemSchema
+  >;
+}
+
+/** A success without a body. */
+export const EmptyBody = Type.Undefined({ description: "No content." });
+
+/** For endpoints that take no query parameters: a misspelt one is refused, not ignored. */
+export const NoQuery = strictObject({});
+
+export const ConnectorIdQuery = strictObject({
+  connector_id: Type.Optional(
+    Type.String({ minLength: 1, description: "Secrets that the body leaves out come from this connector." }),
+  ),
+});
+
+export const WhichConnectorQuery = strictObject({
+  connector_id: Type.Optional(Type.String({ minLength: 1, description: "This one alone." })),
+});

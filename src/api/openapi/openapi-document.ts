@@ -1,0 +1,261 @@
+// Makes the document of @elysiajs/swagger a sound OpenAPI 3.0 one: media types as they are, named schemas
+// once, null as 3.0 knows it, the errors that every operation has, examples. Pure.
+
+import { unbuiltSinkKinds } from "../../connector/config/sink-config.ts";
+import { unbuiltSourceKinds } from "../../connector/config/source-config.ts";
+import { unbuiltFeatures } from "../../connector/request/unbuilt-features.ts";
+import { maxBodyBytes } from "../guards/json-body.ts";
+import { requestExamples } from "./examples.ts";
+import { withVariants } from "./openapi-unions.ts";
+
+type Json = null | boolean | number | string | Json[] | JsonObject;
+interface JsonObject {
+  [key: string]: Json;
+}
+
+export interface DocumentOptions {
+  readonly version: string;
+  readonly authentication: { readonly basic: boolean; readonly bearer: boolean };
+}
+
+const methods = ["get", "post", "put", "patch", "delete"];
+const json = "application/json";
+const problem = "application/problem+json";
+
+/**
+ * @param generated the document as the plugin makes it
+ * @param named the schemas that are defined once, by name
+ */
+export function finishDocument(
+  generated: unknown,
+  named: Readonly<Record<string, unknown>>,
+  options: DocumentOptions,
+): JsonObject {
+  // Through text: symbols and undefined members go.
+  const { paths } = JSON.parse(JSON.stringify(generated)) as JsonObject;
+  const definitions = JSON.parse(JSON.stringify(named)) as JsonObject;
+  const names = nameIndex(definitions);
+  return {
+    openapi: "3.0.3",
+    info: information(options),
+    tags: tagList(),
+    servers: [{ url: "/", description: "This service" }],
+    paths: convertPaths(asObject(paths), names),
+    components: {
+      schemas: mapValues(definitions, (schema) => convertMembers(asObject(schema), names)),
+      securitySchemes: securitySchemes(),
+    },
+    security: security(options),
+  };
+}
+
+/**
+ * From a schema's text to its name. The plugin leaves a part of a response's outermost schema out: that has a
+ * text too.
+ */
+function nameIndex(definitions: JsonObject): ReadonlyMap<string, string> {
+  const index = new Map<string, string>();
+  for (const [name, definition] of Object.entries(definitions)) {
+    index.set(JSON.stringify(definition), name);
+    index.set(outermost(asObject(definition)), name);
+  }
+  return index;
+}
+
+function outermost({ type, properties, items, required }: JsonObject): string {
+  return JSON.stringify({ outermost: { type, properties, items, required } });
+}
+
+function information({ version }: DocumentOptions): JsonObject {
+  return {
+    title: "millrace",
+    version,
+    license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
+    description:
+      "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint. A connector pairs one source " +
+      'with one sink. Secrets read `"***"` in every response; sent back as `"***"`, or left out, they stay as they are ' +
+      `stored. Unknown keys are refused. A request body may hold ${maxBodyBytes} bytes.\n\n` +
+      `Known and not supported yet, refused with 422 \`unsupported_kind\`: sources ${unbuiltSourceKinds.join(", ")}; ` +
+      `sinks ${unbuiltSinkKinds.join(", ")}; and ${unbuiltFeatures.map((path) => `\`${path}\``).join(", ")}.`,
+  };
+}
+
+function tagList(): JsonObject[] {
+  return [
+    { name: "Connectors", description: "Stored configurations: one source, one sink." },
+    { name: "Runs", description: "Commands to connectors, and what happened to them." },
+    { name: "Tasks", description: "Copies of single tables." },
+    { name: "Inspection", description: "Looking at sources, sinks and configurations; nothing is stored." },
+    { name: "Service", description: "The service about itself." },
+  ];
+}
+
+function securitySchemes(): JsonObject {
+  return { basic: { type: "http", scheme: "basic" }, bearer: { type: "http", scheme: "bearer" } };
+}
+
+/** Either method will do; none, when the service asks for none. */
+function security({ authentication }: DocumentOptions): Json[] {
+  return [
+    ...(authentication.basic ? [{ basic: [] }] : []),
+    ...(authentication.bearer ? [{ bearer: [] }] : []),
+  ];
+}
+
+// --- operations ------------------------------------------------------------------------------
+
+function convertPaths(paths: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, item]) => {
+      const operations = Object.entries(asObject(item)).filter(([method]) => methods.includes(method));
+      const converted = operations.map(([method, operation]) => [
+        method,
+        convertOperation(asObject(operation), names),
+      ]);
+      return [path, Object.fromEntries(converted)];
+    }),
+  );
+}
+
+function convertOperation(operation: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
+  const id = String(operation.operationId);
+  const { parameters, requestBody, responses, ...rest } = operation;
+  const isOpen = Array.isArray(operation.security);
+  const extra = extraProblems({
+    hasBody: requestBody !== undefined,
+    hasQuery: String(operation.operationId) !== "getMetrics" && !isOpen,
+    isGuarded: !isOpen,
+  });
+  return {
+    ...rest,
+    ...(Array.isArray(parameters) &&
+      parameters.length > 0 && {
+        parameters: parameters.map((parameter) => convertParameter(parameter, names)),
+      }),
+    ...(requestBody !== undefined && { requestBody: convertRequestBody(asObject(requestBody), id, names) }),
+    responses: convertResponses({ ...extra, ...asObject(responses) }, id, names),
+  };
+}
+
+/** What every operation of a kind may answer, whether its route says so or not. */
+function extraProblems(facts: { hasBody: boolean; hasQuery: boolean; isGuarded: boolean }): JsonObject {
+  const statuses = [
+    ...(facts.hasBody || facts.hasQuery ? ["400"] : []),
+    ...(facts.isGuarded ? ["401"] : []),
+    ...(facts.hasBody ? ["413", "415"] : []),
+    "500",
+    "503",
+  ];
+  return Object.fromEntries(statuses.map((status) => [status, {}]));
+}
+
+function convertParameter(parameter: Json, names: ReadonlyMap<string, string>): JsonObject {
+  const { schema, ...rest } = asObject(parameter);
+  return { ...rest, schema: convertSchema(schema ?? {}, names) };
+}
+
+function convertRequestBody(body: JsonObject, id: string, names: ReadonlyMap<string, string>): JsonObject {
+  const schema = convertSchema(schemaOf(body) ?? {}, names);
+  const examples = requestExamples[id];
+  const media = { schema, ...(examples && { examples: JSON.parse(JSON.stringify(examples)) as Json }) };
+  const mediaTypes = id === "patchConnector" ? ["application/merge-patch+json", json] : [json];
+  return { required: true, content: Object.fromEntries(mediaTypes.map((type) => [type, media])) };
+}
+
+function convertResponses(responses: JsonObject, id: string, names: ReadonlyMap<string, string>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(responses)
+      .sort(([a], [b]) => Number(a) - Number(b))
+      .map(([status, response]) => [status, convertResponse(status, asObject(response), id, names)]),
+  );
+}
+
+function convertResponse(
+  status: string,
+  response: JsonObject,
+  id: string,
+  names: ReadonlyMap<string, string>,
+): JsonObject {
+  if (Number(status) >= 400) {
+    const content = { [problem]: { schema: reference("Problem") } };
+    const challenge = { "WWW-Authenticate": { schema: { type: "string" } } };
+    return { description: statusText(status), ...(status === "401" && { headers: challenge }), content };
+  }
+  const description = typeof response.description === "string" ? response.description : statusText(status);
+  const schema = schemaOf(response);
+  if (schema === null || schema.type === "undefined") return { description };
+  const name = names.get(outermost(schema));
+  const mediaType = id === "getMetrics" ? "text/plain" : json;
+  const converted = name === undefined ? convertSchema(schema, names) : reference(name);
+  return { description, content: { [mediaType]: { schema: converted } } };
+}
+
+/** The schema of the first media type. */
+function schemaOf(holder: JsonObject): JsonObject | null {
+  const [media] = Object.values(asObject(holder.content ?? {}));
+  return media === undefined ? null : asObject(asObject(media).schema ?? {});
+}
+
+const statusTexts: Readonly<Record<string, string>> = {
+  "200": "Done.",
+  "201": "Created.",
+  "202": "Accepted; it goes on after the answer.",
+  "204": "Done. No content.",
+  "400": "The body is no JSON, or a query parameter is unknown.",
+  "401":
+    "Credentials are missing or wrong; or none are asked for, and the Host header names another machine.",
+  "404": "There is no such connector or task.",
+  "409": "The state of the record forbids it.",
+  "413": "The body is larger than 1 MiB.",
+  "415": "The media type is not one that the endpoint takes.",
+  "422": "The request is not valid; `errors` lists everything that is wrong.",
+  "500": "The service failed; `id` can be found in its log.",
+  "502": "The source cannot be reached, or refuses.",
+  "503": "The service cannot work now.",
+  "504": "The source did not answer in time.",
+};
+
+function statusText(status: string): string {
+  return statusTexts[status] ?? status;
+}
+
+// --- schemas ---------------------------------------------------------------------------------
+
+/** A schema in the dialect of OpenAPI 3.0. One that has a name becomes a reference. */
+function convertSchema(schema: Json, names: ReadonlyMap<string, string>): Json {
+  if (Array.isArray(schema)) return schema.map((item) => convertSchema(item, names));
+  if (schema === null || typeof schema !== "object") return schema;
+  const name = names.get(JSON.stringify(schema));
+  if (name !== undefined) return reference(name);
+  if (schema.type === "null") return { type: "string", nullable: true, enum: [null] };
+  const variants = Array.isArray(schema.anyOf) ? schema.anyOf.map(asObject) : [];
+  const [variant] = variants.filter(({ type }) => type !== "null");
+  if (variants.length === 2 && variants.some(({ type }) => type === "null") && variant) {
+    return nullableSchema(asObject(convertSchema(variant, names)));
+  }
+  return convertMembers(schema, names);
+}
+
+function convertMembers(schema: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
+  const isPlain = (key: string) => key === "enum" || key === "required";
+  return withVariants(
+    mapValues(schema, (value, key) => (isPlain(key) ? value : convertSchema(value, names))),
+  );
+}
+
+function reference(name: string): JsonObject {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** Beside a `$ref`, 3.0 ignores every other key. */
+function nullableSchema(schema: JsonObject): JsonObject {
+  return "$ref" in schema ? { allOf: [schema], nullable: true } : { ...schema, nullable: true };
+}
+
+function mapValues(object: JsonObject, change: (value: Json, key: string) => Json): JsonObject {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+}
+
+function asObject(value: Json | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
+}

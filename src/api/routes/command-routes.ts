@@ -1,0 +1,55 @@
+// Commands to a connector, and its history. The paths say `connector`, in the singular.
+
+import { Elysia } from "elysia";
+import { parseJson } from "../guards/json-body.ts";
+import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
+import { EmptyBody, NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
+import type { ConnectorService } from "../services.ts";
+
+const tags = ["Runs"];
+
+const details = {
+  commandConnector: {
+    operationId: "commandConnector",
+    tags,
+    summary: "Start, stop, restart, begin anew or delete",
+    description:
+      "`Start` and `Restart` begin a new run. `ReIntialize` (also `ReInitialize`) copies everything anew. `Delete` " +
+      "stops the run, drops the slot and the publication that the service made, and removes the connector. " +
+      "`ForceDelete` does not wait for the source; the log says what was left behind.",
+  },
+  getConnectorHistory: {
+    operationId: "getConnectorHistory",
+    tags,
+    summary: "What happened to a connector, oldest first",
+  },
+};
+
+export function commandRoutes(connectors: ConnectorService) {
+  return new Elysia({ name: "command-routes", prefix: "/api/v1/connector", normalize: false })
+    .post(
+      "/command/:connector_id",
+      async ({ params, body, set }) => {
+        await connectors.command(knownConnectorId(params.connector_id), body.command);
+        set.status = 202;
+      },
+      {
+        parse: parseJson,
+        params: ConnectorPath,
+        query: NoQuery,
+        body: schemas.CommandRequest,
+        response: { 202: EmptyBody, ...problems(404, 409, 422) },
+        detail: details.commandConnector,
+      },
+    )
+    .get(
+      "/history/:connector_id",
+      async ({ params }) => [...(await connectors.history(knownConnectorId(params.connector_id)))],
+      {
+        params: ConnectorPath,
+        query: NoQuery,
+        response: { 200: schemas.History, ...problems(404) },
+        detail: details.getConnectorHistory,
+      },
+    );
+}

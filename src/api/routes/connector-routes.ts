@@ -1,0 +1,86 @@
+// Connectors over HTTP: read, change, remove. Creating them is connector-creation-routes.ts; what happens to
+// them is the service's.
+
+import { Elysia } from "elysia";
+import { parseMergePatch } from "../guards/json-body.ts";
+import { ConnectorPath, knownConnectorId } from "../guards/path-ids.ts";
+import { EmptyBody, NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
+import type { ConnectorService } from "../services.ts";
+import { shownConnector } from "./shown-connector.ts";
+
+const tags = ["Connectors"];
+
+const details = {
+  listConnectors: { operationId: "listConnectors", tags, summary: "List all connectors" },
+  getConnector: {
+    operationId: "getConnector",
+    tags,
+    summary: "Get a connector and its status",
+    description: 'Secrets read `"***"`.',
+  },
+  patchConnector: {
+    operationId: "patchConnector",
+    tags,
+    summary: "Change a connector by a merge patch",
+    description:
+      "RFC 7396: members of the patch replace those of the connector, `null` removes them. The kinds of source, sink " +
+      "and replication, `host`, `port`, `database` and a webhook's `url` cannot change: 409. To change the kind " +
+      "of another union, set the old kind to `null`.",
+  },
+  deleteConnector: {
+    operationId: "deleteConnector",
+    tags,
+    summary: "Delete a connector",
+    description: "The same as the command `Delete`.",
+  },
+};
+
+export function connectorRoutes(connectors: ConnectorService) {
+  return new Elysia({ name: "connector-routes", prefix: "/api/v1", normalize: false })
+    .get("/connectors", async () => ({ connectors: (await connectors.list()).map(shownConnector) }), {
+      query: NoQuery,
+      response: { 200: schemas.ConnectorList },
+      detail: details.listConnectors,
+    })
+    .get(
+      "/connectors/:connector_id",
+      async ({ params }) => shownConnector(await connectors.get(knownConnectorId(params.connector_id))),
+      {
+        params: ConnectorPath,
+        query: NoQuery,
+        response: { 200: schemas.ConnectorWithStatus, ...problems(404) },
+        detail: details.getConnector,
+      },
+    )
+    .patch(
+      "/connectors/:connector_id",
+      async ({ params, body }) => {
+        const id = knownConnectorId(params.connector_id);
+        return shownConnector(await connectors.patch(id, body));
+      },
+      {
+        parse: parseMergePatch,
+        params: ConnectorPath,
+        query: NoQuery,
+        body: schemas.ConnectorPatch,
+        response: {
+          200: schemas.ConnectorWithStatus,
+          ...problems(404, 409, 422),
+        },
+        detail: details.patchConnector,
+      },
+    )
+    .delete(
+      "/connectors/:connector_id",
+      async ({ params, set }) => {
+        await connectors.command(knownConnectorId(params.connector_id), "Delete");
+        set.status = 204;
+      },
+      {
+        params: ConnectorPath,
+        query: NoQuery,
+        response: { 204: EmptyBody, ...problems(404) },
+        detail: details.deleteConnector,
+      },
+    );
+}

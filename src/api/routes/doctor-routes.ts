@@ -1,0 +1,29 @@
+// What is wrong with the service and its connectors. Finding it out is the doctor's.
+
+import { Elysia } from "elysia";
+import { optionalConnectorId } from "../guards/path-ids.ts";
+import { problems, schemas, WhichConnectorQuery } from "../openapi/named-schemas.ts";
+import type { DoctorService } from "../services.ts";
+
+const detail = {
+  operationId: "examine",
+  tags: ["Service"],
+  summary: "Find out what is wrong",
+  description:
+    "Goes through state store, disk and threads, and for each connector through status, source, slot, clock and sink. Each finding says " +
+    "what to do about it. Nothing is changed; a webhook gets one POST of `[]` as by `validate/sink`.",
+};
+
+export function doctorRoutes(doctor: DoctorService) {
+  return new Elysia({ name: "doctor-routes", prefix: "/api/v1", normalize: false }).get(
+    "/doctor",
+    async ({ query, request }) => [
+      ...(await doctor.examine(optionalConnectorId(query.connector_id), request.signal)),
+    ],
+    {
+      query: WhichConnectorQuery,
+      response: { 200: schemas.Diagnoses, ...problems(404) },
+      detail,
+    },
+  );
+}

@@ -1,0 +1,59 @@
+// The service about itself: health, readiness, metrics, and how many tables are being copied. No prefix.
+
+import { Type } from "@sinclair/typebox";
+import { Elysia } from "elysia";
+import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
+import type { HealthService, MetricsService, SnapshotService } from "../services.ts";
+
+const tags = ["Service"];
+
+const Ready = strictObject({ status: oneOf(["ok"]) });
+
+export interface ServiceRouteServices {
+  readonly health: HealthService;
+  readonly snapshots: SnapshotService;
+  readonly metrics: MetricsService;
+}
+
+export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServices) {
+  return new Elysia({ name: "service-routes", normalize: false })
+    .get("/healthz", () => ({ status: "ok" as const }), {
+      response: { 200: Ready },
+      detail: { operationId: "getHealth", tags, summary: "Whether the service lives", security: [] },
+    })
+    .get(
+      "/readyz",
+      async () => {
+        const readiness = await health.readiness();
+        if (!readiness.ready) throw new MillraceError("state_unavailable", readiness.reason);
+        return { status: "ok" as const };
+      },
+      {
+        response: { 200: Ready, ...problems(503) },
+        detail: {
+          operationId: "getReadiness",
+          tags,
+          summary: "Whether the service can work now",
+          security: [],
+        },
+      },
+    )
+    .get("/snapshots", () => snapshots.activity(), {
+      query: NoQuery,
+      response: { 200: schemas.SnapshotActivity },
+      detail: { operationId: "getSnapshotActivity", tags, summary: "How many tables are being copied" },
+    })
+    .get(
+      "/metrics",
+      async ({ set }) => {
+        set.headers["content-type"] = "text/plain; version=0.0.4; charset=utf-8";
+        return metrics.text();
+      },
+      {
+        response: { 200: Type.String({ description: "Prometheus text exposition format." }) },
+        detail: { operationId: "getMetrics", tags, summary: "Metrics for Prometheus" },
+      },
+    );
+}

@@ -1,0 +1,8 @@
+// A stored connector as responses show it: no secret leaves the service.
+
+import type { ConnectorWithStatus } from "../../connector/connector.ts";
+import { redactConnector } from "../../connector/secrets.ts";
+
+export function shownConnector(stored: ConnectorWithStatus): ConnectorWithStatus {
+  return { ...stored, connector: redactConnector(stored.connector) };
+}

@@ -1,0 +1,152 @@
+// What a source holds, and what of it a connector takes: the catalog's schema, and the pure rules of
+// selection. Reading a catalog from a server is left to the source.
+
+import { type Static, Type } from "@sinclair/typebox";
+import { freeFormObject, oneOf, secretInput, secretText, strictObject } from "../request/schema-forms.ts";
+
+const ActionSchema = oneOf(["Include", "Exclude"]);
+
+const identifier = (description: string) => Type.String({ minLength: 1, maxLength: 255, description });
+
+const columnFacts = {
+  name: identifier("Column name."),
+  primary_key: Type.Optional(Type.Boolean({ description: "Part of the primary key." })),
+  nullable: Type.Optional(Type.Boolean()),
+  data_type: Type.Optional(Type.String({ description: "The type as the source prints it." })),
+  supported: Type.Optional(Type.Boolean({ description: "Whether values of the type can be carried." })),
+  hash: Type.Optional(freeFormObject("Present: the column's values are replaced by their salted hash.")),
+};
+
+const tableFacts = {
+  name: identifier("Table name."),
+  iceberg_partition_spec: Type.Optional(freeFormObject("Partitioning at an Iceberg sink.")),
+  on_mongo_type_conflict: Type.Optional(freeFormObject("What to do about mixed types of a MongoDB field.")),
+  target_option: Type.Optional(freeFormObject("Options of the sink for this table.")),
+  source_option: Type.Optional(freeFormObject("Options of the source for this table.")),
+};
+
+const hashAlgorithm = oneOf(["Sha256"]);
+const historyEnabled = Type.Boolean({ description: "Keep superseded rows as history." });
+
+// --- request form ----------------------------------------------------------------------------
+
+const ColumnRequestSchema = strictObject({ ...columnFacts, action: Type.Optional(ActionSchema) });
+
+const TableRequestSchema = strictObject({
+  ...tableFacts,
+  columns: Type.Optional(Type.Array(ColumnRequestSchema)),
+  action: Type.Optional(ActionSchema),
+  history_enabled: Type.Optional(historyEnabled),
+});
+
+const SchemaRequestSchema = strictObject({
+  name: identifier("Schema name."),
+  tables: Type.Optional(Type.Array(TableRequestSchema)),
+  action: Type.Optional(ActionSchema),
+});
+
+export const CatalogRequestSchema = strictObject({
+  name: Type.Optional(identifier("Catalog (database) name; left out: the connection's database.")),
+  schemas: Type.Optional(Type.Array(SchemaRequestSchema)),
+  default_action: Type.Optional(ActionSchema),
+  column_hashing: Type.Optional(
+    strictObject({
+      algorithm: Type.Optional(hashAlgorithm),
+      salt: secretInput("Put before each value that is hashed."),
+    }),
+  ),
+});
+export type CatalogRequest = Static<typeof CatalogRequestSchema>;
+
+// --- full form -------------------------------------------------------------------------------
+
+const ColumnSchema = strictObject({ ...columnFacts, action: ActionSchema });
+export type CatalogColumn = Static<typeof ColumnSchema>;
+
+const TableSchema = strictObject({
+  ...tableFacts,
+  columns: Type.Array(ColumnSchema),
+  action: ActionSchema,
+  history_enabled: historyEnabled,
+});
+
+const SchemaSchema = strictObject({
+  name: identifier("Schema name."),
+  tables: Type.Array(TableSchema),
+  action: ActionSchema,
+});
+
+export const CatalogFullSchema = strictObject({
+  name: Type.String({ description: "Catalog (database) name." }),
+  schemas: Type.Array(SchemaSchema),
+  default_action: ActionSchema,
+  column_hashing: Type.Optional(
+    strictObject({ algorithm: hashAlgorithm, salt: secretText("Put before each value that is hashed.") }),
+  ),
+});
+
+/**
+ * The full form: as read from a source (then `primary_key`, `nullable`, `data_type` and `supported` of every
+ * column are present), or a connector's selection (then they are what the client sent).
+ */
+export type Catalog = Static<typeof CatalogFullSchema>;
+
+// --- selection -------------------------------------------------------------------------------
+
+/** Whether system schemas are meant: they are never selected, whatever the catalog says. */
+export function isSystemSchema(schema: string): boolean {
+  return schema === "information_schema" || schema.startsWith("pg_");
+}
+
+/**
+ * Whether a table is selected: column over table over schema over default.
+ *
+ * - A listed table takes its own action, whatever its schema and the default say.
+ * - An unlisted table of a schema that is listed without tables takes the schema's action.
+ * - An unlisted table of a schema that is listed with tables is excluded where the schema is, and otherwise
+ *   takes the default: under `Exclude` the tables that are listed are the whole selection, and a table that
+ *   is created later is not carried unasked.
+ * - A table of an unlisted schema takes the default.
+ */
+export function selectTable(catalog: Catalog, schema: string, table: string): boolean {
+  if (isSystemSchema(schema)) return false;
+  const listedSchema = catalog.schemas.find((candidate) => candidate.name === schema);
+  if (!listedSchema) return catalog.default_action === "Include";
+  const listedTable = listedSchema.tables.find((candidate) => candidate.name === table);
+  if (listedTable) return listedTable.action === "Include";
+  if (listedSchema.action === "Exclude") return false;
+  if (listedSchema.tables.length === 0) return true;
+  return catalog.default_action === "Include";
+}
+
+/**
+ * Whether a column of a selected table is carried. Only a column that is listed with `Exclude` is left out:
+ * one that the source adds later is carried. Whether it is of the primary key is the caller's to check: such
+ * a column cannot be excluded.
+ */
+export function selectColumn(catalog: Catalog, schema: string, table: string, column: string): boolean {
+  if (!selectTable(catalog, schema, table)) return false;
+  return findColumn(catalog, schema, table, column)?.action !== "Exclude";
+}
+
+/** Names of the columns of a table that are left out, whether they exist or not. */
+export function excludedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
+  const columns = findTable(catalog, schema, table)?.columns ?? [];
+  return columns.filter((column) => column.action === "Exclude").map((column) => column.name);
+}
+
+/** Names of the columns of a table whose values are replaced by their salted hash. */
+export function hashedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
+  const columns = findTable(catalog, schema, table)?.columns ?? [];
+  return columns.filter((column) => column.hash !== undefined).map((column) => column.name);
+}
+
+function findColumn(catalog: Catalog, schema: string, table: string, column: string) {
+  return findTable(catalog, schema, table)?.columns.find((candidate) => candidate.name === column);
+}
+
+function findTable(catalog: Catalog, schema: string, table: string) {
+  return catalog.schemas
+    .find((candidate) => candidate.name === schema)
+    ?.tables.find((candidate) => candidate.name === table);
+}

@@ -1,0 +1,76 @@
+// What a sink is configured with: schemas and types of the request form and of the full form. The webhook's
+// are in webhook-config.ts. Filling the defaults is left to complete-connector.ts.
+
+import { type Static, Type } from "@sinclair/typebox";
+import { nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
+import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
+import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "./webhook-config.ts";
+
+export type { WebhookSinkConfig } from "./webhook-config.ts";
+
+/**
+ * Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`.
+ */
+export const unbuiltSinkKinds = [
+  "kafka",
+  "clickhouse",
+  "snowflake",
+  "materialize",
+  "databricks",
+  "iceberg",
+  "doris",
+  "duckdb",
+  "motherduck",
+  "big_query",
+  "file_sink",
+  "redshift",
+] as const;
+
+const targetSchema = nullable(
+  Type.String({
+    minLength: 1,
+    maxLength: 63,
+    description: "Schema that all tables are written to; null: each table's own.",
+  }),
+);
+const allowedMigrations = Type.Array(oneOf(["Add", "Drop", "Datatype", "Nullability", "Order"]), {
+  uniqueItems: true,
+  description: "Changes of a table's shape that are carried over to the sink.",
+});
+const disableAll = Type.Boolean({ description: "Carry no change of a table's shape over." });
+
+export const PostgresSinkRequestSchema = strictObject({
+  connection: PostgresConnectionRequestSchema,
+  target_schema: Type.Optional(targetSchema),
+  migration_strategy: Type.Optional(
+    strictObject({ allowed: Type.Optional(allowedMigrations), disable_all: Type.Optional(disableAll) }),
+  ),
+});
+export type PostgresSinkRequest = Static<typeof PostgresSinkRequestSchema>;
+
+export const SinkRequestSchema = taggedUnion(
+  {
+    postgres: Type.Optional(PostgresSinkRequestSchema),
+    webhook: Type.Optional(WebhookSinkRequestSchema),
+  },
+  { description: "Where changes go: one key, which names the kind." },
+);
+export type SinkRequest = Static<typeof SinkRequestSchema>;
+
+export const PostgresSinkConfigSchema = strictObject({
+  connection: PostgresConnectionSchema,
+  target_schema: targetSchema,
+  migration_strategy: strictObject({ allowed: allowedMigrations, disable_all: disableAll }),
+});
+/** Every default filled, secrets present. */
+export type PostgresSinkConfig = Static<typeof PostgresSinkConfigSchema>;
+
+export const SinkConfigSchema = taggedUnion(
+  {
+    postgres: Type.Optional(PostgresSinkConfigSchema),
+    webhook: Type.Optional(WebhookSinkConfigSchema),
+  },
+  { description: "Where changes go: one key, which names the kind." },
+);
+/** Exactly one key is present. */
+export type SinkConfig = Static<typeof SinkConfigSchema>;

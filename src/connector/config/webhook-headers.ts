@@ -1,0 +1,61 @@
+// The headers of a webhook that bear names of one's choice: what they are called by default, and which names cannot stand beside each
+// other. Pure; their values are the sink's.
+
+import type { Violation } from "../../errors/millrace-error.ts";
+import type { WebhookSinkRequest } from "./webhook-config.ts";
+
+export const defaultHeaderNames = {
+  idempotency_key: "Idempotency-Key",
+  source_schema: "X-Source-Schema",
+  source_table: "X-Source-Table",
+} as const;
+type SourceHeader = keyof typeof defaultHeaderNames;
+const sourceHeaders = Object.keys(defaultHeaderNames) as SourceHeader[];
+
+/** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
+const reserved =
+  /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
+
+export function isReservedHeader(name: string): boolean {
+  return reserved.test(name);
+}
+
+interface ChosenHeader {
+  readonly path: string;
+  readonly name: string;
+}
+
+/** Static headers give way to others of their name. The others all have to be sent, each under a name of its own. */
+export function headerClashes(webhook: WebhookSinkRequest): Violation[] {
+  const given = webhook.headers?.static && webhook.headers.static_;
+  const twice = given
+    ? [{ path: "/sink/webhook/headers/static", message: "given beside static_, which is the same" }]
+    : [];
+  const chosen = chosenHeaders(webhook);
+  const taken = takenNames(webhook);
+  const clashes = chosen.flatMap(({ path, name }, index): Violation[] => {
+    const lower = name.toLowerCase();
+    if (isReservedHeader(name)) return [{ path, message: "the HTTP client sets this header by itself" }];
+    const isTaken =
+      taken.has(lower) || chosen.slice(0, index).some((other) => other.name.toLowerCase() === lower);
+    return isTaken ? [{ path, message: "another header has this name" }] : [];
+  });
+  return [...twice, ...clashes];
+}
+
+function chosenHeaders({ headers = {}, auth }: WebhookSinkRequest): readonly ChosenHeader[] {
+  const own = sourceHeaders.flatMap((header): ChosenHeader[] => {
+    const name = headers[`${header}_header`] ?? defaultHeaderNames[header];
+    return headers[header] === false ? [] : [{ path: `/sink/webhook/headers/${header}_header`, name }];
+  });
+  const key = auth?.header;
+  return key ? [...own, { path: "/sink/webhook/auth/header/name", name: key.name }] : own;
+}
+
+/** Names that auth and signing set. The signature's id is the idempotency key, so that these two may be one header. */
+function takenNames({ auth, signing }: WebhookSinkRequest): ReadonlySet<string> {
+  const names: string[] = [];
+  if (auth?.bearer || auth?.basic) names.push("authorization");
+  if (signing) names.push("webhook-timestamp", "webhook-signature");
+  return new Set(names);
+}

@@ -1,0 +1,232 @@
+// Whether a request is one that can be carried out: its schema, the kinds that are not built, and the rules
+// between fields. All violations are found at once. Secrets are looked at later, in resolve-connector.ts,
+// once they were filled.
+
+import { type Static, type TSchema, Type } from "@sinclair/typebox";
+import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
+import { parseBastion } from "../config/bastions.ts";
+import type { CatalogRequest } from "../config/catalog.ts";
+import type { PostgresConnectionRequest } from "../config/connection.ts";
+import { isCronExpression } from "../config/cron-expression.ts";
+import { nextDue } from "../config/schedule.ts";
+import { SinkRequestSchema, unbuiltSinkKinds } from "../config/sink-config.ts";
+import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
+import { unbuiltSerdeKinds } from "../config/webhook-format.ts";
+import { headerClashes } from "../config/webhook-headers.ts";
+import { ConnectorRequestSchema, unbuiltBufferKinds } from "../connector.ts";
+import { strictObject } from "./schema-forms.ts";
+import { unbuiltPaths } from "./unbuilt-features.ts";
+import { maxViolations, schemaViolations } from "./violations.ts";
+
+export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
+export const SinkBodySchema = strictObject({ sink: SinkRequestSchema });
+
+/** What the rules look at: a whole connector, or a part of one under the same keys. */
+const PartSchema = Type.Partial(ConnectorRequestSchema);
+type Part = Static<typeof PartSchema>;
+
+/** A place where kinds are known by name and not built. */
+interface UnbuiltKinds {
+  readonly path: RegExp;
+  readonly kinds: readonly string[];
+}
+
+const unbuiltKinds: readonly UnbuiltKinds[] = [
+  { path: /^\/source$/, kinds: unbuiltSourceKinds },
+  { path: /^\/source\/postgres\/replication_type$/, kinds: unbuiltReplicationKinds },
+  { path: /^\/sink$/, kinds: unbuiltSinkKinds },
+  { path: /^\/sink\/webhook\/format\/\w+\/format_config\/(?:value|key)_serde$/, kinds: unbuiltSerdeKinds },
+  { path: /^\/buffer$/, kinds: unbuiltBufferKinds },
+];
+
+/** A rule between fields. It is asked only where nothing under `within` breaks the schema. */
+interface Rule {
+  readonly within: readonly string[];
+  readonly check: (part: Part) => readonly Violation[];
+}
+
+const sourceConnection = "/source/postgres/connection";
+const sinkConnection = "/sink/postgres/connection";
+
+const rules: readonly Rule[] = [
+  {
+    within: [`${sourceConnection}/tunnel`],
+    check: (part) => checkBastions(part.source?.postgres?.connection, sourceConnection),
+  },
+  {
+    within: [`${sinkConnection}/tunnel`],
+    check: (part) => checkBastions(part.sink?.postgres?.connection, sinkConnection),
+  },
+  { within: ["/source/postgres/catalog"], check: checkCatalog },
+  { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
+  { within: ["/sink/postgres/target_schema"], check: checkTargetSchema },
+  { within: ["/sink/webhook/url"], check: checkUrl },
+  {
+    within: ["/sink/webhook/headers", "/sink/webhook/auth", "/sink/webhook/signing"],
+    check: ({ sink }) => (sink?.webhook ? headerClashes(sink.webhook) : []),
+  },
+];
+
+/**
+ * Throws `invalid_request` with every violation of `schema` and of the rules; `unsupported_kind` when the
+ * only thing wrong is that a kind or a feature is not built.
+ */
+export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
+  const broken = schemaViolations(schema, body);
+  const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body)];
+  const violations = broken.filter(({ path }) => !isUnbuiltKind(path));
+  for (const rule of rules) {
+    if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
+    violations.push(...rule.check(body as Part));
+  }
+  violations.splice(maxViolations);
+  const unsupported = unbuilt.map((path) => ({ path, message: "known, and not supported yet" }));
+  if (violations.length > 0) throw invalidRequest([...violations, ...unsupported]);
+  if (unsupported.length === 0) return;
+  throw new MillraceError("unsupported_kind", "This is known and not supported yet.", {
+    violations: unsupported,
+  });
+}
+
+export function checkConnectorRequest(body: unknown): void {
+  checkRequest(ConnectorRequestSchema, body);
+}
+
+export function checkSourceBody(body: unknown): void {
+  checkRequest(SourceBodySchema, body);
+}
+
+export function checkSinkBody(body: unknown): void {
+  checkRequest(SinkBodySchema, body);
+}
+
+export function invalidRequest(violations: readonly Violation[]): MillraceError {
+  return new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
+    violations,
+  });
+}
+
+function isUnbuiltKind(path: string): boolean {
+  const end = path.lastIndexOf("/");
+  const parent = path.slice(0, end);
+  const key = path.slice(end + 1);
+  return unbuiltKinds.some((place) => place.path.test(parent) && place.kinds.includes(key));
+}
+
+/** Whether one of two places holds the other. */
+function touches(path: string, within: string): boolean {
+  return path === within || path.startsWith(`${within}/`) || within.startsWith(`${path}/`) || path === "";
+}
+
+// --- rules -----------------------------------------------------------------------------------
+
+function checkBastions(connection: PostgresConnectionRequest | undefined, path: string): Violation[] {
+  const alternates = connection?.tunnel?.ssh?.bastion_alternates ?? [];
+  return alternates.flatMap((text, index) =>
+    parseBastion(text, 22) === null
+      ? [{ path: `${path}/tunnel/ssh/bastion_alternates/${index}`, message: "expected host or host:port" }]
+      : [],
+  );
+}
+
+function checkCatalog(part: Part): Violation[] {
+  const catalog = part.source?.postgres?.catalog;
+  if (!catalog) return [];
+  const root = "/source/postgres/catalog";
+  const violations = repeatedNames(catalog.schemas, `${root}/schemas`);
+  for (const { path, table } of tablesOf(catalog, root)) {
+    violations.push(...repeatedNames(table.columns, `${path}/columns`));
+    for (const [index, column] of (table.columns ?? []).entries()) {
+      const columnPath = `${path}/columns/${index}`;
+      if (column.primary_key && column.action === "Exclude") {
+        violations.push({
+          path: `${columnPath}/action`,
+          message: "a column of the primary key cannot be excluded",
+        });
+      }
+      if (column.hash && !catalog.column_hashing) {
+        violations.push({ path: `${columnPath}/hash`, message: "needs column_hashing in the catalog" });
+      }
+    }
+  }
+  for (const [index, schema] of (catalog.schemas ?? []).entries()) {
+    violations.push(...repeatedNames(schema.tables, `${root}/schemas/${index}/tables`));
+  }
+  return violations;
+}
+
+function* tablesOf(catalog: CatalogRequest, root: string) {
+  for (const [schemaIndex, schema] of (catalog.schemas ?? []).entries()) {
+    for (const [index, table] of (schema.tables ?? []).entries()) {
+      yield { path: `${root}/schemas/${schemaIndex}/tables/${index}`, table };
+    }
+  }
+}
+
+function repeatedNames(items: readonly { readonly name: string }[] | undefined, path: string): Violation[] {
+  const seen = new Set<string>();
+  const violations: Violation[] = [];
+  for (const [index, { name }] of (items ?? []).entries()) {
+    if (seen.has(name)) violations.push({ path: `${path}/${index}/name`, message: "listed more than once" });
+    seen.add(name);
+  }
+  return violations;
+}
+
+function checkSchedule(part: Part): Violation[] {
+  if (!part.schedule) return [];
+  const violations: Violation[] = [];
+  const replicationType = part.source?.postgres?.replication_type;
+  if (replicationType && !replicationType.snapshot) {
+    violations.push({ path: "/schedule", message: "allowed with replication_type snapshot only" });
+  }
+  const cron = part.schedule.cron;
+  const isExpression = cron !== undefined && isCronExpression(cron.expression);
+  if (cron && !isExpression) {
+    violations.push({
+      path: "/schedule/cron/expression",
+      message: "expected a cron expression of five fields",
+    });
+  }
+  if (cron && isExpression && nextDue({ cron: { ...cron, timezone: "UTC" } }, new Date(0)) === null) {
+    violations.push({ path: "/schedule/cron/expression", message: "never comes: there is no such day" });
+  }
+  if (cron && !isTimezone(cron.timezone)) {
+    violations.push({
+      path: "/schedule/cron/timezone",
+      message: "expected a name of the IANA time zone database",
+    });
+  }
+  return violations;
+}
+
+function isTimezone(name: string): boolean {
+  // "+01:00" is understood too, and is not a name of the database.
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    new Intl.DateTimeFormat("en", { timeZone: name });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** NAMEDATALEN - 1: Postgres cuts a longer name without a word, and what was made under it is not found again. */
+const maxNameBytes = 63;
+const reservedSchemas = ["information_schema", "millrace"];
+
+function checkTargetSchema(part: Part): Violation[] {
+  const name = part.sink?.postgres?.target_schema;
+  if (!name) return [];
+  const path = "/sink/postgres/target_schema";
+  if (Buffer.byteLength(name) > maxNameBytes || name.includes("\0"))
+    return [{ path, message: `expected a name of at most ${maxNameBytes} bytes, without NUL` }];
+  if (!name.startsWith("pg_") && !reservedSchemas.includes(name)) return [];
+  return [{ path, message: "kept by the server, or by millrace, for itself" }];
+}
+
+function checkUrl(part: Part): Violation[] {
+  const url = part.sink?.webhook?.url;
+  if (url === undefined || URL.canParse(url)) return [];
+  return [{ path: "/sink/webhook/url", message: "expected an http or https address" }];
+}

@@ -1,0 +1,144 @@
+// Changing a stored connector by a merge patch: what may change in place, and what would be another
+// connector.
+
+import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
+import { unbuiltSinkKinds } from "../config/sink-config.ts";
+import { unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
+import { type ConnectorConfig, ConnectorRequestSchema } from "../connector.ts";
+import { fillSecrets } from "../secrets.ts";
+import { checkRequest } from "./check-request.ts";
+import { completeConnector } from "./complete-connector.ts";
+import { copyJson, isJsonObject, type JsonObject, type JsonValue, mergePatch } from "./merge-patch.ts";
+import { requireSecrets } from "./resolve-connector.ts";
+import { schemaViolations, unknownKey } from "./violations.ts";
+
+/** Where changes are read from and written to: with another, what was delivered so far would mean nothing. */
+const immutableFields: readonly string[] = [
+  "/source/postgres/connection/host",
+  "/source/postgres/connection/port",
+  "/source/postgres/connection/database",
+  "/sink/postgres/connection/host",
+  "/sink/postgres/connection/port",
+  "/sink/postgres/connection/database",
+  "/sink/webhook/url",
+];
+
+/** Unions whose kind cannot change in place, with all kinds that are known. */
+const immutableKinds: readonly { readonly path: string; readonly kinds: readonly string[] }[] = [
+  { path: "/source", kinds: ["postgres", ...unbuiltSourceKinds] },
+  {
+    path: "/source/postgres/replication_type",
+    kinds: ["logical_replication", "snapshot", ...unbuiltReplicationKinds],
+  },
+  { path: "/sink", kinds: ["postgres", "webhook", ...unbuiltSinkKinds] },
+];
+
+/**
+ * The stored connector as `patch` makes it (RFC 7396), in full form. Secrets that are `"***"` stay as they
+ * are stored.
+ *
+ * Throws `immutable_field` when a kind, the id or an immutable field would change, `invalid_request`,
+ * `unsupported_kind`, or `missing_secret` when a required secret was removed.
+ */
+export function patchConnector(stored: ConnectorConfig, patch: JsonObject): ConnectorConfig {
+  const before = stored as unknown as JsonObject;
+  const wanted = withoutAliases(patch);
+  const after = mergePatch(before, wanted);
+  refuse([...changedId(stored, patch), ...changedKinds(before, after)]);
+  requireKnownKeys(withNulls(before, wanted), new Set(nullPaths(wanted)));
+
+  // A patch that removes the id leaves it: it is the path's.
+  const request: unknown = isJsonObject(after) ? { ...after, id: stored.id } : after;
+  checkRequest(ConnectorRequestSchema, request);
+  const filled = fillSecrets(request, stored, { fillMissing: "in lists" });
+  requireSecrets(filled);
+  const result = completeConnector(filled, stored.id);
+  refuse(changedFields(before, result as unknown as JsonObject));
+  return result;
+}
+
+/** The target with what the patch removes there as null: a key that does not exist would be removed without a word. */
+function withNulls(target: JsonValue, patch: JsonValue): JsonValue {
+  if (!isJsonObject(patch)) return patch;
+  const members = isJsonObject(target) ? target : {};
+  const changed = Object.entries(patch).map(
+    ([key, value]) =>
+      [key, withNulls(Object.hasOwn(members, key) ? (members[key] ?? null) : null, value)] as const,
+  );
+  return Object.fromEntries([...Object.entries(members), ...changed]);
+}
+
+/** JSON pointers. */
+function nullPaths(patch: JsonValue, at = ""): string[] {
+  if (!isJsonObject(patch)) return patch === null ? [at] : [];
+  return Object.entries(patch).flatMap(([key, value]) =>
+    nullPaths(value, `${at}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`),
+  );
+}
+
+function requireKnownKeys(value: JsonValue, removed: ReadonlySet<string>): void {
+  const violations = schemaViolations(ConnectorRequestSchema, value).filter(
+    ({ path, message }) => message === unknownKey && removed.has(path),
+  );
+  if (violations.length > 0) {
+    throw new MillraceError("invalid_request", "The request is not valid; `errors` lists what is wrong.", {
+      violations,
+    });
+  }
+}
+
+function refuse(violations: readonly Violation[]): void {
+  if (violations.length === 0) return;
+  throw new MillraceError(
+    "immutable_field",
+    "This cannot change in place; create another connector instead.",
+    {
+      violations,
+    },
+  );
+}
+
+function changedId(stored: ConnectorConfig, patch: JsonObject): Violation[] {
+  if (typeof patch.id !== "string" || patch.id === stored.id) return [];
+  return [{ path: "/id", message: "cannot change" }];
+}
+
+function changedKinds(before: JsonValue, after: JsonValue): Violation[] {
+  return immutableKinds.flatMap(({ path, kinds }) => {
+    const was = valueAt(before, path);
+    const is = valueAt(after, path);
+    if (!isJsonObject(was) || !isJsonObject(is)) return [];
+    const added = Object.keys(is).some((kind) => !Object.hasOwn(was, kind) && kinds.includes(kind));
+    return added ? [{ path, message: "the kind cannot change" }] : [];
+  });
+}
+
+function changedFields(before: JsonValue, after: JsonValue): Violation[] {
+  return immutableFields
+    .filter((path) => valueAt(before, path) !== valueAt(after, path))
+    .map((path) => ({ path, message: "cannot change" }));
+}
+
+function valueAt(root: JsonValue, path: string): JsonValue | undefined {
+  let value: JsonValue | undefined = root;
+  for (const key of path.slice(1).split("/")) {
+    value = isJsonObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  }
+  return value;
+}
+
+/**
+ * `headers.static` is another name of `headers.static_`; merged under its own name it would stand beside it.
+ */
+function withoutAliases(patch: JsonObject): JsonObject {
+  const headers = valueAt(patch, "/sink/webhook/headers");
+  if (!isJsonObject(headers) || !Object.hasOwn(headers, "static") || Object.hasOwn(headers, "static_"))
+    return patch;
+  const copy = copyJson(patch);
+  const own = valueAt(copy, "/sink/webhook/headers");
+  if (isJsonObject(own)) {
+    own.static_ = own.static ?? null;
+    delete own.static;
+  }
+  return copy;
+}

@@ -1,0 +1,131 @@
+// Tables that could not be copied because the source does not let them be read: each is tried again by itself, later and later,
+// while the others go on.
+
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { UnreadableTable } from "../../sink/sink.ts";
+
+/** What is the matter with one table. Anything else is the matter with the source, and ends the run. */
+const ofOneTable: ReadonlySet<ErrorCode> = new Set([
+  "source_permission_denied",
+  "table_changed",
+  "table_unavailable",
+  "table_unreadable",
+]);
+
+/** An error names so many of them. */
+const mostTold = 5;
+
+/** How long a table waits for its next attempt: doubled with each failure. */
+export interface RetryPace {
+  readonly againMs: number;
+  readonly mostMs: number;
+  /** For one that was altered, which takes no more than a new look. */
+  readonly changedAgainMs: number;
+}
+
+export const defaultRetryPace: RetryPace = { againMs: 5_000, mostMs: 60_000, changedAgainMs: 250 };
+
+interface Entry {
+  readonly table: TableShape;
+  readonly error: MillraceError;
+  readonly attempts: number;
+  /** When to ask whether it can be read again; null: it can, as far as is known. */
+  readonly dueAtMs: number | null;
+}
+
+export class UnreadableTables implements Disposable {
+  readonly #entries = new Map<number, Entry>();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #listener: (() => void) | null = null;
+
+  constructor(
+    private readonly pace: RetryPace = defaultRetryPace,
+    /** Milliseconds of a clock that never goes back. */
+    private readonly nowMs: () => number = () => performance.now(),
+  ) {}
+
+  /** Whether a copy's failure while it was read is the table's alone. */
+  static isOfOneTable(error: MillraceError): boolean {
+    return ofOneTable.has(error.code);
+  }
+
+  failed(table: TableShape, error: MillraceError): void {
+    const attempts = (this.#entries.get(table.relation.id)?.attempts ?? 0) + 1;
+    const firstMs = error.code === "table_changed" ? this.pace.changedAgainMs : this.pace.againMs;
+    const waitMs = Math.min(this.pace.mostMs, firstMs * 2 ** Math.min(attempts - 1, 20));
+    this.#entries.set(table.relation.id, { table, error, attempts, dueAtMs: this.nowMs() + waitMs });
+    this.#arm();
+  }
+
+  copied({ relation }: TableShape): void {
+    this.#entries.delete(relation.id);
+  }
+
+  /** Forgets those that are not among `tables` any more, and tells of the others, as they are now. */
+  among(tables: readonly TableShape[]): readonly UnreadableTable[] {
+    const ids = new Set(tables.map(({ relation }) => relation.id));
+    for (const id of this.#entries.keys()) if (!ids.has(id)) this.#entries.delete(id);
+    return tables.flatMap((table) => {
+      const entry = this.#entries.get(table.relation.id);
+      if (!entry) return [];
+      const reason = `It could not be read, and is tried again: ${entry.error.message}`;
+      return [{ table, reason, isDue: entry.dueAtMs === null }];
+    });
+  }
+
+  /** Nothing is known to stand in the way of its copy any more. */
+  canBeRead({ relation }: TableShape): void {
+    const entry = this.#entries.get(relation.id);
+    if (entry) this.#entries.set(relation.id, { ...entry, dueAtMs: null });
+    this.#arm();
+  }
+
+  due(): readonly { readonly table: TableShape; readonly error: MillraceError }[] {
+    const now = this.nowMs();
+    return [...this.#entries.values()].filter(({ dueAtMs }) => dueAtMs !== null && dueAtMs <= now);
+  }
+
+  /** Failed attempts of the table that has failed most often. */
+  get attempts(): number {
+    return Math.max(0, ...[...this.#entries.values()].map(({ attempts }) => attempts));
+  }
+
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** What a run ends with that cannot go on without them. */
+  asError(): MillraceError {
+    const errors = [...this.#entries.values()].map(({ error }) => error);
+    const worst = errors.find(({ retry }) => retry === "permanent") ?? errors[0];
+    const reasons = [...this.#entries.values()].map(
+      ({ table, error }) => `${qualifiedName(table.relation)}: ${error.message}`,
+    );
+    return new MillraceError(
+      worst?.code ?? "table_unreadable",
+      `${reasons.length} of the tables could not be copied; the others were. ${reasons.slice(0, mostTold).join(" ")}`,
+    );
+  }
+
+  /** Calls `listener` whenever one is due; null: nobody listens any more. */
+  onDue(listener: (() => void) | null): void {
+    this.#listener = listener;
+    this.#arm();
+  }
+
+  [Symbol.dispose](): void {
+    this.onDue(null);
+  }
+
+  #arm(): void {
+    clearTimeout(this.#timer);
+    const times = [...this.#entries.values()].flatMap(({ dueAtMs }) => dueAtMs ?? []);
+    if (this.#listener === null || times.length === 0) return;
+    const firstMs = Math.min(...times);
+    // A timer may fire a little before its time by another clock.
+    const fire = () => (this.due().length > 0 ? this.#listener?.() : this.#arm());
+    this.#timer = setTimeout(fire, Math.max(1, Math.ceil(firstMs - this.nowMs())));
+  }
+}

@@ -1,0 +1,109 @@
+// The service's metrics in Prometheus' text format. Labels are bounded: the connectors there are, and fixed words.
+// https://prometheus.io/docs/instrumenting/exposition_formats/
+
+import { Gauge, Registry } from "prom-client";
+import type { MetricsService } from "../../api/services.ts";
+import { taskStates } from "../../connector/task.ts";
+import type { State } from "../../state/open-state.ts";
+import type { MeasurementListener, StatusBoard } from "../status/status-board.ts";
+import { storeAnswer } from "../status/store-answer.ts";
+import type { RunMetrics } from "../threads/messages.ts";
+import type { ThreadWatch } from "../threads/thread-watch.ts";
+import { RunSeries } from "./run-series.ts";
+
+export interface MetricsContext {
+  readonly state: State;
+  readonly board: StatusBoard;
+  readonly threads: ThreadWatch;
+  readonly version: string;
+}
+
+export class PrometheusMetricsService implements MetricsService, MeasurementListener {
+  readonly #registry = new Registry();
+  readonly #runs: RunSeries;
+  readonly #connectors: Gauge<"state" | "health">;
+  readonly #status: Gauge<"connector" | "state" | "health">;
+  readonly #tasks: Gauge<"state">;
+  readonly #setAside: Gauge<"connector">;
+  readonly #loopDelay: Gauge<"connector" | "thread">;
+  readonly #memory: Gauge;
+
+  constructor(private readonly context: MetricsContext) {
+    this.#runs = new RunSeries(this.#registry);
+    this.#connectors = this.#gauge("millrace_connectors", "Connectors by phase and health.", [
+      "state",
+      "health",
+    ]);
+    this.#status = this.#gauge("millrace_connector_status", "1 for the phase and health of each connector.", [
+      ...(["connector", "state", "health"] as const),
+    ]);
+    this.#tasks = this.#gauge("millrace_tasks", "Tasks by state.", ["state"]);
+    this.#setAside = this.#gauge(
+      "millrace_tables_set_aside",
+      "Tables that stand until somebody has changed them at the sink, while the others go on.",
+      ["connector"],
+    );
+    this.#loopDelay = this.#gauge(
+      "millrace_event_loop_delay_seconds",
+      "How late a thread's event loop was at most over five seconds. The main thread has no connector.",
+      ["connector", "thread"],
+    );
+    this.#memory = this.#gauge("process_resident_memory_bytes", "Resident memory size in bytes.", []);
+    this.#gauge(
+      "process_start_time_seconds",
+      "Start time of the process since unix epoch in seconds.",
+      [],
+    ).set(Math.round(performance.timeOrigin / 1000));
+    const { version } = context;
+    this.#gauge("millrace_build_info", "1; the version is in the label.", ["version"]).set({ version }, 1);
+  }
+
+  /** A connector's run makes an attempt. */
+  began(connector: string): void {
+    this.#runs.began(connector);
+  }
+
+  /** A connector's attempt has measured itself. */
+  measured(connector: string, metrics: RunMetrics): void {
+    this.#runs.measured(connector, metrics);
+  }
+
+  failed(connector: string, code: string): void {
+    this.#runs.failed(connector, code);
+  }
+
+  /** The connector is gone: so are its series. */
+  forget(connector: string): void {
+    this.#runs.forget(connector);
+  }
+
+  async text(): Promise<string> {
+    const { board, threads } = this.context;
+    this.#runs.setGauges(board.metrics());
+    for (const gauge of [this.#connectors, this.#status, this.#setAside, this.#loopDelay]) gauge.reset();
+    for (const [connector, phase] of board.phases()) {
+      this.#connectors.inc(phase);
+      this.#status.set({ connector, ...phase }, 1);
+    }
+    for (const [connector, count] of board.countSetAside()) this.#setAside.set({ connector }, count);
+    for (const { connector, thread, loopDelayMs } of threads.loopDelays()) {
+      this.#loopDelay.set({ connector: connector ?? "", thread }, loopDelayMs / 1000);
+    }
+    this.#memory.set(process.memoryUsage.rss());
+    await this.#countTasks();
+    return this.#registry.metrics();
+  }
+
+  /** While the store does not answer, the rest is still told. */
+  async #countTasks(): Promise<void> {
+    this.#tasks.reset();
+    const asked = this.context.state.tasks.countByState().catch(() => null);
+    const counts = await storeAnswer(asked, null);
+    // A state that no task is in is zero: an alert waits for the first that is.
+    if (counts) for (const state of taskStates) this.#tasks.set({ state }, counts.get(state) ?? 0);
+  }
+
+  #gauge<const Label extends string>(name: string, help: string, labelNames: readonly Label[]): Gauge<Label> {
+    return new Gauge({ name, help, labelNames, registers: [this.#registry] });
+  }
+}

@@ -1,0 +1,177 @@
+// What runs measure, as series of Prometheus. A label is the connector, or one of few words: the result of a request.
+
+import { Counter, Gauge, type Registry } from "prom-client";
+import { rowBounds, secondBounds } from "../../measure/bounds.ts";
+import { addedSince, type Distribution } from "../../measure/distribution.ts";
+import type { MeasuredRun } from "../status/status-board.ts";
+import type { RunMetrics } from "../threads/messages.ts";
+import { TransferredHistogram } from "./transferred-histogram.ts";
+
+type Counted = readonly [help: string, read: (metrics: RunMetrics) => number];
+/** Null: it is not known. */
+type Gauged = readonly [help: string, read: (metrics: MeasuredRun) => number | null];
+type Distributed = readonly [
+  help: string,
+  bounds: readonly number[],
+  read: (metrics: RunMetrics) => Distribution,
+];
+
+/** Counters of a run that go on over runs: name → help, and where the value stands in a measurement. */
+const counted: Readonly<Record<string, Counted>> = {
+  millrace_rows_in_total: ["Changes that came from sources.", (m) => m.rowsIn],
+  millrace_bytes_in_total: ["Bytes of changes that came from sources.", (m) => m.bytesIn],
+  millrace_rows_durable_total: ["Rows that are durable at sinks.", (m) => m.rowsDurable],
+  millrace_bytes_durable_total: ["Bytes of rows that are durable at sinks.", (m) => m.bytesDurable],
+  millrace_requests_total: ["Webhook requests that were answered with 2xx.", (m) => m.webhook.requests],
+  millrace_webhook_sent_bytes_total: [
+    "Bytes of bodies that were sent to webhooks, compressed where they are, repetitions too.",
+    (m) => m.webhook.sentBytes,
+  ],
+};
+
+const gauged: Readonly<Record<string, Gauged>> = {
+  millrace_lag_bytes: ["Bytes of the source's log that are not acknowledged yet.", (m) => m.lagBytes],
+  millrace_lag_seconds: [
+    "For how long the oldest commit that was seen has been waiting to be durable at the sink; 0: none waits. Absent while nothing streams and none is known.",
+    (m) => m.lagSeconds,
+  ],
+  millrace_slot_retained_bytes: [
+    "Bytes of its log that the source keeps for the connector's slot.",
+    (m) => m.slot?.retainedBytes ?? null,
+  ],
+  millrace_slot_safe_bytes: [
+    "safe_wal_size of the slot: what may be written until it is in danger of being lost. Absent without a limit.",
+    (m) => m.slot?.safeBytes ?? null,
+  ],
+  millrace_snapshot_rows: ["Rows copied by the initial copy.", (m) => m.snapshot.rows],
+  millrace_snapshot_bytes: ["Bytes copied by the initial copy.", (m) => m.snapshot.bytes],
+  millrace_snapshot_estimated_rows: ["Rows that the initial copy expects.", (m) => m.snapshot.estimatedRows],
+  millrace_snapshot_tables: ["Tables of the initial copy.", (m) => m.snapshot.tables],
+  millrace_snapshot_tables_done: [
+    "Tables of the initial copy that are durable.",
+    (m) => m.snapshot.tablesDone,
+  ],
+};
+
+const distributed: Readonly<Record<string, Distributed>> = {
+  millrace_batch_rows: ["Changes in a batch.", rowBounds, (m) => m.batches.rows],
+  millrace_write_seconds: [
+    "For the sink to take a batch over; it waits there while too much is on its way.",
+    secondBounds,
+    (m) => m.batches.write,
+  ],
+  millrace_flush_seconds: [
+    "From when a batch was handed to the sink until it was durable there.",
+    secondBounds,
+    (m) => m.batches.durable,
+  ],
+  millrace_latency_seconds: [
+    "From the last commit of a batch at the source until it was durable at the sink.",
+    secondBounds,
+    (m) => m.batches.latency,
+  ],
+};
+
+export class RunSeries {
+  readonly #counters: readonly (readonly [Counter<"connector">, Counted])[];
+  readonly #gauges: readonly (readonly [Gauge<"connector">, Gauged])[];
+  readonly #histograms: readonly (readonly [TransferredHistogram, Distributed])[];
+  readonly #results: Counter<"connector" | "result">;
+  readonly #attempts: Counter<"connector">;
+  readonly #failures: Counter<"connector" | "code">;
+  /** The last measurement of each connector's attempt, to count what was added since. */
+  readonly #last = new Map<string, RunMetrics>();
+  /** By connector: the labels beside it that it has series of. */
+  readonly #codes = new Map<string, Set<string>>();
+  readonly #seenResults = new Map<string, Set<string>>();
+
+  constructor(registry: Registry) {
+    const registers = [registry];
+    const labelNames = ["connector"] as const;
+    this.#counters = Object.entries(counted).map(([name, reading]) => [
+      new Counter({ name, help: reading[0], labelNames, registers }),
+      reading,
+    ]);
+    this.#gauges = Object.entries(gauged).map(([name, reading]) => [
+      new Gauge({ name, help: reading[0], labelNames, registers }),
+      reading,
+    ]);
+    this.#histograms = Object.entries(distributed).map(([name, reading]) => {
+      const histogram = new TransferredHistogram(name, reading[0], reading[1]);
+      registry.registerMetric(histogram as unknown as Counter);
+      return [histogram, reading];
+    });
+    this.#results = new Counter({
+      name: "millrace_webhook_requests_total",
+      help: "Webhook requests by what came of them: the status, or the system's word for why there was no answer.",
+      labelNames: ["connector", "result"],
+      registers,
+    });
+    this.#attempts = new Counter({
+      name: "millrace_run_attempts_total",
+      help: "Attempts of runs: each connects to source and sink anew.",
+      ...{ labelNames, registers },
+    });
+    this.#failures = new Counter({
+      name: "millrace_run_failures_total",
+      help: "Attempts of runs that ended with an error, by its code.",
+      labelNames: ["connector", "code"],
+      registers,
+    });
+  }
+
+  /** An attempt begins, and counts from zero. */
+  began(connector: string): void {
+    this.#last.delete(connector);
+    this.#attempts.inc({ connector });
+  }
+
+  failed(connector: string, code: string): void {
+    this.#failures.inc({ connector, code });
+    noteLabel(this.#codes, connector, code);
+  }
+
+  /** A connector's run has measured itself. */
+  measured(connector: string, metrics: RunMetrics): void {
+    const last = this.#last.get(connector);
+    for (const [counter, [, read]] of this.#counters) {
+      counter.inc({ connector }, Math.max(0, read(metrics) - (last ? read(last) : 0)));
+    }
+    for (const [histogram, [, , read]] of this.#histograms) {
+      histogram.add(connector, addedSince(last && read(last), read(metrics)));
+    }
+    for (const [result, count] of Object.entries(metrics.webhook.results)) {
+      this.#results.inc({ connector, result }, Math.max(0, count - (last?.webhook.results[result] ?? 0)));
+      noteLabel(this.#seenResults, connector, result);
+    }
+    this.#last.set(connector, metrics);
+  }
+
+  /** What a run measured is not what the next one does. */
+  setGauges(measured: ReadonlyMap<string, MeasuredRun>): void {
+    for (const [gauge, [, read]] of this.#gauges) {
+      gauge.reset();
+      for (const [connector, metrics] of measured) {
+        const value = read(metrics);
+        if (value !== null) gauge.set({ connector }, value);
+      }
+    }
+  }
+
+  /** The connector is gone: so are its series. */
+  forget(connector: string): void {
+    this.#last.delete(connector);
+    for (const result of this.#seenResults.get(connector) ?? []) this.#results.remove({ connector, result });
+    for (const code of this.#codes.get(connector) ?? []) this.#failures.remove({ connector, code });
+    for (const seen of [this.#seenResults, this.#codes]) seen.delete(connector);
+    this.#attempts.remove({ connector });
+    for (const [counter] of this.#counters) counter.remove({ connector });
+    for (const [gauge] of this.#gauges) gauge.remove({ connector });
+    for (const [histogram] of this.#histograms) histogram.remove(connector);
+  }
+}
+
+function noteLabel(seen: Map<string, Set<string>>, connector: string, label: string): void {
+  const labels = seen.get(connector) ?? new Set();
+  seen.set(connector, labels.add(label));
+}

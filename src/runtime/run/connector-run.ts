@@ -1,0 +1,275 @@
+// One attempt of one run: its seats in worker threads, and the answers to what they ask. It knows neither the state nor
+// whether it is tried again; both stand behind `RunEvents` and `ended`.
+
+import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
+import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
+import type { SnapshotSpec, TaskProgress } from "../../connector/task.ts";
+import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
+import { replicationWorkerUrl, webhookWorkerUrl } from "../../worker-urls.ts";
+import type {
+  FromReplicationWorker,
+  FromWebhookWorker,
+  LogLine,
+  RecordOwner,
+  Reply,
+  ReplyValue,
+  RunMetrics,
+  RunRequest,
+  StoreRequest,
+  ToReplicationWorker,
+  ToWebhookWorker,
+  WireError,
+  WorkerMetrics,
+} from "../threads/messages.ts";
+import { defaultThreads, ThreadPool } from "../threads/thread-pool.ts";
+import type { WorkerLine } from "../threads/worker-thread.ts";
+
+/** What the run tells and asks. A rejected promise is answered to the worker as an error. */
+export interface RunEvents {
+  status(component: HistoryComponent, status: Status): void;
+  initialized(): Promise<void>;
+  metrics(metrics: RunMetrics): void;
+  /** The worker is alive. */
+  pulse(worker: WorkerKind, loopDelayMs: number): void;
+  setAside(tables: readonly SetAsideTable[]): void;
+  /** Whether the task is the worker's to run now. */
+  claimTask(taskId: string): Promise<boolean>;
+  taskProgress(taskId: string, progress: TaskProgress): void;
+  taskEnded(taskId: string, error: MillraceError | null): void;
+  loadRecord(owner: RecordOwner): Promise<SavedRecord | null>;
+  saveRecord(owner: RecordOwner, text: string, parts: ChangedParts): Promise<void>;
+  log(line: LogLine): void;
+}
+
+/** An attempt as those see it that wait for its end and hand it tasks. */
+export interface RunAttempt {
+  /** The attempt's end, when nothing of it goes on: null when it was complete or stopped as asked. Never rejects. */
+  readonly ended: Promise<MillraceError | null>;
+  /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
+  offerTask(taskId: string, spec: SnapshotSpec): void;
+  /** Asks the run to finish what is in flight and end. */
+  stop(): void;
+}
+
+export type WorkerKind = "replication" | "webhook";
+
+/** Where runs find their threads. */
+export interface WorkerThreads {
+  readonly replication: ThreadPool<ToReplicationWorker, FromReplicationWorker>;
+  readonly webhook: ThreadPool<ToWebhookWorker, FromWebhookWorker>;
+}
+
+/** `most` of each kind, before runs share them. */
+export function workerThreads(
+  most = defaultThreads(),
+  urls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+): WorkerThreads {
+  return { replication: new ThreadPool(urls.replication, most), webhook: new ThreadPool(urls.webhook, most) };
+}
+
+/** How long a run that was asked to stop may take to finish what is in flight. */
+export const defaultStopMs = 7_000;
+/** How long a seat may take to be left behind the run's last word. */
+const lingerMs = 500;
+
+export class ConnectorRun implements RunAttempt {
+  readonly ended: Promise<MillraceError | null>;
+  readonly #replication: WorkerLine<ToReplicationWorker>;
+  readonly #webhook: WorkerLine<ToWebhookWorker> | null;
+  readonly #lastWord = Promise.withResolvers<MillraceError | null>();
+  readonly #earlyOffers: ToReplicationWorker[] = [];
+  #metrics: WorkerMetrics | null = null;
+  #attempts: AttemptCounts = { requests: 0, results: {}, sentBytes: 0 };
+  #started = false;
+  #stopping = false;
+  #isOver = false;
+  #stopTimer: Timer | undefined;
+
+  constructor(
+    private readonly request: RunRequest,
+    private readonly events: RunEvents,
+    threads: WorkerThreads,
+    private readonly stopMs = defaultStopMs,
+  ) {
+    const { id, sink } = request.connector;
+    this.#replication = threads.replication.open(`replication ${id}`, {
+      said: (message) => this.#hear(message),
+      pulse: (loopDelayMs) => events.pulse("replication", loopDelayMs),
+    });
+    this.#webhook = sink.webhook
+      ? threads.webhook.open(`webhook ${id}`, {
+          said: (message) => this.#hearWebhook(message),
+          pulse: (loopDelayMs) => events.pulse("webhook", loopDelayMs),
+        })
+      : null;
+    this.ended = this.#run();
+  }
+
+  offerTask(taskId: string, spec: SnapshotSpec): void {
+    if (this.#stopping) return;
+    if (this.#started) this.#replication.post({ type: "task.offer", taskId, spec });
+    else this.#earlyOffers.push({ type: "task.offer", taskId, spec });
+  }
+
+  stop(): void {
+    // One that has said its last word is ending as it is.
+    if (this.#stopping || this.#isOver) return;
+    this.#stopping = true;
+    if (this.#started) this.#replication.post({ type: "stop" });
+    this.#stopTimer = setTimeout(() => {
+      this.#log("warn", "the run did not stop in time and is cut off; it goes on from its checkpoint");
+      this.#lastWord.resolve(null);
+    }, this.stopMs);
+  }
+
+  async #run(): Promise<MillraceError | null> {
+    const lines = [this.#replication, ...(this.#webhook ? [this.#webhook] : [])];
+    for (const line of lines) line.died.then((error) => this.#lastWord.resolve(error));
+    try {
+      await Promise.all(lines.map((line) => line.ready));
+      if (this.#stopping) this.#lastWord.resolve(null);
+      else this.#start();
+    } catch (error) {
+      this.#lastWord.resolve(toMillraceError(error));
+    }
+    const error = await this.#lastWord.promise;
+    this.#isOver = true;
+    clearTimeout(this.#stopTimer);
+    // The sender goes last: the replication worker's last word may still have needed it.
+    await this.#replication.close(lingerMs);
+    await this.#webhook?.close(lingerMs);
+    return this.#stopping ? null : error;
+  }
+
+  #start(): void {
+    this.#postStart();
+    for (const offer of this.#earlyOffers) this.#replication.post(offer);
+  }
+
+  #postStart(): void {
+    const { connector, runId, ...rest } = this.request;
+    this.#started = true;
+    const begin = { type: "start", connector, runId } as const;
+    if (!this.#webhook) {
+      this.#replication.post({ ...begin, ...rest, webhook: null });
+      return;
+    }
+    const { port1, port2 } = new MessageChannel();
+    this.#webhook.post({ ...begin, line: port1 }, [port1]);
+    this.#replication.post({ ...begin, ...rest, webhook: port2 }, [port2]);
+  }
+
+  #hear(message: FromReplicationWorker): void {
+    const { events } = this;
+    const reply = (answer: Reply) => this.#replication.post(answer);
+    switch (message.type) {
+      case "status":
+        events.status(message.component, message.status);
+        break;
+      case "initialized":
+        answer(message, nothing(events.initialized()), reply);
+        break;
+      case "metrics":
+        this.#measured(message.metrics);
+        break;
+      case "set aside":
+        events.setAside(message.tables);
+        break;
+      case "task.claim":
+        answer(message, claimed(events.claimTask(message.taskId)), reply);
+        break;
+      case "task.progress":
+        events.taskProgress(message.taskId, {
+          rows: message.rows,
+          bytes: message.bytes,
+          estimated_rows: message.estimatedRows,
+        });
+        break;
+      case "task.done":
+        events.taskEnded(message.taskId, null);
+        break;
+      case "task.failed":
+        events.taskEnded(message.taskId, fromWire(message.error));
+        break;
+      case "store.load":
+      case "store.save":
+        this.#store(message, reply);
+        break;
+      case "log":
+        events.log(message);
+        break;
+      case "ended":
+        this.#lastWord.resolve(message.error && fromWire(message.error));
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  #hearWebhook(message: FromWebhookWorker): void {
+    switch (message.type) {
+      case "store.load":
+      case "store.save":
+        this.#store(message, (answer) => this.#webhook?.post(answer));
+        break;
+      case "attempts":
+        this.#attempts = message;
+        this.#measured(this.#metrics);
+        break;
+      case "log":
+        this.events.log(message);
+        break;
+      default:
+        message satisfies never;
+    }
+  }
+
+  /** What the two workers count, as one measurement. */
+  #measured(metrics: WorkerMetrics | null): void {
+    this.#metrics = metrics;
+    const { requests, results, sentBytes } = this.#attempts;
+    if (metrics) this.events.metrics({ ...metrics, webhook: { requests, results, sentBytes } });
+  }
+
+  #store(message: StoreRequest, reply: (answer: Reply) => void): void {
+    const { type, owner } = message;
+    if (type === "store.load") answer(message, this.events.loadRecord(owner), reply);
+    else answer(message, nothing(this.events.saveRecord(owner, message.text, message.parts)), reply);
+  }
+
+  #log(level: LogLine["level"], message: string): void {
+    this.events.log({ type: "log", level, message, fields: {} });
+  }
+}
+
+/** Sends what `result` comes to, or why it failed. */
+function answer(
+  { requestId }: { readonly requestId: number },
+  result: Promise<ReplyValue>,
+  reply: (answer: Reply) => void,
+): void {
+  result.then(
+    (value) => reply({ type: "reply", requestId, value }),
+    (error: unknown) => reply({ type: "reply", requestId, error: toWire(error) }),
+  );
+}
+
+async function nothing(done: Promise<void>): Promise<null> {
+  await done;
+  return null;
+}
+
+async function claimed(isOurs: Promise<boolean>): Promise<string> {
+  return (await isOurs) ? "claimed" : "gone";
+}
+
+function toWire(error: unknown): WireError {
+  const { code, message } = toMillraceError(error);
+  return { code, message };
+}
+
+function fromWire({ code, message, stack }: WireError): MillraceError {
+  if (stack === undefined) return new MillraceError(code, message);
+  return new MillraceError(code, message, { cause: Object.assign(new Error(message), { stack }) });
+}

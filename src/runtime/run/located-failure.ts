@@ -1,0 +1,44 @@
+// Which side of a connector, and which host, a failed connection is about, and what to do where it is not tried again:
+// what a status says, and an API error never does. Pure.
+
+import { bastionsOf } from "../../connector/config/bastions.ts";
+import type { PostgresConnection } from "../../connector/config/connection.ts";
+import type { ConnectorConfig } from "../../connector/connector.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+
+/** Of a connection rather than of what goes over it. */
+const sides: Readonly<Partial<Record<ErrorCode, "source" | "sink">>> = {
+  source_unreachable: "source",
+  source_timeout: "source",
+  source_authentication_failed: "source",
+  source_connection_lost: "source",
+  sink_unreachable: "sink",
+  sink_authentication_failed: "sink",
+  sink_connection_lost: "sink",
+};
+
+const remedy = " Put that right, then send the command Start.";
+
+/** `error` with side, host and port before its text, and the remedy behind, when it is a connection's to a Postgres server. */
+export function locateFailure(error: MillraceError, { source, sink }: ConnectorConfig): MillraceError {
+  const side = sides[error.code];
+  if (side === undefined) return error;
+  const connection = (side === "source" ? source : sink).postgres?.connection;
+  if (!connection) return error;
+  const name = side === "source" ? "Source" : "Sink";
+  const text = `${name} ${addressOf(connection)}: ${error.message}`;
+  const isForGood = error.retry === "permanent";
+  return new MillraceError(error.code, isForGood ? text + remedy : text, { cause: error.cause });
+}
+
+function addressOf({ host, port, tunnel }: PostgresConnection): string {
+  const address = hostAndPort(host, port);
+  if (!tunnel?.ssh) return address;
+  const bastions = bastionsOf(tunnel.ssh).map((bastion) => hostAndPort(bastion.host, bastion.port));
+  return `${address} through ${bastions.join(" or ")}`;
+}
+
+function hostAndPort(host: string, port: number): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

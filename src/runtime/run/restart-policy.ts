@@ -1,0 +1,56 @@
+// Whether a run that failed is tried again, and when. Pure.
+
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { MillraceError } from "../../errors/millrace-error.ts";
+
+/** Failures of one run in a row, without progress in between. */
+export interface FailureStreak {
+  readonly count: number;
+  /** Milliseconds, by the same clock as `nowMs`. */
+  readonly sinceMs: number;
+}
+
+export type RestartDecision =
+  | { readonly action: "restart"; readonly delayMs: number; readonly attempt: number }
+  | { readonly action: "fail"; readonly reason: string };
+
+export const initialBackoffMs = 250;
+/** So low that a run goes on within 10 s of the cause's end. */
+export const maxBackoffMs = 5_000;
+export const defaultRetryWindowMs = 300_000;
+
+/** The streak with one more failure. A streak that was ended by progress begins anew: pass null. */
+export function addFailure(streak: FailureStreak | null, nowMs: number): FailureStreak {
+  return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
+}
+
+/**
+ * A permanent error ends the run. A transient one is tried again with exponential backoff and jitter
+ * (`random` in [0, 1)): at a sink until it is mended, otherwise for the connector's retry window
+ * (`retryWindowMs`), counted from the first failure of the streak.
+ */
+export function decideRestart(
+  error: MillraceError,
+  streak: FailureStreak,
+  options: { readonly nowMs: number; readonly retryWindowMs: number; readonly random: number },
+): RestartDecision {
+  if (error.retry === "permanent") return { action: "fail", reason: error.message };
+  if (!isEndless(error.code) && options.nowMs - streak.sinceMs >= options.retryWindowMs) {
+    const seconds = Math.round(options.retryWindowMs / 1000);
+    return {
+      action: "fail",
+      reason: `${error.message} Given up after ${seconds} s and ${streak.count} attempts (retry_window_seconds); Start tries again.`,
+    };
+  }
+  const ceiling = Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(streak.count - 1, 20));
+  return {
+    action: "restart",
+    delayMs: Math.round(ceiling / 2 + (options.random * ceiling) / 2),
+    attempt: streak.count,
+  };
+}
+
+/** What waits for somebody to mend it, however long that takes: nothing is lost meanwhile, the source keeps it. */
+function isEndless(code: ErrorCode): boolean {
+  return code.startsWith("sink_") || code === "state_unavailable";
+}

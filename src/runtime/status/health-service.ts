@@ -1,0 +1,40 @@
+// Whether the service can do its work now.
+
+import type { HealthService, Readiness } from "../../api/services.ts";
+import type { State } from "../../state/open-state.ts";
+import { stuckAfterMs, type ThreadWatch } from "../threads/thread-watch.ts";
+import { storeAnswer } from "./store-answer.ts";
+
+export class LiveHealthService implements HealthService {
+  constructor(
+    private readonly state: State,
+    private readonly threads: ThreadWatch,
+    private readonly stopping: AbortSignal,
+  ) {}
+
+  async readiness(): Promise<Readiness> {
+    if (this.stopping.aborted) return { ready: false, reason: "The service is stopping." };
+    const reason = threadTrouble(this.threads) ?? (await stateTrouble(this.state));
+    return reason === null ? { ready: true } : { ready: false, reason };
+  }
+}
+
+/** Null: the store answers. */
+export async function stateTrouble(state: State): Promise<string | null> {
+  const ping = state.ping().then(
+    () => null,
+    (error: unknown) => (error instanceof Error ? error.message : "The state store failed."),
+  );
+  return await storeAnswer(ping, "The state store does not answer.");
+}
+
+/** Of one worker that is stuck; null: none is. */
+export function threadTrouble(threads: ThreadWatch): string | null {
+  const [stuck] = threads.stuck();
+  if (!stuck) return null;
+  const { connector, thread } = stuck;
+  return (
+    `The ${thread} worker of connector ${connector} has given no sign of life for ${stuckAfterMs / 1000} s. Send it the command Restart ` +
+    `(millrace connectors restart ${connector}); it goes on from its checkpoint.`
+  );
+}

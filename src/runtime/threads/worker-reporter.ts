@@ -1,0 +1,91 @@
+// Turns what a pipeline tells into the messages and the status objects that the main thread keeps.
+
+import { formatLsn } from "../../change/lsn.ts";
+import type { HistoryComponent, SetAsideTable as SetAsideStatus, Status } from "../../connector/status.ts";
+import { toMillraceError } from "../../errors/millrace-error.ts";
+import type { OfferedTask, Phase, PhaseHealth, RunReporter } from "../../pipeline/run-reporter.ts";
+import type { SetAsideTable } from "../../sink/sink.ts";
+import type { MainThread } from "./main-thread.ts";
+import type { FromReplicationWorker, ToReplicationWorker, WireError } from "./messages.ts";
+
+type Main = MainThread<FromReplicationWorker>;
+
+export function workerReporter(main: Main, slot: string): RunReporter {
+  return {
+    phase(phase, health) {
+      const status: Status = { state: stateOf(phase, slot), status: healthOf(health) };
+      main.tell({ type: "status", component: componentOf(phase), status });
+    },
+    async initialized() {
+      await main.ask({ type: "initialized" });
+    },
+    progress(progress) {
+      main.tell({ type: "metrics", metrics: progress });
+    },
+    setAside(tables) {
+      main.tell({ type: "set aside", tables: tables.map(setAsideTable) });
+    },
+  };
+}
+
+function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
+  const pasted = commands.map((command) => `${command};`);
+  const place = since === null ? {} : { since_lsn: formatLsn(since) };
+  return { schema, name, ...place, reason, commands: pasted };
+}
+
+/** The task as the pipeline sees it. */
+export function offeredTask(
+  main: Main,
+  { taskId, spec }: Extract<ToReplicationWorker, { type: "task.offer" }>,
+): OfferedTask {
+  return {
+    spec,
+    claim: async () => (await main.ask({ type: "task.claim", taskId })) === "claimed",
+    progress: (rows, bytes, estimatedRows) =>
+      main.tell({ type: "task.progress", taskId, rows, bytes, estimatedRows }),
+    done: () => main.tell({ type: "task.done", taskId }),
+    failed: (error) => main.tell({ type: "task.failed", taskId, error: wireError(error) }),
+  };
+}
+
+export function wireError(error: unknown): WireError {
+  const { code, message, cause } = toMillraceError(error);
+  // What is one of ours says itself what it is; a server's own words may quote a value.
+  const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
+  return { code, message, ...(stack === undefined ? {} : { stack }) };
+}
+
+function stateOf(phase: Phase, slot: string): Status["state"] {
+  switch (phase.name) {
+    case "initialize":
+      return { initialize: { sub_state: phase.step, commands: [] } };
+    case "snapshot":
+      return { snapshot: { name: phase.table } };
+    case "realtime":
+      return { realtime: { name: slot } };
+    default:
+      return phase satisfies never;
+  }
+}
+
+function componentOf(phase: Phase): HistoryComponent {
+  return phase.name === "initialize" ? "Connector" : "Source";
+}
+
+function healthOf(health: PhaseHealth): Status["status"] {
+  switch (health.kind) {
+    case "start":
+      return { start: {} };
+    case "heartbeat":
+      return { heartbeat: {} };
+    case "complete":
+      return { complete: {} };
+    case "warning":
+      return { warning: { reason: health.reason } };
+    case "retry":
+      return { retry: { attempt: health.attempt, reason: health.reason } };
+    default:
+      return health satisfies never;
+  }
+}

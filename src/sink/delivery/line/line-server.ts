@@ -1,0 +1,78 @@
+// The far end of the line: opens a delivery for each session and closes the one before it. Runs in the
+// webhook worker.
+
+import type { DeliveryMessage, WebhookDelivery } from "../webhook-delivery.ts";
+import type { FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
+
+/** How long requests under way may take to end when a session is closed. */
+const stopGraceMs = 3000;
+
+export type OpenDelivery = (send: (message: FromDelivery) => void) => WebhookDelivery;
+
+export class LineServer {
+  #session = 0;
+  #delivery: WebhookDelivery | null = null;
+  /** Sessions end and begin one after the other: no row is in flight from two of them. */
+  #turn: Promise<void> = Promise.resolve();
+  /** What arrived for the session while the one before it was closing. */
+  #early: DeliveryMessage[] = [];
+
+  constructor(
+    private readonly line: MessagePort,
+    private readonly open: OpenDelivery,
+  ) {
+    line.onmessage = ({ data }) => this.#receive(data as LineEnvelope<ToDelivery>);
+  }
+
+  /** Ends the session under way and closes the line. */
+  async close(): Promise<void> {
+    this.#turn = this.#turn.then(() => this.#end());
+    await this.#turn;
+    this.line.close();
+  }
+
+  #receive({ session, message }: LineEnvelope<ToDelivery>): void {
+    if (session < this.#session) return;
+    if (session > this.#session) this.#begin(session);
+    if (message.type === "close") this.#finish(session, message);
+    else if (this.#delivery) this.#delivery.receive(message);
+    else this.#early.push(message);
+  }
+
+  #begin(session: number): void {
+    this.#session = session;
+    this.#early = [];
+    const before = this.#delivery;
+    this.#delivery = null;
+    this.#turn = this.#turn.then(async () => {
+      await endDelivery(before);
+      if (this.#session !== session) return;
+      const delivery = this.open((message) => this.#send(session, message));
+      this.#delivery = delivery;
+      for (const message of this.#early.splice(0)) delivery.receive(message);
+      void delivery.run();
+    });
+  }
+
+  #finish(session: number, message: Extract<ToDelivery, { type: "close" }>): void {
+    this.#turn = this.#turn.then(async () => {
+      await this.#end();
+      this.#send(session, { type: "reply", id: message.id, state: null });
+    });
+  }
+
+  async #end(): Promise<void> {
+    const delivery = this.#delivery;
+    this.#delivery = null;
+    await endDelivery(delivery);
+  }
+
+  #send(session: number, message: FromDelivery): void {
+    const envelope: LineEnvelope<FromDelivery> = { session, message };
+    this.line.postMessage(envelope);
+  }
+}
+
+async function endDelivery(delivery: WebhookDelivery | null): Promise<void> {
+  await delivery?.stop(AbortSignal.timeout(stopGraceMs));
+}

@@ -1,0 +1,62 @@
+// Moves the checkpoint over windows that are delivered, and tells of it once it is durable. Moves that come during a save
+// share the next one. Which windows are delivered is the ledger's.
+
+import { type Checkpoint, isDone } from "../../../change/checkpoint.ts";
+import type { RecordKeeper } from "../record/record-keeper.ts";
+import type { VersionStep } from "../record/sink-record.ts";
+import type { LedgerProgress } from "./window-ledger.ts";
+
+export interface ProgressReportOptions {
+  readonly keeper: RecordKeeper;
+  /** The durable checkpoint has moved. */
+  readonly durable: (progress: LedgerProgress) => void;
+  /** The record could not be saved. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** A checkpoint right behind the change before it may be from before the step. */
+function isTaken(checkpoint: Checkpoint, { behind, version }: VersionStep): boolean {
+  return isDone(checkpoint, behind) && checkpoint.lastVersion >= version;
+}
+
+export class ProgressReport {
+  #unreported: LedgerProgress | null = null;
+  #reporting: Promise<void> | null = null;
+
+  constructor(private readonly options: ProgressReportOptions) {}
+
+  add(progress: LedgerProgress): void {
+    const { keeper } = this.options;
+    const windowEnds = keeper.record.windowEnds.filter((end) => !isDone(progress.checkpoint, end));
+    const versionSteps = keeper.record.versionSteps.filter((step) => !isTaken(progress.checkpoint, step));
+    keeper.change({ checkpoint: progress.checkpoint, windowEnds, versionSteps });
+    const before = this.#unreported;
+    this.#unreported = {
+      checkpoint: progress.checkpoint,
+      rows: progress.rows + (before?.rows ?? 0),
+      bytes: progress.bytes + (before?.bytes ?? 0),
+    };
+    this.#reporting ??= this.#saveAndReport();
+  }
+
+  /** Resolves when all that was added is durable and told, or has failed. */
+  async settled(): Promise<void> {
+    while (this.#reporting) await this.#reporting;
+  }
+
+  async #saveAndReport(): Promise<void> {
+    const { keeper, durable, failed } = this.options;
+    try {
+      while (this.#unreported) {
+        const progress = this.#unreported;
+        this.#unreported = null;
+        await keeper.save();
+        durable(progress);
+      }
+    } catch (error) {
+      failed(error);
+    } finally {
+      this.#reporting = null;
+    }
+  }
+}

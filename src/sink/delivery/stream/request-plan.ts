@@ -1,0 +1,132 @@
+// Cuts rows into requests: each table's rows, in order, by rows and bytes alone, from where the plan began.
+// So the same rows give the same requests, however they arrived. Ending a plan early is the caller's
+// decision.
+
+import type { Position } from "../../../change/checkpoint.ts";
+import type { CompiledTable } from "../../format/compiled-table.ts";
+import { IdempotencyKey, type RowMoment } from "../../format/idempotency-key.ts";
+import type { RowContext } from "../../format/row-encoder.ts";
+import { ByteWriter } from "../../format/values/byte-writer.ts";
+import type { TupleView } from "../../format/values/tuple-view.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+
+export interface BatchLimits {
+  /** Rows of a request; 0: unlimited. */
+  readonly maxRows: number;
+  /** The body is a bare object: a request has one row. */
+  readonly isBare: boolean;
+  /** Bytes of an uncompressed body; a single row above it goes alone. */
+  readonly maxBytes: number;
+}
+
+/** One row, and what identifies it. */
+export interface PlannedRow {
+  readonly arena: Uint8Array;
+  readonly before: TupleView;
+  readonly after: TupleView;
+  readonly context: RowContext;
+  /** The tuple that holds the row's identity; null for a truncate. */
+  readonly identity: TupleView | null;
+  readonly moment: RowMoment;
+  readonly touches: readonly number[];
+  readonly position: () => Position | null;
+}
+
+/** Buffers above this are not kept for the next request. */
+const keptBufferBytes = 4 * 1024 * 1024;
+const keptBuffers = 4;
+const noColumns: readonly number[] = [];
+
+export class RequestPlan {
+  readonly #open = new Map<string, OpenRequest>();
+  readonly #spare: ByteWriter[] = [];
+
+  constructor(
+    private readonly limits: BatchLimits,
+    /** Takes a request that a limit ended. */
+    readonly emit: (request: OutgoingRequest) => void,
+  ) {}
+
+  addRow(table: CompiledTable, row: PlannedRow): void {
+    const array = !this.limits.isBare;
+    let open = this.#open.get(table.name) ?? this.#begin(table, row);
+    const out = open.out;
+    if (open.rows > 0) out.byte(44);
+    const start = out.length;
+    table.encoder.writeRow(out, row.arena, row.before, row.after, row.context);
+    if (open.rows > 0 && out.size + 1 > this.limits.maxBytes) {
+      const next = this.#begin(table, row);
+      out.moveTail(start, next.out);
+      // The comma.
+      out.length--;
+      this.#seal(open);
+      this.#open.set(table.name, next);
+      open = next;
+    }
+    open.add(table, row);
+    const full = open.rows === this.limits.maxRows || open.out.size + (array ? 1 : 0) >= this.limits.maxBytes;
+    if (full) this.#seal(open);
+  }
+
+  /** Ends every open request, in the order in which the tables were first met. */
+  sealAll(): OutgoingRequest[] {
+    const requests: OutgoingRequest[] = [];
+    for (const open of this.#open.values()) requests.push(this.#close(open));
+    this.#open.clear();
+    return requests;
+  }
+
+  #begin(table: CompiledTable, row: PlannedRow): OpenRequest {
+    const open = new OpenRequest(table, this.#spare.pop() ?? new ByteWriter(), row.position());
+    if (!this.limits.isBare) open.out.byte(91);
+    this.#open.set(table.name, open);
+    return open;
+  }
+
+  #seal(open: OpenRequest): void {
+    this.#open.delete(open.table.name);
+    this.emit(this.#close(open));
+  }
+
+  #close(open: OpenRequest): OutgoingRequest {
+    const out = open.out;
+    if (!this.limits.isBare) out.byte(93);
+    const request: OutgoingRequest = {
+      schema: open.table.relation.schema,
+      table: open.table.relation.name,
+      body: out.takeBody(),
+      rows: open.rows,
+      idempotencyKey: open.key.finish(),
+      touches: open.touches,
+      barrier: open.barrier,
+      position: open.position,
+    };
+    if (out.bytes.length <= keptBufferBytes && this.#spare.length < keptBuffers) this.#spare.push(out);
+    return request;
+  }
+}
+
+class OpenRequest {
+  readonly key: IdempotencyKey;
+  readonly touches: number[] = [];
+  rows = 0;
+  barrier = false;
+
+  constructor(
+    readonly table: CompiledTable,
+    readonly out: ByteWriter,
+    readonly position: Position | null,
+  ) {
+    this.key = new IdempotencyKey(table.keyMaterial);
+  }
+
+  add(table: CompiledTable, row: PlannedRow): void {
+    this.rows++;
+    for (const hash of row.touches) this.touches.push(hash);
+    if (row.identity) this.key.addRow(row.arena, row.identity, table.identity, row.moment);
+    else {
+      this.barrier = true;
+      this.key.addRow(row.arena, row.after, noColumns, row.moment);
+    }
+  }
+}

@@ -1,0 +1,62 @@
+// Requests of the stream on their way to the scheduler: before one is sent it is durable how far the stream had been received, where time
+// ended windows, and which versions copies took before it.
+
+import type { Delivery } from "../order/request-lane.ts";
+import type { Scheduler } from "../order/scheduler.ts";
+import type { RecordKeeper } from "../record/record-keeper.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+
+export interface SecuredRequestsOptions {
+  readonly keeper: Pick<RecordKeeper, "save">;
+  readonly scheduler: Pick<Scheduler, "submit" | "release">;
+  /** Where a request is one row, boundaries decide nothing. */
+  readonly cutsMatter: boolean;
+  /** Notes in the record how far the stream has been received. */
+  readonly reach: () => void;
+  /** The record could not be saved. */
+  readonly failed: (error: unknown) => void;
+}
+
+export class SecuredRequests {
+  /** They wait for the record to be durable. */
+  #held: Delivery[] = [];
+  #securing: Promise<void> | null = null;
+  /** Versions that copies took and that are not durable: what comes behind them waits. */
+  #unsavedSteps = 0;
+
+  constructor(private readonly options: SecuredRequestsOptions) {}
+
+  /** A copy has taken a version, which the record's next save has. */
+  tookVersion(): void {
+    this.#unsavedSteps++;
+  }
+
+  submit(request: OutgoingRequest, delivered: () => void): void {
+    const { scheduler, cutsMatter } = this.options;
+    const isHeld = cutsMatter || this.#unsavedSteps > 0;
+    const delivery = scheduler.submit(request, delivered, isHeld);
+    if (!isHeld) return;
+    this.#held.push(delivery);
+    this.#securing ??= this.#secure();
+  }
+
+  /** Many share a save. */
+  async #secure(): Promise<void> {
+    const { keeper, scheduler, cutsMatter, reach, failed } = this.options;
+    try {
+      while (this.#held.length > 0) {
+        const covered = this.#held;
+        this.#held = [];
+        const steps = this.#unsavedSteps;
+        if (cutsMatter) reach();
+        await keeper.save();
+        this.#unsavedSteps -= steps;
+        for (const delivery of covered) scheduler.release(delivery);
+      }
+    } catch (error) {
+      failed(error);
+    } finally {
+      this.#securing = null;
+    }
+  }
+}

@@ -1,0 +1,53 @@
+// Where the stream stands behind a change or a batch: the place part of a checkpoint. Pure.
+
+import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
+import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
+import { type Lsn, lsn } from "../../../change/lsn.ts";
+
+export type StreamPlace = Omit<Checkpoint, "lastVersion">;
+
+export function positionOf(batch: ChangeBatch, i: number): Position {
+  return {
+    commitLsn: lsn(batch.transactions.commitLsn[batch.transaction[i]!]!),
+    ordinal: batch.ordinal[i]!,
+  };
+}
+
+/** Where the transaction of change `i` was committed. */
+export function commitOf(batch: ChangeBatch, i: number): Lsn {
+  return lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
+}
+
+/** What change `i` takes in the arena. */
+export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatch, i: number): number {
+  if (kind[i] === ChangeKind.truncate) return 0;
+  return oldEnd[i]! - oldStart[i]! + newEnd[i]! - newStart[i]!;
+}
+
+/** Behind change `i` of `batch`, with `before` somewhere in front of it. */
+export function placeAfterChange(before: StreamPlace, batch: ChangeBatch, i: number): StreamPlace {
+  if (i === batch.count - 1) return placeAfterBatch(before, batch);
+  const transaction = batch.transaction[i]!;
+  const commitLsn = lsn(batch.transactions.commitLsn[transaction]!);
+  const endLsn = batch.transactions.endLsn[transaction]!;
+  if (batch.transaction[i + 1] !== transaction && endLsn !== 0n) {
+    return { resumeLsn: later(before.resumeLsn, endLsn), partial: null };
+  }
+  // Earlier transactions have their commit records before this one's.
+  return { resumeLsn: later(before.resumeLsn, commitLsn), partial: positionOf(batch, i) };
+}
+
+/** Behind all of `batch`. */
+export function placeAfterBatch(before: StreamPlace, batch: ChangeBatch): StreamPlace {
+  const resumeLsn = later(before.resumeLsn, batch.resumeLsn);
+  if (batch.endsInTransaction && batch.count > 0) {
+    return { resumeLsn, partial: positionOf(batch, batch.count - 1) };
+  }
+  // A batch without changes may stand within a transaction that an earlier one began.
+  const { partial } = before;
+  return { resumeLsn, partial: partial && partial.commitLsn >= resumeLsn ? partial : null };
+}
+
+function later(a: Lsn, b: bigint): Lsn {
+  return lsn(a > b ? a : b);
+}

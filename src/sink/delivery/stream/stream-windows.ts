@@ -1,0 +1,313 @@
+// Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from
+// its own content, or when time asks for it. Before a request is sent it is durable how far the stream had
+// been received, and where time ended windows. After a restart the stream begins at a window's start,
+// recorded ends are honoured, time ends nothing before what had been received is there again, and so the
+// same requests come again.
+
+import type { ChangeBatch } from "../../../change/change-batch.ts";
+import { isDone, type Position } from "../../../change/checkpoint.ts";
+import type { Lsn } from "../../../change/lsn.ts";
+import { qualifiedName } from "../../../change/relation.ts";
+import type { CompiledTable } from "../../format/compiled-table.ts";
+import { hold, letGo } from "../../format/values/arena-holds.ts";
+import type { CopyGate } from "../copy/copy-gate.ts";
+import type { KeylessCopies } from "../copy/keyless-copies.ts";
+import type { Scheduler } from "../order/scheduler.ts";
+import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
+import type { ChangeRows } from "./change-rows.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
+import { type BatchLimits, RequestPlan } from "./request-plan.ts";
+import { SecuredRequests } from "./secured-requests.ts";
+import {
+  bytesOf,
+  commitOf,
+  placeAfterBatch,
+  placeAfterChange,
+  positionOf,
+  type StreamPlace,
+} from "./stream-place.ts";
+import { type Window, WindowLedger } from "./window-ledger.ts";
+
+export interface WindowLimits {
+  readonly maxBytes: number;
+  readonly maxChanges: number;
+}
+
+export interface StreamWindowsOptions extends ProgressReportOptions {
+  readonly batch: BatchLimits;
+  readonly window: WindowLimits;
+  readonly rows: ChangeRows;
+  readonly keyless: KeylessCopies;
+  readonly gate: CopyGate;
+  readonly scheduler: Scheduler;
+  readonly monotonic: () => number;
+  /** Lets I/O have its turn. */
+  readonly breathe: () => Promise<void>;
+}
+
+/** Changes between two turns of I/O. */
+const changesPerTurn = 1024;
+
+export class StreamWindows {
+  readonly #plan: RequestPlan;
+  readonly #ledger = new WindowLedger();
+  /** Ends that were recorded before the restart and are still ahead, in order. */
+  readonly #recorded: Position[];
+  /** Versions that copies took beside changes that come again, in order. */
+  readonly #steps: VersionStep[];
+  /** What had been received before the restart; null once it is there again. */
+  #replayUntil: Position | null;
+  readonly #requests: SecuredRequests;
+  /** The change that is being cut into requests. */
+  #batch: ChangeBatch | null = null;
+  #index = 0;
+  /** All that was taken is done up to here, once its requests are delivered. */
+  #cursor: StreamPoint;
+  #last: Position | null = null;
+  #openedMs = 0;
+  readonly #report: ProgressReport;
+  #idleWaiters: (() => void)[] = [];
+  #closeWaiters: (() => void)[] = [];
+
+  constructor(private readonly options: StreamWindowsOptions) {
+    const { record } = options.keeper;
+    this.#report = new ProgressReport(options);
+    this.#cursor = record.checkpoint;
+    this.#recorded = [...record.windowEnds];
+    this.#steps = [...record.versionSteps];
+    this.#stepOver((step) => isDone(record.checkpoint, step.behind));
+    this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
+    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
+    const reach = () => this.#reach(this.#position());
+    this.#requests = new SecuredRequests({ ...options, cutsMatter: this.#cutsMatter, reach });
+  }
+
+  /**
+   * When the open window received its first change, by the monotonic clock; null where time cannot end it.
+   */
+  get openedMs(): number | null {
+    return this.#ledger.open.changes > 0 && this.#replayUntil === null ? this.#openedMs : null;
+  }
+
+  /** Ends of windows that time ended and that are not delivered. */
+  get notedEnds(): number {
+    return this.options.keeper.record.windowEnds.length;
+  }
+
+  /** What has been taken. */
+  get resumeLsn(): Lsn {
+    return this.#cursor.resumeLsn;
+  }
+
+  /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
+  async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
+    const { scheduler, rows, keyless, gate } = this.options;
+    hold(batch.arena);
+    for (let i = 0; i < batch.count; i++) {
+      const table = tables[batch.relation[i]!]!;
+      if (!gate.isIdle) this.#passGate(batch, i, table);
+      if (this.#recorded.length > 0) this.#endBefore(batch, i);
+      if (this.#steps.length > 0) this.#stepOver(({ behind }) => isBefore(behind, positionOf(batch, i)));
+      const window = this.#ledger.open;
+      if (window.changes === 0) this.#openedMs = this.options.monotonic();
+      this.#batch = batch;
+      this.#index = i;
+      if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, this.#plan);
+      else rows.add(batch, i, table, this.#plan);
+      window.bytes += bytesOf(batch, i);
+      window.changes++;
+      this.#endIfFull(batch, i);
+      if (!scheduler.hasRoom) await scheduler.room();
+      else if (i % changesPerTurn === changesPerTurn - 1) await this.options.breathe();
+    }
+    if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
+    this.#batch = null;
+    letGo(batch.arena);
+    rows.reached(batch.resumeLsn, this.#plan);
+    this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
+    if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
+    this.reachGate();
+  }
+
+  /** The stream may have come to the point of a copy that what follows of its table waits for. */
+  reachGate(at = this.#cursor.resumeLsn): void {
+    const { gate } = this.options;
+    if (!gate.isReachedBy(at)) return;
+    // What follows is not in one request with what was before.
+    this.end();
+    gate.reach(at);
+  }
+
+  /**
+   * Ends the open window now, because time or a flush asks for it. A flush while the stream is being
+   * replayed may cut requests otherwise than before the restart: their rows then come again under other
+   * keys.
+   */
+  end(): void {
+    if (this.#ledger.open.changes === 0 || this.#last === null) return;
+    this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
+    // Where a request is one row, boundaries decide nothing.
+    if (this.#cutsMatter) {
+      const { keeper } = this.options;
+      keeper.change({ windowEnds: withEnd(keeper.record.windowEnds, this.#last) });
+      this.#reach(this.#last);
+    }
+    this.#close(this.#cursor);
+  }
+
+  /** Moves the checkpoint over what held no changes for the sink, when nothing else is on its way. */
+  pass(): void {
+    const { keeper } = this.options;
+    if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
+    this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+  }
+
+  /** Resolves when all that was taken is in requests that are on their way: what is sent of its rows then goes behind it. */
+  async submitted(): Promise<void> {
+    if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
+  }
+
+  /** Ends the open window and resolves when all that was taken, and waits for no copy, is durable. */
+  async flush(): Promise<void> {
+    this.end();
+    while (!this.#ledger.isQuiet) {
+      await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
+    }
+    this.pass();
+    await this.#report.settled();
+  }
+
+  /**
+   * Gives out one version to rows of a copy, above all that were given out, while changes are on their way. Durable with the
+   * record's next save, which changes that follow wait for: they come again with the versions that they had.
+   */
+  versionBeside(timeUs: bigint): number {
+    const { rows, keeper } = this.options;
+    rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
+    const version = this.#lastVersion();
+    this.#requests.tookVersion();
+    this.#cursor = { ...this.#cursor, lastVersion: version };
+    const { checkpoint, versionSteps } = keeper.record;
+    const behind = this.#position();
+    if (behind) keeper.change({ versionSteps: [...versionSteps, { behind, version }] });
+    else keeper.change({ checkpoint: { ...checkpoint, lastVersion: version } });
+    return rows.lastVersion;
+  }
+
+  /** Changes go on above the versions of the steps that come now. */
+  #stepOver(comesNow: (step: VersionStep) => boolean): void {
+    const { rows } = this.options;
+    for (let step = this.#steps[0]; step && comesNow(step); step = this.#steps[0]) {
+      this.#steps.shift();
+      rows.lastVersion = Math.max(rows.lastVersion, Number(step.version));
+    }
+  }
+
+  #passGate(batch: ChangeBatch, i: number, { name }: CompiledTable): void {
+    const { gate } = this.options;
+    const commitLsn = commitOf(batch, i);
+    if (gate.isReachedBy(commitLsn)) {
+      if (i > 0) this.#last = positionOf(batch, i - 1);
+      if (i > 0) this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i - 1));
+      this.reachGate(commitLsn);
+    }
+    gate.see(name, commitLsn);
+  }
+
+  #endIfFull(batch: ChangeBatch, i: number): void {
+    const { window } = this.options;
+    const open = this.#ledger.open;
+    const recorded = this.#recorded[0];
+    const full = open.bytes >= window.maxBytes || open.changes >= window.maxChanges;
+    const atRecorded = recorded !== undefined && !isBefore(positionOf(batch, i), recorded);
+    if (atRecorded) this.#recorded.shift();
+    if (!full && !atRecorded) return;
+    this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i));
+    this.#close(this.#cursor);
+  }
+
+  /**
+   * A recorded end whose change no longer comes: the selection was changed. The window ends where it stood.
+   */
+  #endBefore(batch: ChangeBatch, i: number): void {
+    const position = positionOf(batch, i);
+    while (this.#recorded.length > 0 && isBefore(this.#recorded[0]!, position)) {
+      this.#recorded.shift();
+      if (this.#ledger.open.changes === 0) continue;
+      if (i > 0) this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i - 1));
+      this.#close({ ...this.#cursor, lastVersion: this.#lastVersion() });
+    }
+  }
+
+  #close(end: StreamPoint): void {
+    for (const request of this.#plan.sealAll()) this.#submit(request);
+    this.#ledger.close(end);
+    for (const wake of this.#closeWaiters.splice(0)) wake();
+    this.#advance();
+  }
+
+  /** Where a request is one row, boundaries decide nothing. */
+  get #cutsMatter(): boolean {
+    return this.options.batch.maxRows !== 1;
+  }
+
+  #submit(request: OutgoingRequest): void {
+    const window = this.#ledger.open;
+    window.pending++;
+    window.rows += request.rows;
+    if (this.options.gate.isIdle || !this.#waits(request, window)) this.#send(request, window);
+  }
+
+  /** Leaves the request to the gate, where it is to wait for a copy. */
+  #waits(request: OutgoingRequest, window: Window): boolean {
+    const { gate } = this.options;
+    const name = qualifiedName({ schema: request.schema, name: request.table });
+    if (!gate.holds(name)) return false;
+    window.waiting++;
+    const go = (action: () => void) => () => {
+      window.waiting--;
+      action();
+    };
+    const send = go(() => this.#send(request, window));
+    gate.put(name, { bytes: request.body.length, send, drop: go(() => this.#done(window)) });
+    return true;
+  }
+
+  #done(window: Window): void {
+    window.pending--;
+    if (window.pending === window.waiting) this.#advance();
+  }
+
+  #send(request: OutgoingRequest, window: Window): void {
+    this.#requests.submit(request, () => this.#done(window));
+  }
+
+  #advance(): void {
+    const progress = this.#ledger.advance();
+    if (progress) this.#report.add(progress);
+    if (this.#idleWaiters.length === 0 || !this.#ledger.isQuiet) return;
+    for (const wake of this.#idleWaiters.splice(0)) wake();
+  }
+
+  /** While the stream is replayed, what was reached before the restart still holds. */
+  #reach(position: Position | null): void {
+    const { keeper } = this.options;
+    const { reached } = keeper.record;
+    if (position && (!reached || isBefore(reached, position))) keeper.change({ reached: position });
+  }
+
+  /** The last change that has been taken. */
+  #position(): Position | null {
+    return this.#batch ? positionOf(this.#batch, this.#index) : this.#last;
+  }
+
+  #standing(place: StreamPlace): StreamPoint {
+    const transaction = place.partial && this.options.rows.transaction;
+    return { ...place, lastVersion: this.#lastVersion(), ...(transaction ? { transaction } : {}) };
+  }
+
+  #lastVersion(): bigint {
+    return BigInt(this.options.rows.lastVersion);
+  }
+}

@@ -1,0 +1,138 @@
+// What Debezium calls transaction metadata: the place of each row in its transaction, and what is sent where a transaction begins and
+// ends. Each of those two is a request of its own, so that it is the same wherever the stream was cut.
+// https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-transaction-metadata
+
+import type { Lsn } from "../../../change/lsn.ts";
+import { type ConnectSchema, connectField, plain, schemaOpening } from "../../format/connect-schema.ts";
+import { IdempotencyKey, RowPart, tableMaterial } from "../../format/idempotency-key.ts";
+import { TupleView } from "../../format/values/tuple-view.ts";
+import type { OutgoingRequest } from "./outgoing-request.ts";
+
+/** The transaction that the stream is in, and the rows that it has made so far. */
+export interface OpenTransaction {
+  readonly commitLsn: Lsn;
+  /** Microseconds since 1970-01-01 UTC. */
+  readonly commitTimeUs: number;
+  readonly xid: number;
+  readonly rows: number;
+  /** By `schema.table`. */
+  readonly tables: ReadonlyMap<string, number>;
+}
+
+export interface TransactionCountsOptions {
+  /** What stands in the place of schema and table. */
+  readonly schema: string;
+  readonly table: string;
+  readonly isBare: boolean;
+  readonly embedSchema: boolean;
+}
+
+type Begun = Pick<OpenTransaction, "commitLsn" | "commitTimeUs" | "xid">;
+type Submit = (request: OutgoingRequest) => void;
+
+/** As each change names it. */
+export function transactionId({ xid, commitLsn }: Begun): string {
+  return `${xid}:${commitLsn}`;
+}
+
+export class TransactionCounts {
+  #begun: Begun | null;
+  #rows: number;
+  readonly #tables: Map<string, number>;
+
+  /** `open`: where the stream goes on in a transaction's middle. */
+  constructor(
+    private readonly options: TransactionCountsOptions,
+    open: OpenTransaction | null,
+  ) {
+    this.#begun = open;
+    this.#rows = open?.rows ?? 0;
+    this.#tables = new Map(open?.tables);
+  }
+
+  get open(): OpenTransaction | null {
+    return this.#begun && { ...this.#begun, rows: this.#rows, tables: new Map(this.#tables) };
+  }
+
+  /** A change of this transaction comes next. */
+  enter(transaction: Begun, submit: Submit): void {
+    if (this.#begun?.commitLsn === transaction.commitLsn) return;
+    this.end(submit);
+    const { commitLsn, commitTimeUs, xid } = transaction;
+    this.#begun = { commitLsn, commitTimeUs, xid };
+    submit(this.#boundary(this.#begun, "BEGIN"));
+  }
+
+  /** Counts a row. Returns which it is, in its transaction and among those of its table. */
+  count(table: string): readonly [total: number, ofTable: number] {
+    const ofTable = (this.#tables.get(table) ?? 0) + 1;
+    this.#tables.set(table, ofTable);
+    return [++this.#rows, ofTable];
+  }
+
+  /** The stream is behind `resumeLsn`: a transaction before it has ended. */
+  reached(resumeLsn: Lsn, submit: Submit): void {
+    if (this.#begun && this.#begun.commitLsn < resumeLsn) this.end(submit);
+  }
+
+  /** The transaction, if there is one, has ended. */
+  end(submit: Submit): void {
+    if (this.#begun === null) return;
+    submit(this.#boundary(this.#begun, "END"));
+    this.#begun = null;
+    this.#rows = 0;
+    this.#tables.clear();
+  }
+
+  #boundary(begun: Begun, status: "BEGIN" | "END"): OutgoingRequest {
+    const { schema, table, isBare, embedSchema } = this.options;
+    const id = transactionId(begun);
+    const isEnd = status === "END";
+    const collections = [...this.#tables].map(([name, count]) => ({
+      data_collection: name,
+      event_count: count,
+    }));
+    const payload = JSON.stringify({
+      status,
+      id,
+      event_count: isEnd ? this.#rows : null,
+      data_collections: isEnd ? collections : null,
+      ts_ms: Math.floor(begun.commitTimeUs / 1000),
+    });
+    const json = embedSchema ? `${schemaOpening(boundarySchema)}${payload}}` : payload;
+    const key = new IdempotencyKey(tableMaterial(`${schema}.${table}`, id));
+    const part = isEnd ? RowPart.transactionEnd : RowPart.transactionBegin;
+    const { commitTimeUs, commitLsn } = begun;
+    key.addRow(new Uint8Array(), new TupleView(), [], { commitTimeUs, ordinal: 0, part });
+    return {
+      ...{ schema, table, rows: 0, barrier: false },
+      body: new TextEncoder().encode(isBare ? json : `[${json}]`),
+      idempotencyKey: key.finish(),
+      // The end of a transaction goes behind its beginning; transactions need not wait for each other.
+      touches: [Number(BigInt.asIntN(32, commitLsn))],
+      position: { commitLsn, ordinal: 0 },
+    };
+  }
+}
+
+const collectionSchema: ConnectSchema = {
+  type: "struct",
+  optional: false,
+  name: "event.collection",
+  version: 1,
+  fields: [connectField("data_collection", "string", false), connectField("event_count", "int64", false)],
+};
+
+const boundarySchema: ConnectSchema = {
+  type: "struct",
+  optional: false,
+  name: "io.debezium.connector.common.TransactionMetadataValue",
+  version: 1,
+  fields: [
+    connectField("status", "string", false),
+    connectField("id", "string", false),
+    connectField("event_count", "int64", true),
+    { ...plain("array"), items: collectionSchema, field: "data_collections" },
+    connectField("ts_ms", "int64", false),
+  ],
+};

@@ -1,0 +1,139 @@
+// Makes a request's Idempotency-Key: a UUIDv7 (RFC 9562, section 5.7) whose time is the first row's commit
+// time and whose other 74 bits are a SHA-256 over the table and, for each row, its identity, commit time
+// and place in its transaction. The same rows in the same request give the same key for ever.
+
+import { hashInto, textBytes } from "../../change/packed-hex.ts";
+import { ByteWriter } from "./values/byte-writer.ts";
+import type { TupleView } from "./values/tuple-view.ts";
+
+/** Material is hashed in pieces of about this size, so that rows of any size need no more memory. */
+const pieceBytes = 32 * 1024;
+/** A column's bytes above this go to the hash directly. */
+const largeColumnBytes = 8 * 1024;
+
+/** Which of the two rows that a change of the primary key makes; `whole` for all other changes. */
+export const RowPart = {
+  whole: 0,
+  keyRemoved: 1,
+  keyAdded: 2,
+  snapshot: 3,
+  truncate: 4,
+  transactionBegin: 5,
+  transactionEnd: 6,
+} as const;
+export type RowPart = (typeof RowPart)[keyof typeof RowPart];
+
+/** When and where a row was changed. */
+export interface RowMoment {
+  /** Microseconds since 1970-01-01 UTC. */
+  readonly commitTimeUs: number;
+  /**
+   * Index in its transaction; of a snapshot's row: which of the equal rows it is, 0 when the table has a
+   * key.
+   */
+  readonly ordinal: number;
+  readonly part: RowPart;
+}
+
+/**
+ * Where a digest is written before it becomes a key. A `CryptoHasher` asks for 64 bytes, whatever its
+ * algorithm.
+ */
+const digest = new Uint8Array(64);
+
+export class IdempotencyKey {
+  /** Made when the material is more than one piece. */
+  #hasher: Bun.CryptoHasher | null = null;
+  readonly #piece = new ByteWriter(256);
+  #timeMs = -1;
+
+  /** `table`: what `tableMaterial` made. */
+  constructor(table: Uint8Array) {
+    this.#piece.all(table);
+  }
+
+  /** Adds a row by its identity: the bytes of `columns` in the tuple that `view` stands on. */
+  addRow(arena: Uint8Array, view: TupleView, columns: readonly number[], moment: RowMoment): void {
+    if (this.#timeMs < 0) this.#timeMs = Math.floor(moment.commitTimeUs / 1000);
+    const piece = this.#piece;
+    piece.reserve(13);
+    this.#word(Math.floor(moment.commitTimeUs / 4294967296));
+    this.#word(moment.commitTimeUs);
+    this.#word(moment.ordinal);
+    piece.byte(moment.part);
+    for (const column of columns) {
+      const length = view.lengths[column]!;
+      if (view.packed.includes(column)) {
+        this.#packed(arena.subarray(view.starts[column]!, view.starts[column]! + length));
+        continue;
+      }
+      this.#word(length);
+      if (length > largeColumnBytes) {
+        this.#flush().update(arena.subarray(view.starts[column]!, view.starts[column]! + length));
+      } else if (length > 0) {
+        piece.raw(arena, view.starts[column]!, view.starts[column]! + length);
+      }
+    }
+    if (piece.length > pieceBytes) this.#flush();
+  }
+
+  /** The key. At least one row must have been added, and none may be added afterwards. */
+  finish(): string {
+    const piece = this.#piece.bytes.subarray(0, this.#piece.length);
+    if (this.#hasher) this.#flush().digest(digest);
+    else Bun.SHA256.hash(piece, digest);
+    return uuidV7(this.#timeMs, digest);
+  }
+
+  /** As its text, which it is in another message. */
+  #packed(bytes: Uint8Array): void {
+    const value = { bytes, isPacked: true };
+    this.#word(textBytes(value));
+    hashInto(this.#flush(), value);
+  }
+
+  #word(value: number): void {
+    const piece = this.#piece;
+    piece.reserve(4);
+    const at = piece.length;
+    piece.bytes[at] = value >>> 24;
+    piece.bytes[at + 1] = (value >>> 16) & 255;
+    piece.bytes[at + 2] = (value >>> 8) & 255;
+    piece.bytes[at + 3] = value & 255;
+    piece.length = at + 4;
+  }
+
+  #flush(): Bun.CryptoHasher {
+    this.#hasher ??= new Bun.CryptoHasher("sha256");
+    if (this.#piece.length > 0) this.#hasher.update(this.#piece.bytes.subarray(0, this.#piece.length));
+    this.#piece.length = 0;
+    return this.#hasher;
+  }
+}
+
+/** What of a key tells tables apart. */
+export function tableMaterial(schema: string, table: string): Uint8Array {
+  const encoder = new TextEncoder();
+  const material = [schema, table].flatMap((text) => {
+    const name = encoder.encode(text);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(name.length);
+    return [length, name];
+  });
+  return Buffer.concat(material);
+}
+
+/** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */
+export function uuidV7(timeMs: number, random: Uint8Array): string {
+  const bytes = new Uint8Array(16);
+  let rest = Math.max(timeMs, 0);
+  for (let i = 5; i >= 0; i--) {
+    bytes[i] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  bytes.set(random.subarray(0, 10), 6);
+  bytes[6] = 0x70 | (bytes[6]! & 0x0f);
+  bytes[8] = 0x80 | (bytes[8]! & 0x3f);
+  const hex = bytes.toHex();
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}

@@ -1,0 +1,37 @@
+// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once
+// for a relation and knows nothing of requests, keys or sending.
+
+import type { Lsn } from "../../change/lsn.ts";
+import type { ByteWriter } from "./values/byte-writer.ts";
+import type { TupleView } from "./values/tuple-view.ts";
+
+/** What a row says happened. */
+export type RowOperation = "create" | "update" | "delete" | "read" | "truncate";
+
+/** What is known of a row beside its tuples. One object is used again for every row. */
+export interface RowContext {
+  operation: RowOperation;
+  version: number;
+  /** The old tuple holds only the replica identity's columns. */
+  oldIsKey: boolean;
+  /** Microseconds since 1970-01-01 UTC. */
+  commitTimeUs: number;
+  commitLsn: Lsn;
+  /** Of the change itself in the source's log, in bytes from the log's beginning; 0: not known. */
+  place: number;
+  xid: number;
+  /** Which row of its transaction it is, and which of its table's; 0: they are not counted. */
+  totalOrder: number;
+  tableOrder: number;
+  /** Of a snapshot: whether the row is of a copy. */
+  snapshot: boolean;
+}
+
+export interface RowEncoder {
+  /**
+   * Writes one JSON object at the end of `out`. `before` and `after` stand on the old and the new tuple in
+   * `arena`, or are empty; a delete has no `after`, a truncate neither. What is unchanged in `after` is not in `before`
+   * either.
+   */
+  writeRow(out: ByteWriter, arena: Uint8Array, before: TupleView, after: TupleView, row: RowContext): void;
+}

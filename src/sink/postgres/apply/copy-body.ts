@@ -1,0 +1,232 @@
+// Collects tuples as the body of a COPY FROM STDIN: as bytes that lie ready for the binary form, or escaped for the text form.
+// https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
+
+import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
+import { storedBytes } from "../../../change/packed-hex.ts";
+import { releaseBytes } from "../../../change/release-bytes.ts";
+import type { TupleRef } from "../../../change/tuple.ts";
+import { binaryHeader, binaryTrailer } from "../copy/copy-in.ts";
+import { copyEscapes } from "./copy-escapes.ts";
+import { readInt32 } from "./key-index.ts";
+import { largeTextRow } from "./large-text-row.ts";
+
+export interface CopyBody {
+  /** Tuples so far. */
+  readonly rows: number;
+  /** A tuple as it lies. Of one that is `isPartial`, what the source did not send becomes null. */
+  add(tuple: TupleRef, isPartial?: boolean): void;
+  /** The same behind a column of its own: an int4. */
+  addGrouped(group: number, tuple: TupleRef, isPartial?: boolean): void;
+  /** Tuples that lie one behind the other. */
+  addRun(run: TupleRef, rows: number): void;
+  /** The body. */
+  chunks(): Iterable<Uint8Array>;
+  /** Gives back the memory of a body that nobody reads any more. */
+  release(): void;
+}
+
+export function copyBody(form: TupleForm): CopyBody {
+  return form === "binary" ? new BinaryBody() : new TextBody();
+}
+
+const { copy } = Buffer.prototype;
+
+const chunkBytes = 256 * 1024;
+/** Most batches are small. */
+const firstChunkBytes = 8 * 1024;
+/** What is longer is not copied, but passed on from where it lies. */
+const passedBytes = chunkBytes / 4;
+
+/** Bytes that are made when they are sent. */
+type Deferred = () => Iterable<Uint8Array>;
+
+/** Bytes in chunks, which are handed out and not used again. */
+class Chunks {
+  chunk = new Uint8Array(firstChunkBytes);
+  end = 0;
+  readonly #full: (Uint8Array | Deferred)[] = [];
+  /** Null: given back. */
+  #own: Uint8Array[] | null = [];
+
+  reserve(length: number): void {
+    if (this.end + length <= this.chunk.length) return;
+    this.flush();
+    this.chunk = new Uint8Array(Math.max(length, chunkBytes));
+    this.#own?.push(this.chunk);
+  }
+
+  append(bytes: Uint8Array, start: number, end: number): void {
+    const length = end - start;
+    if (length > passedBytes) {
+      this.pass(bytes.subarray(start, end));
+      return;
+    }
+    this.reserve(length);
+    // Makes no view, and is faster than a loop from a few bytes on.
+    copy.call(bytes, this.chunk, this.end, start, end);
+    this.end += length;
+  }
+
+  /** Takes the bytes over as they are. */
+  pass(bytes: Uint8Array | Deferred): void {
+    this.flush();
+    this.#full.push(bytes);
+  }
+
+  flush(): void {
+    if (this.end === 0) return;
+    this.#full.push(this.chunk.subarray(0, this.end));
+    this.chunk = this.chunk.subarray(this.end);
+    this.end = 0;
+  }
+
+  release(): void {
+    for (const chunk of this.#own ?? []) releaseBytes(chunk);
+    this.#own = null;
+  }
+
+  *taken(): Generator<Uint8Array> {
+    // Else rows would be missing without a word.
+    if (this.#own === null) throw new Error("a body that was given back is read");
+    this.flush();
+    for (const chunk of this.#full) {
+      if (chunk instanceof Uint8Array) yield chunk;
+      else yield* chunk();
+    }
+  }
+}
+
+const nullLength = Buffer.alloc(4);
+nullLength.writeInt32BE(NULL_LENGTH);
+
+class BinaryBody implements CopyBody {
+  rows = 0;
+  readonly #chunks = new Chunks();
+
+  add({ bytes, start, end }: TupleRef, isPartial = false): void {
+    this.rows++;
+    if (isPartial) this.#chunks.append(bytes, start, start + 2);
+    this.#values(bytes, isPartial ? start + 2 : start, end, isPartial);
+  }
+
+  addGrouped(group: number, { bytes, start, end }: TupleRef, isPartial = false): void {
+    this.rows++;
+    const chunks = this.#chunks;
+    chunks.reserve(10);
+    const columns = ((bytes[start]! << 8) | bytes[start + 1]!) + 1;
+    const chunk = chunks.chunk;
+    let at = chunks.end;
+    chunk[at++] = columns >> 8;
+    chunk[at++] = columns & 0xff;
+    chunk[at++] = 0;
+    chunk[at++] = 0;
+    chunk[at++] = 0;
+    chunk[at++] = 4;
+    chunk[at++] = group >>> 24;
+    chunk[at++] = (group >>> 16) & 0xff;
+    chunk[at++] = (group >>> 8) & 0xff;
+    chunk[at++] = group & 0xff;
+    chunks.end = at;
+    this.#values(bytes, start + 2, end, isPartial);
+  }
+
+  #values(bytes: Uint8Array, start: number, end: number, isPartial: boolean): void {
+    const chunks = this.#chunks;
+    if (!isPartial) {
+      chunks.append(bytes, start, end);
+      return;
+    }
+    for (let at = start; at < end; ) {
+      const length = readInt32(bytes, at);
+      const next = at + 4 + storedBytes(length);
+      if (length === UNCHANGED_LENGTH) chunks.append(nullLength, 0, 4);
+      else chunks.append(bytes, at, next);
+      at = next;
+    }
+  }
+
+  addRun(run: TupleRef, rows: number): void {
+    this.rows += rows;
+    this.#chunks.append(run.bytes, run.start, run.end);
+  }
+
+  *chunks(): Generator<Uint8Array> {
+    yield binaryHeader;
+    yield* this.#chunks.taken();
+    yield binaryTrailer;
+  }
+
+  release(): void {
+    this.#chunks.release();
+  }
+}
+
+const tab = 0x09;
+const newline = 0x0a;
+const backslash = 0x5c;
+const letterN = 0x4e;
+
+class TextBody implements CopyBody {
+  rows = 0;
+  readonly #chunks = new Chunks();
+
+  add(tuple: TupleRef): void {
+    this.#row(tuple, null);
+  }
+
+  addGrouped(group: number, tuple: TupleRef): void {
+    this.#row(tuple, group);
+  }
+
+  addRun({ bytes, start, end }: TupleRef): void {
+    for (let at = start; at < end; ) {
+      const columns = (bytes[at]! << 8) | bytes[at + 1]!;
+      let next = at + 2;
+      for (let i = 0; i < columns; i++) next += 4 + storedBytes(readInt32(bytes, next));
+      this.#row({ bytes, start: at, end: next }, null);
+      at = next;
+    }
+  }
+
+  chunks(): Generator<Uint8Array> {
+    return this.#chunks.taken();
+  }
+
+  release(): void {
+    this.#chunks.release();
+  }
+
+  #row(tuple: TupleRef, group: number | null): void {
+    this.rows++;
+    const chunks = this.#chunks;
+    const { bytes, start, end } = tuple;
+    if (end - start > passedBytes) {
+      chunks.pass(() => largeTextRow(tuple, group));
+      return;
+    }
+    // Every byte may need a backslash; a null is shorter than its length was.
+    chunks.reserve((end - start) * 2 + 16);
+    const chunk = chunks.chunk;
+    let write = chunks.end;
+    if (group !== null) for (const digit of String(group)) chunk[write++] = digit.charCodeAt(0);
+    const columns = (bytes[start]! << 8) | bytes[start + 1]!;
+    let read = start + 2;
+    for (let i = 0; i < columns; i++) {
+      if (i > 0 || group !== null) chunk[write++] = tab;
+      const length = readInt32(bytes, read);
+      read += 4;
+      if (length < 0) {
+        chunk[write++] = backslash;
+        chunk[write++] = letterN;
+      }
+      for (const valueEnd = read + Math.max(0, length); read < valueEnd; read++) {
+        const byte = bytes[read]!;
+        const letter = copyEscapes[byte]!;
+        if (letter !== 0) chunk[write++] = backslash;
+        chunk[write++] = letter === 0 ? byte : letter;
+      }
+    }
+    chunk[write++] = newline;
+    chunks.end = write;
+  }
+}

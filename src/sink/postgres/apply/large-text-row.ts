@@ -1,0 +1,66 @@
+// One long row as COPY's text form writes it, made in parts while it is sent: the row itself is the only copy in memory.
+// https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
+
+import { hexDigits, isPacked, storedBytes } from "../../../change/packed-hex.ts";
+import { PassingBytes } from "../../../change/passing-bytes.ts";
+import type { TupleRef } from "../../../change/tuple.ts";
+import { copyEscapes } from "./copy-escapes.ts";
+import { readInt32 } from "./key-index.ts";
+
+const partBytes = 64 * 1024;
+const backslash = 0x5c;
+const nullValue = Buffer.from("\\N");
+const tab = Buffer.from("\t");
+const newline = Buffer.from("\n");
+/** Of bytea. */
+const escapedPrefix = Buffer.from("\\\\x");
+
+/** The row's bytes, with a column before it that holds `group`, where that is given. */
+export function* largeTextRow({ bytes, start }: TupleRef, group: number | null): Generator<Uint8Array> {
+  if (group !== null) yield Buffer.from(String(group));
+  const columns = (bytes[start]! << 8) | bytes[start + 1]!;
+  let read = start + 2;
+  for (let i = 0; i < columns; i++) {
+    if (i > 0 || group !== null) yield tab;
+    const length = readInt32(bytes, read);
+    read += 4;
+    if (length < 0) {
+      yield nullValue;
+      continue;
+    }
+    const valueEnd = read + storedBytes(length);
+    yield* isPacked(length) ? packedValue(bytes, read, valueEnd) : plainValue(bytes, read, valueEnd);
+    read = valueEnd;
+  }
+  yield newline;
+}
+
+function* plainValue(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
+  for (let at = start; at < end; at += partBytes)
+    yield escaped(bytes.subarray(at, Math.min(at + partBytes, end)));
+}
+
+function* packedValue(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
+  const passing = new PassingBytes();
+  yield escapedPrefix;
+  for (const part of hexDigits(bytes, start, end)) {
+    yield part;
+    passing.note(part.length);
+  }
+}
+
+/** Most text has nothing to escape, and goes as it lies. */
+function escaped(value: Uint8Array): Uint8Array {
+  let count = 0;
+  for (let i = 0; i < value.length; i++) if (copyEscapes[value[i]!] !== 0) count++;
+  if (count === 0) return value;
+  const out = new Uint8Array(value.length + count);
+  let write = 0;
+  for (let i = 0; i < value.length; i++) {
+    const byte = value[i]!;
+    const letter = copyEscapes[byte]!;
+    if (letter !== 0) out[write++] = backslash;
+    out[write++] = letter === 0 ? byte : letter;
+  }
+  return out;
+}

@@ -1,0 +1,115 @@
+// A target table made ready for the rows of one relation's shape: names and types in the order of its tuples.
+
+import type { TupleForm } from "../../../change/change-batch.ts";
+import type { Lsn } from "../../../change/lsn.ts";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { takesBinary } from "../schema/binary-fit.ts";
+import { hasRoomForGroup } from "../schema/row-width.ts";
+import type { TargetName } from "../schema/target-name.ts";
+import { type KeyColumn, keyIndexOf, type TargetTable, type UniqueKey } from "../schema/target-table.ts";
+
+export interface PreparedTable {
+  readonly relation: Relation;
+  readonly target: TargetName;
+  /** As `TargetTable` has it. */
+  readonly ownRows: string;
+  /** In the order of the tuple. */
+  readonly columns: readonly PreparedColumn[];
+  readonly columnNames: readonly string[];
+  /** Indexes into `columns`; empty without a key. */
+  readonly key: readonly number[];
+  /** A row is found by its key without reading the whole table. */
+  readonly isKeyIndexed: boolean;
+  /** Of staged rows `s`, as ORDER BY: as the index that finds rows by the key has them. Empty where there is none. */
+  readonly keyOrder: string;
+  /** Indexes of columns beside the key that an UPDATE cannot set. */
+  readonly fixed: readonly number[];
+  /** Columns that somebody has added at the sink, and that hold what we do not know. */
+  readonly extras: readonly string[];
+  /** Foreign keys that are in force refer to it: a row that is taken away and put back would take others with it. */
+  readonly isReferred: boolean;
+  /** As `TargetTable` has it. */
+  readonly hasLateChecks: boolean;
+  /** Its place among tables that refer to each other: after those that it refers to. */
+  readonly rank: number;
+  /** Rows of another table of the source are in it as well. */
+  readonly isShared: boolean;
+  /** A staging row may have no room for one column more. */
+  readonly isWide: boolean;
+  /** Name of the staging table in pg_temp; safe as it stands. */
+  readonly staging: string;
+  readonly copy: CopyState;
+}
+
+export interface PreparedColumn {
+  readonly name: string;
+  /** As `TargetColumn` has it. */
+  readonly plainType: string;
+  readonly isDomain: boolean;
+  /** In the index that finds rows by the key, where it is part of it. */
+  readonly indexed: KeyColumn | undefined;
+}
+
+/** How the changes of a table stand to its copy. */
+export type CopyState =
+  /** There is none: rows that changes refer to may not be there. */
+  | { readonly kind: "none" }
+  /** Changes committed before `point` are in the copy, and must not be applied. */
+  | { readonly kind: "exact"; readonly point: Lsn }
+  /**
+   * The copy was put over rows that were there, or its ranges are as of several points: changes from before `point` are applied
+   * again, to rows in any state. `first`: not null where a row may be in none of the ranges; all before it are in the copy.
+   */
+  | { readonly kind: "merged"; readonly point: Lsn; readonly first: Lsn | null };
+
+/** Throws `stream_form_changed` when the table cannot take the relation's rows in the stream's form. */
+export function prepareTable(
+  table: TargetTable,
+  relation: Relation,
+  form: TupleForm,
+  place: Pick<PreparedTable, "staging" | "copy" | "rank" | "isShared">,
+): PreparedTable {
+  if (form === "binary" && !takesBinary(table, relation)) {
+    throw new MillraceError(
+      "stream_form_changed",
+      `${qualifiedName(table.target)} at the sink has other types than the source's: text from here on.`,
+    );
+  }
+  const index = keyIndexOf(table, relation);
+  const stored = new Map(table.columns.map((column) => [column.name, column]));
+  const columns = relation.columns.map(({ name }) => ({
+    name,
+    plainType: stored.get(name)?.plainType ?? "pg_catalog.text",
+    isDomain: stored.get(name)?.isDomain ?? false,
+    indexed: index?.columns.find(({ column }) => column === name),
+  }));
+  const widths = relation.columns.flatMap(({ name }) => stored.get(name) ?? []);
+  return {
+    relation,
+    target: table.target,
+    ownRows: table.ownRows,
+    columns,
+    columnNames: columns.map((column) => column.name),
+    key: relation.key,
+    isKeyIndexed: index !== undefined,
+    keyOrder: keyOrder(index, relation),
+    fixed: relation.columns.flatMap(({ name }, i) =>
+      stored.get(name)?.isFixed && !relation.key.includes(i) ? [i] : [],
+    ),
+    extras: table.columns.flatMap(({ name, generated }) =>
+      generated || relation.columns.some((column) => column.name === name) ? [] : [name],
+    ),
+    isReferred: table.isReferred,
+    hasLateChecks: table.hasLateChecks,
+    isWide: !hasRoomForGroup(widths),
+    ...place,
+  };
+}
+
+function keyOrder(index: UniqueKey | undefined, { columns }: Relation): string {
+  const order = (index?.columns ?? []).flatMap(({ column, before }) =>
+    before === null ? [] : [`s.c${columns.findIndex(({ name }) => name === column)} using ${before}`],
+  );
+  return order.length === 0 ? "" : ` order by ${order.join(", ")}`;
+}

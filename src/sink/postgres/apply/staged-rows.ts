@@ -1,0 +1,65 @@
+// Rows on their way through a table's staging table: collected by what is to become of them, copied there, and merged by
+// statements. Where the staging table has no room for the group's column, the groups are copied there one after the other.
+
+import type { TupleRef } from "../../../change/tuple.ts";
+import { copyIn } from "../copy/copy-in.ts";
+import { type CopyBody, copyBody } from "./copy-body.ts";
+import type { MergeSession } from "./merge-session.ts";
+import type { PreparedTable } from "./prepared-table.ts";
+import { copyToStagingSql, createStagingSql, inGroups } from "./staging.ts";
+
+export class StagedRows {
+  rows = 0;
+  /** By group where they are apart, else all under 0. */
+  readonly #bodies = new Map<number, CopyBody>();
+  /** The body that the staging table holds. */
+  #staged: CopyBody | null = null;
+
+  constructor(
+    private readonly session: MergeSession,
+    private readonly table: PreparedTable,
+  ) {}
+
+  /** `isPartial`: see CopyBody. */
+  add(group: number, tuple: TupleRef, isPartial = false): void {
+    this.rows++;
+    const { isWide } = this.table;
+    const at = isWide ? group : 0;
+    let body = this.#bodies.get(at);
+    if (!body) {
+      body = copyBody(this.session.form);
+      this.#bodies.set(at, body);
+    }
+    if (isWide) body.add(tuple, isPartial);
+    else body.addGrouped(group, tuple, isPartial);
+  }
+
+  /**
+   * Runs a statement over the rows of these groups; `sqlOf` is given the condition that picks them from the staging table.
+   * Returns how many rows of the target it touched.
+   */
+  async over(groups: readonly number[], sqlOf: (condition: string) => string): Promise<number> {
+    if (!this.table.isWide) return await this.#run(this.#bodies.get(0), sqlOf(inGroups(groups)));
+    let touched = 0;
+    for (const group of groups) touched += await this.#run(this.#bodies.get(group), sqlOf("true"));
+    return touched;
+  }
+
+  async #run(body: CopyBody | undefined, sql: string): Promise<number> {
+    if (!body) return 0;
+    if (this.#staged !== body) await stage(this.session, this.table, body);
+    // Where groups are apart, one may be staged again.
+    if (!this.table.isWide) body.release();
+    this.#staged = body;
+    return (await this.session.client.query(sql)).rowCount ?? 0;
+  }
+}
+
+/** COPY into the table's staging table, made or emptied first. */
+export async function stage(session: MergeSession, table: PreparedTable, body: CopyBody): Promise<void> {
+  const known = session.staging.get(table.staging);
+  if (!known) await session.client.query(createStagingSql(table));
+  else if (known.dirty) await session.client.query(`truncate pg_temp.${table.staging}`);
+  session.staging.set(table.staging, { dirty: true, outlivesRollback: known?.outlivesRollback ?? false });
+  await copyIn(session.client, copyToStagingSql(table, session.form), body.chunks());
+}

@@ -1,0 +1,206 @@
+// What the sink keeps of a connector in the target database, so that it moves in the same transaction as the rows:
+// the checkpoint, the point of each table's copy, the columns that each table has followed, and the tables that are set aside.
+
+import type { Client } from "pg";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
+import { qualifiedName } from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { bookkeepingSql } from "./bookkeeping-tables.ts";
+import { lockSpace } from "./connector-lock.ts";
+
+export interface Bookkeeping {
+  readonly checkpoint: Checkpoint | null;
+  /** By `qualifiedName` at the source. */
+  readonly copies: ReadonlyMap<string, TableCopyRecord>;
+}
+
+export interface TableCopyRecord {
+  readonly schema: string;
+  readonly name: string;
+  /** `copyMark` of the table that was copied. */
+  readonly identity: string;
+  /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
+  readonly point: Lsn;
+  /** The copy was put over rows that were there, or its ranges are as of several points. */
+  readonly isMerged: boolean;
+  /**
+   * Not null: its ranges are as of several points, so that a row may be in none of them. Changes committed before it are in all of
+   * them; zero: rows that were there before need those as well.
+   */
+  readonly first: Lsn | null;
+  /** What the tables are called at the sink that it has been copied to, by `qualifiedName`; the last one is where it is. Empty: not known. */
+  readonly targets: readonly string[];
+}
+
+interface CheckpointRow {
+  readonly resume_lsn: string;
+  readonly last_version: string;
+  readonly source_log: string | null;
+}
+
+interface TableCopyRow {
+  readonly table_schema: string;
+  readonly table_name: string;
+  readonly table_identity: string;
+  readonly point_lsn: string;
+  readonly is_merged: boolean;
+  readonly first_lsn: string | null;
+  readonly targets: readonly string[];
+}
+
+/** Makes the tables unless they are there. */
+export async function ensureBookkeeping(client: Client): Promise<void> {
+  const { rows } = await client.query<{ exists: boolean }>(
+    "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
+      "and to_regclass('millrace.beside_range') is not null and to_regclass('millrace.held_change') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
+  );
+  if (rows[0]?.exists) return;
+  await client.query("begin");
+  await client.query("select pg_advisory_xact_lock($1, 0)", [lockSpace]);
+  await client.query(bookkeepingSql);
+  await client.query("commit");
+}
+
+export async function readBookkeeping(client: Client, connectorId: string): Promise<Bookkeeping> {
+  const checkpoints = await client.query<CheckpointRow>(
+    "select resume_lsn::text, last_version::text, source_log from millrace.checkpoint where connector_id = $1",
+    [connectorId],
+  );
+  const copies = await client.query<TableCopyRow>(
+    "select table_schema, table_name, table_identity, point_lsn::text, is_merged, first_lsn::text, targets " +
+      "from millrace.table_copy where connector_id = $1",
+    [connectorId],
+  );
+  const row = checkpoints.rows[0];
+  return {
+    checkpoint: row ? checkpointOf(row) : null,
+    copies: new Map(copies.rows.map(recordOf).map((copy) => [qualifiedName(copy), copy])),
+  };
+}
+
+function checkpointOf(row: CheckpointRow): Checkpoint {
+  const place = { resumeLsn: parseLsn(row.resume_lsn), partial: null, lastVersion: BigInt(row.last_version) };
+  return row.source_log === null ? place : { ...place, log: row.source_log };
+}
+
+function recordOf(row: TableCopyRow): TableCopyRecord {
+  return {
+    schema: row.table_schema,
+    name: row.table_name,
+    identity: row.table_identity,
+    point: parseLsn(row.point_lsn),
+    isMerged: row.is_merged,
+    first: row.first_lsn === null ? null : parseLsn(row.first_lsn),
+    targets: row.targets,
+  };
+}
+
+export async function insertCheckpoint(
+  client: Client,
+  connectorId: string,
+  checkpoint: Checkpoint,
+): Promise<void> {
+  await client.query(
+    "insert into millrace.checkpoint (connector_id, resume_lsn, last_version, source_log) values ($1, $2, $3, $4)",
+    [connectorId, formatLsn(checkpoint.resumeLsn), checkpoint.lastVersion.toString(), checkpoint.log ?? null],
+  );
+}
+
+export async function updateLog(client: Client, connectorId: string, log: string): Promise<void> {
+  await client.query("update millrace.checkpoint set source_log = $2 where connector_id = $1", [
+    connectorId,
+    log,
+  ]);
+}
+
+/**
+ * Moves the checkpoint from where this run last saw it. Throws when it is elsewhere: then another run has written
+ * meanwhile, and these rows must not be committed.
+ */
+export async function moveCheckpoint(client: Client, connectorId: string, from: Lsn, to: Lsn): Promise<void> {
+  const { rowCount } = await client.query({
+    name: "millrace_move_checkpoint",
+    text:
+      "update millrace.checkpoint set resume_lsn = $3, updated_at = now() " +
+      "where connector_id = $1 and resume_lsn = $2",
+    values: [connectorId, formatLsn(from), formatLsn(to)],
+  });
+  if (rowCount === 1) return;
+  throw new MillraceError(
+    "sink_connection_lost",
+    `The checkpoint of connector ${connectorId} is no longer at ${formatLsn(from)}: another run has moved it.`,
+  );
+}
+
+export async function recordCopy(client: Client, connectorId: string, copy: TableCopyRecord): Promise<void> {
+  const { schema, name, identity, point, isMerged, first, targets } = copy;
+  await client.query(
+    "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn, targets) " +
+      "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_schema, table_name) do update " +
+      "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
+      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, copied_at = now()",
+    [
+      connectorId,
+      schema,
+      name,
+      identity,
+      formatLsn(point),
+      isMerged,
+      first === null ? null : formatLsn(first),
+      targets,
+    ],
+  );
+}
+
+/** The table that the copy is of has another name by now; what is recorded under that is of a table that is gone. */
+export async function renameCopy(
+  client: Client,
+  connectorId: string,
+  copy: TableCopyRecord,
+  to: Pick<TableCopyRecord, "schema" | "name" | "targets">,
+): Promise<void> {
+  await client.query(
+    "delete from millrace.table_copy where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, to.schema, to.name],
+  );
+  await client.query(
+    "update millrace.table_copy set table_schema = $4, table_name = $5, targets = $6 " +
+      "where connector_id = $1 and table_schema = $2 and table_name = $3",
+    [connectorId, copy.schema, copy.name, to.schema, to.name, to.targets],
+  );
+}
+
+/** Changes of these tables are missed from here on: their copies are to be made again. */
+export async function voidCopies(
+  client: Client,
+  connectorId: string,
+  tables: readonly { readonly schema: string; readonly name: string }[],
+): Promise<void> {
+  await client.query(
+    "update millrace.table_copy c set point_lsn = '0/0' from unnest($2::text[], $3::text[]) as t(schema, name) " +
+      "where c.connector_id = $1 and c.table_schema = t.schema and c.table_name = t.name",
+    [connectorId, tables.map(({ schema }) => schema), tables.map(({ name }) => name)],
+  );
+}
+
+/** Forgets the connector's place: its next run begins anew. That its tables hold an earlier copy is kept. */
+export async function forgetConnector(
+  client: Client,
+  connectorId: string,
+  keepsShapes: boolean,
+): Promise<void> {
+  const emptied = ["set_aside", "owed_row", "held_table", "held_change", "checkpoint"];
+  const parts = [
+    "update millrace.table_copy set point_lsn = '0/0' where connector_id = $1",
+    ...[...emptied, ...(keepsShapes ? [] : ["table_shape"])].map(
+      (table) => `delete from millrace.${table} where connector_id = $1`,
+    ),
+  ];
+  // One statement: what is forgotten in part would be taken for what it was.
+  await client.query(`with ${parts.map((part, i) => `part${i} as (${part})`).join(", ")} select`, [
+    connectorId,
+  ]);
+}

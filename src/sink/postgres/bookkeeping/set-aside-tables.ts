@@ -1,0 +1,214 @@
+// Tables that stand while the others go on: they need a change at the sink that the connector may not make, or cannot be read at
+// the source. Their changes are left out from a place on, so that only a new copy brings them back. The records are kept in the target database: one is made
+// before the checkpoint passes a change that is left out, and it goes in the transaction of the copy.
+
+import type { Client } from "pg";
+import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
+import type { Relation, TableShape } from "../../../change/relation.ts";
+import type { SetAsideTable, UnreadableTable } from "../../sink.ts";
+import type { MigrationRefused } from "../schema/migration-refused.ts";
+import type { CopyLedger } from "./copy-ledger.ts";
+import type { ShapeLedger } from "./shape-ledger.ts";
+
+interface SetAsideRecord extends SetAsideTable {
+  readonly since: Lsn;
+  readonly tableId: number;
+  /** The column at the sink that would have to take null; null: that is not the matter. */
+  readonly column: string | null;
+}
+
+interface SetAsideRow {
+  readonly table_id: number;
+  readonly schema: string;
+  readonly name: string;
+  readonly since: string;
+  readonly reason: string;
+  readonly commands: readonly string[];
+  readonly null_column: string | null;
+}
+
+/** Why each of the tables cannot go on; null: it can. */
+export type MigrationCheck = (
+  tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
+) => Promise<readonly (MigrationRefused | null)[]>;
+
+export class SetAsideTables {
+  readonly #records = new Map<number, SetAsideRecord>();
+  /** Tables that still had to wait when they were looked at last. */
+  readonly #waiting = new Map<number, Relation>();
+  /** Ids of those that can go on: a copy of each is on its way. */
+  #ready = new Set<number>();
+  /** The tables that the source has, as they are called there by now. */
+  #present = new Map<number, Relation>();
+
+  constructor(
+    private readonly connectorId: string,
+    private readonly ledger: CopyLedger,
+    private readonly shapes: Pick<ShapeLedger, "of">,
+    private readonly report: (tables: readonly SetAsideTable[]) => void,
+  ) {}
+
+  async load(client: Client): Promise<void> {
+    const { rows } = await client.query<SetAsideRow>(
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, reason, commands, null_column " +
+        "from millrace.set_aside where connector_id = $1",
+      [this.connectorId],
+    );
+    this.forget();
+    for (const { table_id: tableId, null_column: column, since, ...row } of rows) {
+      this.#records.set(tableId, { ...row, tableId, column, since: parseLsn(since) });
+    }
+  }
+
+  /** Whether the changes of the table with this id are left out. */
+  has(tableId: number): boolean {
+    return this.#records.has(tableId);
+  }
+
+  /** The column that the table's copy has to take null in. */
+  nullColumnOf({ id }: Relation): string | null {
+    return this.#records.get(id)?.column ?? null;
+  }
+
+  /** The SQL that mends it, as it was told last; null: it is not set aside. */
+  commandsOf({ id }: Relation): readonly string[] | null {
+    return this.#records.get(id)?.commands ?? null;
+  }
+
+  /** Whether there is one that waits for a change at the sink. */
+  get isAnyWaiting(): boolean {
+    return this.#waiting.size > 0;
+  }
+
+  /**
+   * Leaves the table's changes out from `since` on, the place of the first. In a transaction of its own: durable on return, and
+   * the table's copy counts as none.
+   */
+  async add(client: Client, relation: Relation, refusal: MigrationRefused, since: Lsn): Promise<void> {
+    const { why: reason, commands, column } = refusal;
+    await this.#leaveOut(client, relation, { reason, commands, column }, since);
+    this.#waiting.set(relation.id, relation);
+    this.#ready.delete(relation.id);
+    this.#tell();
+  }
+
+  async #leaveOut(
+    client: Client,
+    relation: Relation,
+    { reason, commands, column }: Pick<SetAsideRecord, "reason" | "commands" | "column">,
+    since: Lsn,
+  ): Promise<void> {
+    const { id, schema, name } = relation;
+    const before = this.#records.get(id);
+    const record = { tableId: id, schema, name, since: before?.since ?? since, reason, commands, column };
+    if (JSON.stringify(facts(record)) !== JSON.stringify(before && facts(before))) {
+      await client.query("begin");
+      await this.ledger.voidOf(client, relation);
+      // What the stream has brought of it before its first copy is not caught up with: the copy has to take its place.
+      if (this.shapes.of(relation) !== null) await this.ledger.voidUncopied(client, relation);
+      await client.query(writeSql, [this.connectorId, ...facts(record)]);
+      await client.query("commit");
+    }
+    this.#records.set(id, record);
+    if (!this.#present.has(id)) this.#present.set(id, relation);
+  }
+
+  /**
+   * Of the tables that no copy is held of, those that one can be made of now. The others are set aside, or stay so, for the
+   * reasons of now, and so are those that cannot be read, until their copies are made; `since`: changes before it were taken.
+   */
+  async look(
+    client: Client,
+    tables: readonly TableShape[],
+    missing: readonly TableShape[],
+    unreadable: readonly UnreadableTable[],
+    check: MigrationCheck,
+    since: Lsn,
+  ): Promise<readonly TableShape[]> {
+    this.#present = new Map(tables.map(({ relation }) => [relation.id, relation]));
+    this.#waiting.clear();
+    this.#ready = new Set(missing.map(({ relation }) => relation.id));
+    const refusals = await check(missing.map(({ relation }) => this.#asked(relation)));
+    const waiting = new Set<TableShape>();
+    for (const [i, table] of missing.entries()) {
+      const { relation } = table;
+      const refusal = refusals[i];
+      const denied = unreadable.find((other) => other.table.relation.id === relation.id);
+      if (refusal) await this.add(client, relation, refusal, since);
+      else if (denied) {
+        const { reason, isDue } = denied;
+        const column = this.nullColumnOf(relation);
+        await this.#leaveOut(client, relation, { reason, commands: [], column }, since);
+        this.#ready.delete(relation.id);
+        if (!isDue) waiting.add(table);
+      }
+      if (refusal) waiting.add(table);
+    }
+    this.#tell();
+    return missing.filter((table) => !waiting.has(table));
+  }
+
+  /** Whether one of those that wait need not wait any longer, or waits for something else by now. */
+  async isAnyChanged(check: MigrationCheck): Promise<boolean> {
+    const waiting = [...this.#waiting.values()].map((relation) => this.#asked(relation));
+    const refusals = await check(waiting);
+    return waiting.some(({ relation }, i) => {
+      const known = this.#records.get(relation.id);
+      return refusals[i]?.why !== known?.reason || refusals[i]?.commands.join() !== known?.commands.join();
+    });
+  }
+
+  /** A copy of the table is durable, and with it that it is no longer set aside. */
+  copied({ id }: Relation): void {
+    if (this.#records.delete(id)) this.#tell();
+  }
+
+  forget(): void {
+    this.#records.clear();
+    this.#waiting.clear();
+  }
+
+  #asked(relation: Relation): { readonly relation: Relation; readonly nullColumn: string | null } {
+    return { relation, nullColumn: this.nullColumnOf(relation) };
+  }
+
+  /** Of a table that the source no longer has, nothing is to be mended. */
+  #tell(): void {
+    const told = [...this.#records.values()].flatMap((record) => {
+      const now = this.#present.get(record.tableId);
+      if (!now) return [];
+      const what = this.#ready.has(record.tableId) ? goesOn : {};
+      return [{ ...record, schema: now.schema, name: now.name, ...what }];
+    });
+    this.report(told);
+  }
+}
+
+const goesOn = { reason: "It can go on: it is being copied again.", commands: [] };
+
+const writeSql =
+  "insert into millrace.set_aside (connector_id, table_id, table_schema, table_name, since, reason, commands, null_column) " +
+  "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_id) do update set " +
+  "table_schema = excluded.table_schema, table_name = excluded.table_name, reason = excluded.reason, " +
+  "commands = excluded.commands, null_column = excluded.null_column";
+
+/** In the order of the columns. */
+function facts({
+  tableId,
+  schema,
+  name,
+  since,
+  reason,
+  commands,
+  column,
+}: SetAsideRecord): readonly unknown[] {
+  return [tableId, schema, name, formatLsn(since), reason, commands, column];
+}
+
+/** With the transaction of the table's copy. */
+export async function endSetAside(client: Client, connectorId: string, { id }: Relation): Promise<void> {
+  await client.query("delete from millrace.set_aside where connector_id = $1 and table_id = $2", [
+    connectorId,
+    id,
+  ]);
+}

@@ -1,0 +1,183 @@
+// What each table at the sink has followed so far: the source's name for it, and its columns. It is kept in the target database,
+// so that it moves with the rows. From it a later run can tell a renamed table or column from one that was dropped and one
+// that was added.
+
+import type { Client } from "pg";
+import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
+import type { Relation } from "../../../change/relation.ts";
+import type { UndoLog } from "../apply/undo-log.ts";
+import { keyNumbers } from "../schema/key-migration.ts";
+import {
+  type FollowedColumn,
+  type FollowedShape,
+  followedColumns,
+  keptColumns,
+} from "../schema/table-migration.ts";
+import type { TargetTable } from "../schema/target-table.ts";
+
+export interface ShapeRecord extends FollowedShape {
+  readonly tableId: number;
+  /** At the source. */
+  readonly schema: string;
+  readonly name: string;
+  /** Changes committed before it may have been made under an earlier shape. */
+  readonly since: Lsn;
+  /** As `Relation.displaced`; null: not known. */
+  readonly displaced: readonly number[] | null;
+}
+
+interface ShapeRow {
+  readonly table_id: number;
+  readonly schema: string;
+  readonly name: string;
+  readonly since: string;
+  readonly columns: readonly FollowedColumn[];
+  readonly key_numbers: readonly number[] | null;
+  readonly displaced: readonly number[] | null;
+}
+
+export class ShapeLedger {
+  readonly #records = new Map<number, ShapeRecord>();
+
+  constructor(
+    private readonly connectorId: string,
+    private readonly undo: UndoLog,
+  ) {}
+
+  async load(client: Client): Promise<void> {
+    const { rows } = await client.query<ShapeRow>(
+      "select table_id::float8, table_schema as schema, table_name as name, since::text, columns, key_numbers, displaced " +
+        "from millrace.table_shape where connector_id = $1",
+      [this.connectorId],
+    );
+    this.forget();
+    for (const { table_id: tableId, since, key_numbers: key, ...row } of rows) {
+      this.#records.set(tableId, { ...row, tableId, key, since: parseLsn(since) });
+    }
+  }
+
+  /** Null: nothing is known of the table. */
+  of({ id }: Pick<Relation, "id">): ShapeRecord | null {
+    return this.#records.get(id) ?? null;
+  }
+
+  /** The table that has the name at the sink; null when none that is known has it. */
+  named({ schema, name }: Pick<Relation, "schema" | "name">): ShapeRecord | null {
+    return this.#records.values().find((record) => record.schema === schema && record.name === name) ?? null;
+  }
+
+  /** The table, as it is by now, follows the relation. Durable with the transaction that is open. */
+  async record(client: Client, relation: Relation, since: Lsn, table: TargetTable): Promise<void> {
+    await this.#write(client, shapeRecord(relation, since, this.of(relation), table));
+  }
+
+  /** The table has another name by now. Durable with the transaction that is open. */
+  async rename(client: Client, record: ShapeRecord, to: Pick<Relation, "schema" | "name">): Promise<void> {
+    await this.#write(client, { ...record, schema: to.schema, name: to.name });
+  }
+
+  /** What another session has recorded and committed. */
+  add(record: ShapeRecord): void {
+    for (const { tableId } of this.#othersNamed(record)) this.#records.delete(tableId);
+    this.#records.set(record.tableId, record);
+  }
+
+  #othersNamed({ tableId, schema, name }: ShapeRecord): readonly ShapeRecord[] {
+    return [...this.#records.values()].filter(
+      (other) => other.schema === schema && other.name === name && other.tableId !== tableId,
+    );
+  }
+
+  forget(): void {
+    this.#records.clear();
+  }
+
+  async #write(client: Client, record: ShapeRecord): Promise<void> {
+    await writeShape(client, this.connectorId, record);
+    const { tableId } = record;
+    const before = this.#records.get(tableId);
+    const displaced = this.#othersNamed(record);
+    this.undo.changed(() => {
+      for (const other of displaced) this.#records.set(other.tableId, other);
+      if (before) this.#records.set(tableId, before);
+      else this.#records.delete(tableId);
+    });
+    this.add(record);
+  }
+}
+
+/** In the open transaction, for a session that has no ledger. `before`: what the table followed; `table`: null for a new one. */
+export async function recordShape(
+  client: Client,
+  connectorId: string,
+  relation: Relation,
+  since: Lsn,
+  before: ShapeRecord | null,
+  table: TargetTable | null,
+): Promise<ShapeRecord> {
+  const record = shapeRecord(relation, since, before, table);
+  await writeShape(client, connectorId, record);
+  return record;
+}
+
+/** Whether the table follows the relation: it has its name, its columns, and its key. */
+export function isFollowed(record: ShapeRecord | null, relation: Relation): boolean {
+  return (
+    record !== null &&
+    record.schema === relation.schema &&
+    record.name === relation.name &&
+    JSON.stringify(record.columns.filter(({ isKept }) => !isKept)) ===
+      JSON.stringify(followedColumns(relation)) &&
+    hasSameKey(record, relation)
+  );
+}
+
+/** A column of the relation's was left out before for the sake of another: rows that are there lack what they have in it. */
+export function hasColumnFromBefore(record: ShapeRecord | null, { columns }: Relation): boolean {
+  return columns.some(({ number }) => number > 0 && record?.displaced?.includes(number));
+}
+
+/** Whether the record holds all that there is to know of the relation. */
+export function isRecorded(record: ShapeRecord | null, relation: Relation): boolean {
+  return (
+    isFollowed(record, relation) && (record?.displaced ?? []).join() === (relation.displaced ?? []).join()
+  );
+}
+
+/** One that is not known is taken for the same. */
+export function hasSameKey({ key }: FollowedShape, relation: Relation): boolean {
+  return key === null || key.join() === keyNumbers(relation).join();
+}
+
+function shapeRecord(
+  relation: Relation,
+  since: Lsn,
+  before: ShapeRecord | null,
+  table: TargetTable | null,
+): ShapeRecord {
+  const { id: tableId, schema, name } = relation;
+  const names = new Set(table?.columns.map((column) => column.name));
+  const kept = keptColumns(before?.columns ?? [], relation, names);
+  const columns = [...followedColumns(relation), ...kept];
+  const { displaced = [] } = relation;
+  return { tableId, schema, name, since, columns, key: keyNumbers(relation), displaced };
+}
+
+/**
+ * What else had the name is a table that is gone, and whose rows have made room: what still comes of it must not rename, or alter,
+ * the table that is there now.
+ */
+async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
+  const { tableId, schema, name, since, columns, key, displaced } = record;
+  await client.query(
+    "delete from millrace.table_shape where connector_id = $1 and table_schema = $2 and table_name = $3 and table_id <> $4",
+    [connectorId, schema, name, tableId],
+  );
+  await client.query(
+    "insert into millrace.table_shape (connector_id, table_id, table_schema, table_name, since, columns, key_numbers, displaced) " +
+      "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_id) do update set " +
+      "table_schema = excluded.table_schema, table_name = excluded.table_name, since = excluded.since, columns = excluded.columns, " +
+      "key_numbers = excluded.key_numbers, displaced = excluded.displaced",
+    [connectorId, tableId, schema, name, formatLsn(since), JSON.stringify(columns), key, displaced],
+  );
+}

@@ -1,0 +1,74 @@
+// The sessions that copies are made in: beside the one that applies batches, several at once, or that one itself where the sink is to
+// have no other.
+
+import type { Client } from "pg";
+import { destroyClient, processIdOf } from "../../../connection/postgres-client.ts";
+import { SessionPool } from "../../../connection/session-pool.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
+import { endCopySession, openCopySession } from "../sink-session.ts";
+
+/** Runs `action` in a session that nobody else uses. `stop` ends it; what `action` has not committed is undone where it fails. */
+export interface CopySessions extends AsyncDisposable {
+  within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T>;
+}
+
+export class PooledCopySessions implements CopySessions {
+  readonly #pool: SessionPool;
+
+  constructor(
+    private readonly config: PostgresSinkConfig,
+    private readonly connector: ConnectorAtSink,
+  ) {
+    this.#pool = new SessionPool(() => openCopySession(config, connector));
+  }
+
+  async within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T> {
+    const signal = AbortSignal.any([this.connector.signal, stop]);
+    signal.throwIfAborted();
+    const client = await this.#pool.take(signal);
+    const pid = processIdOf(client);
+    const abort = () => destroyClient(client);
+    signal.addEventListener("abort", abort, { once: true });
+    try {
+      const result = await action(client);
+      await this.#pool.giveBack(client);
+      return result;
+    } catch (error) {
+      destroyClient(client);
+      // A statement would go on for seconds, and keep its locks.
+      const goesOn = stop.aborted && !this.connector.signal.aborted;
+      if (goesOn) await endCopySession(this.config, this.connector, pid);
+      throw signal.aborted ? signal.reason : error;
+    } finally {
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool[Symbol.asyncDispose]();
+  }
+}
+
+/** One copy after the other, while no batch is applied. The session breaks with the connector's signal, and with no other. */
+export class CopiesInApplySession implements CopySessions {
+  constructor(
+    private readonly client: () => Client,
+    private readonly connector: ConnectorAtSink,
+  ) {}
+
+  async within<T>(action: (client: Client) => Promise<T>): Promise<T> {
+    const { signal } = this.connector;
+    signal.throwIfAborted();
+    const client = this.client();
+    try {
+      return await action(client);
+    } catch (error) {
+      // Of a session that is broken, batches are told by the next statement.
+      await client.query("rollback").catch(() => {});
+      throw signal.aborted ? signal.reason : error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+}

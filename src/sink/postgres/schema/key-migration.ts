@@ -1,0 +1,69 @@
+// Decides how the key that millrace has made for a table at the sink is to change with the source's. A key that somebody else
+// has made there is left alone. Pure; the SQL is written in migration-sql.ts.
+
+import { isIdentified, type Relation } from "../../../change/relation.ts";
+import type { TargetTable, UniqueKey } from "./target-table.ts";
+
+export type DropKey = { readonly kind: "drop key"; readonly name: string; readonly isPrimary: boolean };
+export type AddKey = {
+  readonly kind: "add key";
+  readonly key: readonly string[];
+  readonly isPrimary: boolean;
+};
+
+/**
+ * What a sink remembers of a table's key: numbers of the columns that identify a row at the source, and behind them the
+ * source's number for a primary key, below zero. Empty: nothing identifies a row.
+ */
+export function keyNumbers({ columns, key, keyId }: Relation): readonly number[] {
+  const numbers = key.map((i) => columns[i]!.number).sort((a, b) => a - b);
+  return numbers.length > 0 && keyId !== undefined ? [...numbers, -keyId] : numbers;
+}
+
+/**
+ * `known`: the key as the table followed it last; null: not known. `nameOf`: what a column of the table will be called; null:
+ * it will be dropped. The old key is dropped before the columns change, and the new one added behind that.
+ */
+export function planKey(
+  table: TargetTable,
+  known: readonly number[] | null,
+  relation: Relation,
+  nameOf: (column: string) => string | null,
+): { readonly drop: DropKey | null; readonly add: AddKey | null } {
+  const none = { drop: null, add: null };
+  if (known?.join() === keyNumbers(relation).join()) return none;
+  const own = table.uniqueKeys.find(({ isOurs }) => isOurs);
+  const hadNone = known?.length === 0;
+  if (!own && !hadNone) return none;
+  const wanted = wantedKey(relation);
+  const isWanted = ({ columns }: UniqueKey) =>
+    isSameSet(
+      columns.map(({ column }) => nameOf(column)),
+      wanted,
+    );
+  if (own && isWanted(own)) return none;
+  const others = table.uniqueKeys.filter((key) => key !== own);
+  const isAdded = wanted.length > 0 && !others.some(isWanted);
+  const isPrimary = relation.replicaIdentity !== "index" && !others.some((key) => key.isPrimary);
+  return {
+    drop: own ? { kind: "drop key", name: own.name, isPrimary: own.isPrimary } : null,
+    add: isAdded ? { kind: "add key", key: wanted, isPrimary } : null,
+  };
+}
+
+/** Of a table of which only inserts are carried a key may come again whose row was deleted at the source. */
+function wantedKey(relation: Relation): readonly string[] {
+  const isKeyed = isIdentified(relation) || relation.isKeyedByHash === true;
+  return isKeyed ? relation.key.map((i) => relation.columns[i]!.name) : [];
+}
+
+function isSameSet(names: readonly (string | null)[], others: readonly string[]): boolean {
+  return names.length === others.length && names.every((name) => name !== null && others.includes(name));
+}
+
+/** `added` with its columns in the order that they have in the source's primary key, if they are that key. */
+export function inOrder(added: AddKey, primaryKey: readonly string[]): AddKey {
+  const isSame =
+    primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));
+  return isSame ? { ...added, key: primaryKey } : added;
+}

@@ -1,0 +1,103 @@
+// Writes the changes of a table at the sink as SQL.
+// https://www.postgresql.org/docs/current/sql-altertable.html
+
+import { type Client, escapeIdentifier, escapeLiteral } from "pg";
+import { qualifiedName } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import type { AddKey } from "./key-migration.ts";
+import { MigrationRefused, notAllowed } from "./migration-refused.ts";
+import type { TableChange } from "./table-migration.ts";
+import { addKeySql, resolveTypes } from "./table-schema.ts";
+import type { TargetName } from "./target-name.ts";
+
+/** One statement for each change, or two: complete but for the semicolon. `isEmpty`: no row has to be converted. */
+export async function migrationSql(
+  client: Client,
+  target: TargetName,
+  changes: readonly TableChange[],
+  isEmpty: boolean,
+): Promise<readonly string[]> {
+  const typed = changes.flatMap((change) => ("column" in change ? [change.column] : []));
+  const types = typed.length === 0 ? [] : await resolveTypes(client, typed);
+  const typeOf = new Map(typed.map((column, i) => [column, types[i]?.name ?? "text"]));
+  return changes.flatMap((change) =>
+    statements(change, target, (column) => typeOf.get(column) ?? "text", isEmpty),
+  );
+}
+
+type Typed = Extract<TableChange, { readonly column: unknown }>["column"];
+
+function statements(
+  change: TableChange,
+  target: TargetName,
+  typeOf: (column: Typed) => string,
+  isEmpty: boolean,
+): readonly string[] {
+  if (change.kind === "drop key" && !change.isPrimary) {
+    return [`drop index ${sqlName({ schema: target.schema, name: change.name })}`];
+  }
+  if (change.kind === "add key") return [addKeySql(target, change)];
+  return clauses(change, typeOf, isEmpty).map((clause) => `alter table ${sqlName(target)} ${clause}`);
+}
+
+function clauses(
+  change: Exclude<TableChange, AddKey>,
+  typeOf: (column: Typed) => string,
+  isEmpty: boolean,
+): readonly string[] {
+  switch (change.kind) {
+    case "drop":
+      return [`drop column ${escapeIdentifier(change.name)}`];
+    case "rename":
+      return [`rename column ${escapeIdentifier(change.from)} to ${escapeIdentifier(change.to)}`];
+    case "retype": {
+      const name = escapeIdentifier(change.column.name);
+      const type = typeOf(change.column);
+      return [`alter column ${name} type ${type} using ${isEmpty ? "null" : name}::${type}`];
+    }
+    case "add":
+      return addClauses(change.column, typeOf(change.column));
+    case "drop key":
+      return [`drop constraint ${escapeIdentifier(change.name)}`];
+    case "allow null":
+      return [`alter column ${escapeIdentifier(change.name)} drop not null`];
+    default:
+      return change satisfies never;
+  }
+}
+
+/**
+ * The value that the rows got at the source when the column was added. It is a default for as long as it takes: rows that come
+ * later bring theirs. No statement of this kind takes a parameter.
+ */
+function addClauses(column: Typed, type: string): readonly string[] {
+  const name = escapeIdentifier(column.name);
+  if (column.addedValue === null) return [`add column ${name} ${type}`];
+  return [
+    `add column ${name} ${type} default ${escapeLiteral(column.addedValue)}`,
+    `alter column ${name} drop default`,
+  ];
+}
+
+/** `sql`: the statements that make the changes. */
+export function migrationRefused(
+  target: TargetName,
+  changes: readonly TableChange[],
+  sql: readonly string[],
+): MigrationRefused {
+  const isChosen = changes.some((change) => change.kind === "retype" && change.isChosen);
+  const why = isChosen
+    ? "A column has a type there that somebody has chosen, and that has no room for what the source's holds by now."
+    : notAllowed;
+  return new MigrationRefused(
+    `Table ${qualifiedName(target)} at the sink does not fit the source's. ${why}`,
+    sql,
+  );
+}
+
+/** A row came with null, where the sink's column does not take it. */
+export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
+  const sql = `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
+  const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now. ${notAllowed}`;
+  return new MigrationRefused(why, [sql], column, cause);
+}

@@ -1,0 +1,123 @@
+// Changes a table at the sink so that it takes a relation's rows, as far as the connector's migration strategy allows.
+
+import { type Client, escapeIdentifier } from "pg";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { findDependents } from "./column-dependents.ts";
+import type { AddKey } from "./key-migration.ts";
+import { migrationRefused, migrationSql } from "./migration-sql.ts";
+import { changesOfOthers, changesOfShared } from "./shared-migration.ts";
+import { type FollowedShape, fitsByName, planMigration, refusedChanges } from "./table-migration.ts";
+import type { TargetName } from "./target-name.ts";
+import type { TargetTable } from "./target-table.ts";
+
+export interface Fitted {
+  readonly isChanged: boolean;
+  /** The table's rows are told apart by something else from here on. */
+  readonly isKeyChanged: boolean;
+  /** To be added when the rows are those of the relation. */
+  readonly key: AddKey | null;
+}
+
+/**
+ * In the open transaction. `known`: what the table followed last; null when nothing is known. `areReplaced`: the rows that
+ * are there are to be replaced by others, and go first where they would have to be converted. `isShared`: rows of other
+ * tables are there, so that nothing goes, is renamed or gets another type, and the key stays. Throws `sink_schema_mismatch`
+ * with the SQL to run when the strategy does not allow the changes.
+ */
+export async function fitTable(
+  client: Client,
+  strategy: PostgresSinkConfig["migration_strategy"],
+  table: TargetTable,
+  known: FollowedShape | null,
+  relation: Relation,
+  { areReplaced = false, isShared = false } = {},
+): Promise<Fitted> {
+  requireWritable(table, relation);
+  const all = planMigration(table, known, relation, strategy);
+  const changes = isShared ? changesOfShared(table, all) : all;
+  const refused = [...refusedChanges(strategy, changes), ...(isShared ? changesOfOthers(changes) : [])];
+  if (refused.length > 0 && areReplaced && fitsByName(table, relation, strategy)) {
+    return { isChanged: false, isKeyChanged: false, key: null };
+  }
+  if (refused.length > 0) {
+    const sql = await migrationSql(client, table.target, refused, false);
+    throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, refused, sql);
+  }
+  const dependents = await findDependents(client, table, changes);
+  if (dependents) throw dependents;
+  const areConverted = changes.some(({ kind }) => kind === "retype");
+  if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
+  const made = changes.filter(({ kind }) => kind !== "add key");
+  for (const sql of await migrationSql(client, table.target, made, areReplaced)) await client.query(sql);
+  return {
+    isChanged: changes.length > 0,
+    isKeyChanged: changes.some(({ kind }) => kind === "drop key" || kind === "add key"),
+    key: changes.find((change) => change.kind === "add key") ?? null,
+  };
+}
+
+/** The tables stop together: a copy of one, once it is mended, would not know which of the rows that are there are its own. */
+function sharedRefused(target: TargetName, sql: readonly string[]): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `Table ${qualifiedName(target)} at the sink does not fit one of those that are merged into it, and holds rows of the others: ` +
+      `millrace does not change it. Run: ${sql.map((statement) => `${statement};`).join(" ")}`,
+  );
+}
+
+/** A column that the sink's own table computes takes no values. */
+function requireWritable(table: TargetTable, relation: Relation): void {
+  const computed = table.columns.find(
+    ({ name, generated }) => generated && relation.columns.some((column) => column.name === name),
+  );
+  if (!computed) return;
+  throw new MillraceError(
+    "sink_schema_mismatch",
+    `Column ${computed.name} of table ${qualifiedName(table.target)} is computed at the sink, and the source has values for it. ` +
+      `Exclude it in the catalog, or run: ALTER TABLE ${sqlName(table.target)} ALTER COLUMN ${escapeIdentifier(computed.name)} ` +
+      "DROP EXPRESSION;",
+  );
+}
+
+/** Lets columns of these numbers take null. The table has followed the relation. */
+export async function dropNotNull(
+  client: Client,
+  { target, uniqueKeys }: TargetTable,
+  relation: Relation,
+  numbers: ReadonlySet<number>,
+): Promise<void> {
+  const columns = relation.columns.filter(({ number }) => numbers.has(number));
+  if (columns.length === 0) return;
+  const clauses = columns.map(({ name }) => `alter column ${escapeIdentifier(name)} drop not null`);
+  await client.query(`alter table ${sqlName(target)} ${clauses.join(", ")}`).catch((error: unknown) => {
+    const primary = uniqueKeys.find(({ isPrimary }) => isPrimary);
+    const isInKey = sqlStateOf(error) === sqlState.invalidTableDefinition && primary;
+    throw isInKey ? keyRefusesNull(target, primary.name, error) : error;
+  });
+}
+
+function keyRefusesNull(target: TargetName, key: string, cause: unknown): MillraceError {
+  return new MillraceError(
+    "sink_schema_mismatch",
+    `A row came with null in a column of the primary key of ${qualifiedName(target)} at the sink, which millrace did not ` +
+      `make. Run: ALTER TABLE ${sqlName(target)} DROP CONSTRAINT ${escapeIdentifier(key)};`,
+    { cause },
+  );
+}
+
+/** cannot_coerce, datatype_mismatch */
+const unfit = new Set<string>(["42846", "42804", sqlState.notNullViolation, sqlState.uniqueViolation]);
+
+/**
+ * Whether rows that are there do not take the source's shape: there is no cast, or a value (class 22) has no place in it, or
+ * they have no such key.
+ */
+export function areRowsUnfit(error: unknown): boolean {
+  const state = sqlStateOf(error) ?? "";
+  return unfit.has(state) || state.startsWith("22");
+}

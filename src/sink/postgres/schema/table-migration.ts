@@ -1,0 +1,313 @@
+// Decides how a table at the sink is to change so that it takes the rows of a relation: what the source did to its columns
+// since this table last followed them, and what else the rows need. Columns are told apart by the source's numbers, so that a
+// renamed one keeps its values. Pure; the SQL is written in migration-sql.ts.
+
+import { type Column, type Relation, rowHashColumn } from "../../../change/relation.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import { isReplacedType } from "../types/replaced-type.ts";
+import { mayHoldValuesOf } from "../types/type-family.ts";
+import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
+import type { TargetColumn, TargetTable } from "./target-table.ts";
+
+/** A column as the sink's table followed it last. */
+export interface FollowedColumn {
+  readonly number: number;
+  readonly name: string;
+  /** The source's type, as `Column.typeName`. */
+  readonly type: string;
+  /** The relation no longer has it, and the sink's table does: the name there stands for values of this column. */
+  readonly isKept?: true;
+}
+
+/** What a table at the sink has followed. */
+export interface FollowedShape {
+  readonly columns: readonly FollowedColumn[];
+  /** As `keyNumbers` gives them; null: not known. */
+  readonly key: readonly number[] | null;
+}
+
+export type TableChange = DropKey | ColumnChange | AddKey;
+
+export type ColumnChange =
+  | { readonly kind: "drop"; readonly name: string }
+  | { readonly kind: "rename"; readonly from: string; readonly to: string }
+  /** `isChosen`: the type that it has is somebody's choice. */
+  | { readonly kind: "retype"; readonly column: Column; readonly isChosen?: true }
+  | { readonly kind: "add"; readonly column: Column }
+  | { readonly kind: "allow null"; readonly name: string };
+
+export type MigrationStrategy = PostgresSinkConfig["migration_strategy"];
+
+export function followedColumns(relation: Relation): readonly FollowedColumn[] {
+  return relation.columns.map(({ number, name, typeName }) => ({ number, name, type: typeName }));
+}
+
+/** Of the columns that a table has followed before, those that stay beside the relation's. `names`: its columns by now. */
+export function keptColumns(
+  before: readonly FollowedColumn[],
+  relation: Relation,
+  names: ReadonlySet<string>,
+): readonly FollowedColumn[] {
+  return before
+    .filter(({ number, name }) => number > 0 && names.has(name))
+    .filter(({ name }) => !relation.columns.some((column) => column.name === name))
+    .map((column) => ({ ...column, isKept: true }));
+}
+
+/**
+ * In the order in which they are to be made. `known` null: nothing is known of the table, and columns are the same when they
+ * are called the same. A column that somebody has changed at the sink already is taken as it is.
+ */
+export function planMigration(
+  table: TargetTable,
+  known: FollowedShape | null,
+  relation: Relation,
+  strategy: MigrationStrategy,
+): readonly TableChange[] {
+  const columns = planColumns(table, known?.columns ?? [], relation, strategy);
+  const { drop, add } = planKey(table, known?.key ?? null, relation, (name) => nameAfter(name, columns));
+  return [...(drop ? [drop] : []), ...columns, ...(add ? [add] : [])];
+}
+
+/** What a column will be called; null: it will be dropped. */
+function nameAfter(name: string, changes: readonly ColumnChange[]): string | null {
+  let now = name;
+  for (const change of changes) {
+    if (change.kind === "drop" && change.name === now) return null;
+    if (change.kind === "rename" && change.from === now) now = change.to;
+  }
+  return now;
+}
+
+function planColumns(
+  table: TargetTable,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+  strategy: MigrationStrategy,
+): readonly ColumnChange[] {
+  const names = new Set(table.columns.map(({ name }) => name));
+  const followed = known.filter(({ isKept }) => !isKept);
+  const drops: Drop[] = [];
+  let next: readonly Drop[] = [
+    ...(isAllowed(strategy, "Drop") ? planDrops(names, followed, relation) : []),
+    ...planHashDrop(names, followed, relation),
+  ];
+  let renames: readonly Rename[] = [];
+  do {
+    drops.push(...next);
+    for (const { name } of next) names.delete(name);
+    renames = planRenames(names, followed, relation);
+    next = planReuse(names, known, renames, relation);
+  } while (next.length > 0);
+  for (const { from, to } of renames) {
+    names.delete(from);
+    names.add(to);
+  }
+  const added = relation.columns.filter(({ name }) => !names.has(name));
+  return [
+    ...drops,
+    ...renames,
+    ...planRetypes(table.columns, known, relation),
+    ...added.map((column) => ({ kind: "add", column }) as const),
+    ...planNulls(table.columns, names, relation),
+  ];
+}
+
+/** Whether the table has followed a column of the relation that somebody has dropped, or renamed, at the sink since. */
+export function hasLostColumn(
+  table: TargetTable,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): boolean {
+  const names = new Set(table.columns.map(({ name }) => name));
+  return relation.columns.some(({ number, name }) => {
+    const before = known.find((column) => number > 0 && column.number === number && !column.isKept);
+    return before !== undefined && !names.has(before.name) && !names.has(name);
+  });
+}
+
+/**
+ * Whether rows can be put into the table as it is, all of them anew: it has the columns by name and type. Somebody who has changed
+ * it by hand may have dropped and made, or exchanged, columns that numbers at the source tell apart.
+ */
+export function fitsByName(table: TargetTable, relation: Relation, strategy: MigrationStrategy): boolean {
+  const types = new Map(table.columns.map(({ name, typeName }) => [name, typeName]));
+  const isThere = relation.columns.every(({ name, typeName }) => types.get(name) === typeName);
+  return isThere && planMigration(table, null, relation, strategy).length === 0;
+}
+
+/**
+ * Changes that the strategy does not allow, or that would undo somebody's choice: to be made by hand, with those that free a name for one of them. A column that must
+ * not be dropped merely stays, for as long as no other gets its name.
+ */
+export function refusedChanges(
+  strategy: MigrationStrategy,
+  changes: readonly TableChange[],
+): readonly TableChange[] {
+  const refused = new Set(
+    changes.filter(
+      (change) =>
+        (change.kind === "retype" && change.isChosen) ||
+        !strategyWords(change).every((word) => isAllowed(strategy, word)),
+    ),
+  );
+  // Those that give columns the names by which the commands call them.
+  const retyped = [...refused].flatMap((change) => (change.kind === "retype" ? [change.column.name] : []));
+  if (changes.some((change) => change.kind === "rename" && retyped.includes(change.to)))
+    for (const change of changes) if (change.kind === "rename") refused.add(change);
+  const wanted = new Set([...refused].flatMap(nameTaken));
+  return changes.filter(
+    (change) => refused.has(change) || (change.kind === "drop" && wanted.has(change.name)),
+  );
+}
+
+function nameTaken(change: TableChange): readonly string[] {
+  if (change.kind === "add") return [change.column.name];
+  return change.kind === "rename" ? [change.to] : [];
+}
+
+function strategyWords({ kind }: TableChange): readonly MigrationStrategy["allowed"][number][] {
+  switch (kind) {
+    case "drop":
+      return ["Drop"];
+    case "rename":
+      return ["Add", "Drop"];
+    case "retype":
+      return ["Datatype"];
+    case "add":
+      return ["Add"];
+    case "allow null":
+    case "drop key":
+    case "add key":
+      return ["Nullability"];
+    default:
+      return kind satisfies never;
+  }
+}
+
+export function isAllowed(
+  { allowed, disable_all }: MigrationStrategy,
+  word: (typeof allowed)[number],
+): boolean {
+  return !disable_all && allowed.includes(word);
+}
+
+type Drop = Extract<ColumnChange, { kind: "drop" }>;
+type Rename = Extract<ColumnChange, { kind: "rename" }>;
+
+/** Columns that the source had and no longer has. One that is merely excluded by now stays. */
+function planDrops(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Drop[] {
+  const present = new Set([...relation.columns.map(({ number }) => number), ...relation.withheld]);
+  if (present.has(0)) return [];
+  return known
+    .filter(({ number, name }) => number > 0 && !present.has(number) && names.has(name))
+    .map(({ name }) => ({ kind: "drop", name }));
+}
+
+/** A table that has got a key at the source: what stood for one goes, and the primary key with it. */
+function planHashDrop(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Drop[] {
+  const isOurs = known.some(({ number, name }) => number < 0 && name === rowHashColumn);
+  const isGone = !relation.columns.some(({ name }) => name === rowHashColumn);
+  return isOurs && isGone && names.has(rowHashColumn) ? [{ kind: "drop", name: rowHashColumn }] : [];
+}
+
+/**
+ * Columns whose names other columns of the source have got, and which are not renamed themselves: their values are not those of
+ * the others. They go also where the strategy has kept them so far, or are refused.
+ */
+function planReuse(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  renames: readonly Rename[],
+  relation: Relation,
+): readonly Drop[] {
+  const freed = new Set(renames.map(({ from }) => from));
+  const isReused = ({ number, name }: FollowedColumn) => {
+    const user = relation.columns.find((column) => column.name === name);
+    if (!user || user.number <= 0 || user.number === number) return false;
+    const before = known.find((column) => column.number === user.number && !column.isKept);
+    // One that is no longer called as before: somebody has renamed it already.
+    return !before || names.has(before.name);
+  };
+  return known
+    .filter((column) => column.number > 0 && names.has(column.name) && !freed.has(column.name))
+    .filter(isReused)
+    .map(({ name }) => ({ kind: "drop", name }));
+}
+
+/** Names may have been exchanged: where each waits for another to be free, one goes aside first. */
+function planRenames(
+  names: ReadonlySet<string>,
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly Rename[] {
+  const present = new Map(relation.columns.map((column) => [column.number, column.name]));
+  const waiting = known.flatMap(({ number, name }) => {
+    const to = number > 0 ? present.get(number) : undefined;
+    return to !== undefined && to !== name && names.has(name) ? [{ from: name, to }] : [];
+  });
+  const taken = new Set(names);
+  const renames: Rename[] = [];
+  const rename = (from: string, to: string) => {
+    renames.push({ kind: "rename", from, to });
+    taken.delete(from);
+    taken.add(to);
+  };
+  while (waiting.length > 0) {
+    const free = waiting.findIndex(({ to }) => !taken.has(to));
+    const [next] = waiting.splice(Math.max(free, 0), 1);
+    if (!next) break;
+    if (free >= 0) rename(next.from, next.to);
+    else if (waiting.some(({ from }) => from === next.to)) {
+      const aside = `millrace_renamed_${renames.length}`;
+      rename(next.from, aside);
+      waiting.push({ from: aside, to: next.to });
+    }
+    // Else the sink has a column of that name already: somebody made it, and it is taken as it is.
+  }
+  return renames;
+}
+
+/**
+ * Only where the sink's column had the source's type so far: another one was somebody's choice, and stays while it has room. Or a type of the same name, which the
+ * source has made anew.
+ */
+function planRetypes(
+  columns: readonly TargetColumn[],
+  known: readonly FollowedColumn[],
+  relation: Relation,
+): readonly ColumnChange[] {
+  return relation.columns.flatMap((column) => {
+    const before = known.find(({ number }) => number > 0 && number === column.number);
+    if (!before) return [];
+    // Somebody may have renamed it already.
+    const named = (wanted: string) => columns.find(({ name }) => name === wanted);
+    const atSink = named(before.name) ?? named(column.name);
+    if (atSink && isReplacedType(atSink.typeName)) return [{ kind: "retype", column }];
+    if (before.type === column.typeName) return [];
+    if (!atSink || atSink.typeName === before.type) return atSink ? [{ kind: "retype", column }] : [];
+    return mayHoldValuesOf(atSink.typeName, column.typeName)
+      ? []
+      : [{ kind: "retype", column, isChosen: true }];
+  });
+}
+
+/** A column that the source does not send must not refuse its rows. */
+function planNulls(
+  columns: readonly TargetColumn[],
+  names: ReadonlySet<string>,
+  relation: Relation,
+): readonly ColumnChange[] {
+  return columns
+    .filter(({ notNull, hasDefault, generated }) => notNull && !hasDefault && !generated)
+    .filter(({ name }) => names.has(name) && !relation.columns.some((column) => column.name === name))
+    .map(({ name }) => ({ kind: "allow null", name }));
+}

@@ -1,0 +1,118 @@
+// Gives a table at the sink the name that it has at the source by now, so that a table that was renamed keeps its rows.
+
+import { type Client, escapeIdentifier } from "pg";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
+import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import { MigrationRefused, notAllowed } from "./migration-refused.ts";
+import { createSchemas } from "./table-schema.ts";
+import type { TargetName } from "./target-name.ts";
+import type { TargetNaming } from "./target-naming.ts";
+
+type Name = Pick<Relation, "schema" | "name">;
+
+export class TableRenamer {
+  constructor(
+    private readonly strategy: PostgresSinkConfig["migration_strategy"],
+    private readonly naming: TargetNaming,
+    private readonly copies: CopyLedger,
+    private readonly shapes: ShapeLedger,
+    /** Whether the source has the table still, as far as is known. */
+    private readonly isPresent: (tableId: number) => boolean,
+    /** Told of each table that has another name at the sink from here on. */
+    private readonly renamed: (tableId: number) => void,
+  ) {}
+
+  /**
+   * In the open transaction. False: the name is taken by a table that is not ours, or no longer the source's, and nothing was
+   * done.
+   */
+  async follow(client: Client, record: ShapeRecord, relation: Relation): Promise<boolean> {
+    await this.makeRoom(client, relation);
+    const to = this.naming.target(relation);
+    const isSame = sqlName(this.naming.target(record)) === sqlName(to);
+    if (!isSame && (await exists(client, to))) return false;
+    await this.#rename(client, record, relation);
+    return true;
+  }
+
+  /** Another table of ours that has the relation's name still goes aside, and gets its own when its turn comes. */
+  async makeRoom(client: Client, relation: Relation): Promise<void> {
+    const occupant = this.occupantOf(relation);
+    if (occupant) await this.#rename(client, occupant, await this.#freeName(client, occupant));
+  }
+
+  async #freeName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
+    for (let i = 0; ; i++) {
+      const name = `millrace_renamed_${tableId}${i === 0 ? "" : `_${i}`}`;
+      if (!(await exists(client, this.naming.target({ schema, name })))) return { schema, name };
+    }
+  }
+
+  /** The table of ours that has the relation's name still, and is another one of the source's; null when there is none. */
+  occupantOf(relation: Relation): ShapeRecord | null {
+    const occupant = this.shapes.named(relation);
+    const isOther = occupant !== null && occupant.tableId !== relation.id && this.isPresent(occupant.tableId);
+    return isOther ? occupant : null;
+  }
+
+  async #rename(client: Client, record: ShapeRecord, name: Name): Promise<void> {
+    const from = this.naming.target(record);
+    const to = this.naming.target(name);
+    if (await exists(client, from)) {
+      if (this.strategy.disable_all) throw renameRefused(from, to);
+      await createSchemas(client, new Set([to.schema]));
+      if (from.schema !== to.schema) await freeNames(client, from, to.schema);
+      for (const sql of renameSql(from, to)) await client.query(sql);
+    }
+    await this.copies.rename(client, record, name);
+    await this.shapes.rename(client, record, name);
+    this.renamed(record.tableId);
+  }
+}
+
+async function exists(client: Client, table: TargetName): Promise<boolean> {
+  const { rows } = await client.query<{ exists: boolean }>("select to_regclass($1) is not null as exists", [
+    sqlName(table),
+  ]);
+  return rows[0]?.exists === true;
+}
+
+const takenNamesQuery = `
+select own.relname as name, own.oid::int8::text as oid
+from pg_class own
+join pg_class other on other.relnamespace = to_regnamespace($2) and other.relname = own.relname
+where own.oid in (select indexrelid from pg_index where indrelid = $1::regclass)
+  or own.relkind = 'S' and own.oid in (select objid from pg_depend where classid = 'pg_class'::regclass
+    and refclassid = 'pg_class'::regclass and refobjid = $1::regclass and deptype in ('a', 'i'))`;
+
+/** What moves to the schema with the table gets another name where something there is called so: its indexes and sequences. */
+async function freeNames(client: Client, table: TargetName, schema: string): Promise<void> {
+  const { rows } = await client.query<{ name: string; oid: string }>(takenNamesQuery, [
+    sqlName(table),
+    escapeIdentifier(schema),
+  ]);
+  for (const { name, oid } of rows) {
+    const free = escapeIdentifier(`millrace_renamed_${oid}`);
+    await client.query(`alter table ${sqlName({ schema: table.schema, name })} rename to ${free}`);
+  }
+}
+
+function renameSql(from: TargetName, to: TargetName): readonly string[] {
+  const moved = { schema: to.schema, name: from.name };
+  return [
+    ...(from.schema === to.schema
+      ? []
+      : [`alter table ${sqlName(from)} set schema ${escapeIdentifier(to.schema)}`]),
+    ...(from.name === to.name
+      ? []
+      : [`alter table ${sqlName(moved)} rename to ${escapeIdentifier(to.name)}`]),
+  ];
+}
+
+export function renameRefused(from: TargetName, to: TargetName): MigrationRefused {
+  const why = `Table ${qualifiedName(from)} was renamed to ${qualifiedName(to)} at the source. ${notAllowed}`;
+  return new MigrationRefused(why, renameSql(from, to));
+}

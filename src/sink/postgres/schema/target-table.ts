@@ -1,0 +1,201 @@
+// A table at the sink as its catalog describes it, beside the relation whose rows it takes.
+
+import type { Client } from "pg";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { BinaryLayouts } from "../../../connection/binary-layout.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { ColumnWidth } from "./row-width.ts";
+import type { TargetName } from "./target-name.ts";
+
+export interface TargetColumn extends ColumnWidth {
+  readonly name: string;
+  readonly typeOid: number;
+  /** As `format_type` prints it with an empty search_path. */
+  readonly typeName: string;
+  /** As at the source: equal layouts, equal bytes. */
+  readonly binaryLayout: string | null;
+  /** The type as SQL, or the one under a domain, without a modifier: of any length, of any precision, and null or not. */
+  readonly plainType: string;
+  readonly isDomain: boolean;
+  readonly notNull: boolean;
+  readonly generated: boolean;
+  /** GENERATED ALWAYS AS IDENTITY: INSERT and COPY may set it, UPDATE may not. */
+  readonly isFixed: boolean;
+  readonly hasDefault: boolean;
+}
+
+export interface TargetTable {
+  readonly target: TargetName;
+  readonly oid: number;
+  /** OIDs of the tables that its foreign keys refer to; empty where this session's role has switched them off. */
+  readonly refersTo: readonly number[];
+  /** Foreign keys that are in force for this session refer to it. */
+  readonly isReferred: boolean;
+  /** It has constraints that this session would not have checked, and no trigger, rule or foreign key that has to stay off. */
+  readonly hasLateChecks: boolean;
+  /** Triggers and rules that this session sets off. */
+  readonly firing: readonly string[];
+  /**
+   * The table's own rows, as SQL behind FROM, UPDATE and TRUNCATE: ONLY leaves out tables that inherit from it, which are
+   * tables of their own at the source. The rows of a partitioned table are all in others.
+   */
+  readonly ownRows: string;
+  readonly columns: readonly TargetColumn[];
+  readonly uniqueKeys: readonly UniqueKey[];
+}
+
+type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
+
+interface TargetRow {
+  /** Among the targets that were asked for, from 1. */
+  place: string;
+  oid: number;
+  isPartitioned: boolean;
+  refersTo: number[];
+  isReferred: boolean;
+  hasLateChecks: boolean;
+  firing: string[];
+  columns: CatalogColumn[];
+  keys: UniqueKey[];
+}
+
+/** A unique index. */
+export interface UniqueKey {
+  readonly name: string;
+  readonly isPrimary: boolean;
+  /** Millrace has made it, and may change it as the source's key changes. */
+  readonly isOurs: boolean;
+  readonly columns: readonly KeyColumn[];
+}
+
+/** What the index of a key that millrace has made is commented with: so it is known again, whatever it is called. */
+export const ownKeyComment = "made by millrace: follows the key at the source";
+
+export interface KeyColumn {
+  readonly column: string;
+  /** As SQL: what an equality must use for the index to serve it. */
+  readonly operator: string;
+  /** As SQL: the operator that the index is in the order of; null where there is none. */
+  readonly before: string | null;
+  /** Texts that differ may be equal in it. */
+  readonly isLoose: boolean;
+  /** The type under a domain, as SQL; null for what is no domain. The operators of enums do not see through one. */
+  readonly comparedAs: string | null;
+}
+
+/** The name of `type`, a row of pg_type, or of the type under a domain. Only what is a domain is looked into. */
+const plainType = (type: string) => `(
+  select quote_ident(n.nspname) || '.' || quote_ident(b.typname) from pg_type b join pg_namespace n on n.oid = b.typnamespace
+  where b.oid = case when ${type}.typtype <> 'd' then ${type}.oid else (
+    with recursive under as (
+      select ${type}.typbasetype as oid
+      union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
+    select u.oid from under join pg_type u on u.oid = under.oid and u.typtype <> 'd') end)`;
+
+/** Of the class `k.opclass`, by its number in a B-tree. By itself: one query with all of it takes long to plan. */
+const operatorOf = (strategy: number) => `(
+  select 'operator(' || quote_ident(n.nspname) || '.' || o.oprname || ')' from pg_opclass oc
+  join pg_amop l on l.amopfamily = oc.opcfamily and l.amopstrategy = ${strategy}
+    and l.amoplefttype = oc.opcintype and l.amoprighttype = oc.opcintype
+  join pg_operator o on o.oid = l.amopopr join pg_namespace n on n.oid = o.oprnamespace
+  where oc.oid = k.opclass)`;
+
+const targetQuery = `
+select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
+  current_setting('session_replication_role') = 'replica' and c.relkind = 'r'
+    and exists (select from pg_index where indrelid = c.oid and not indimmediate)
+    and not exists (select from pg_constraint where c.oid in (conrelid, confrelid) and contype = 'f')
+    and not exists (select from pg_trigger where tgrelid = c.oid and not tgisinternal and tgenabled in ('O', 'R'))
+    and not exists (select from pg_rewrite where ev_class = c.oid and ev_enabled in ('O', 'R')) as "hasLateChecks",
+  (select coalesce(json_agg(own.name order by own.name), '[]') from (
+      select tgname as name, tgenabled as enabled from pg_trigger where tgrelid = c.oid and not tgisinternal
+      union all select rulename, ev_enabled from pg_rewrite where ev_class = c.oid and ev_type <> '1') own
+    where own.enabled in ('A', case when current_setting('session_replication_role') = 'replica' then 'R' else 'O' end)) as firing,
+  current_setting('session_replication_role') <> 'replica'
+    and exists (select from pg_constraint where confrelid = c.oid and contype = 'f') as "isReferred",
+  (select coalesce(json_agg(distinct confrelid::int8), '[]') from pg_constraint where conrelid = c.oid and contype = 'f'
+    and confrelid <> c.oid and current_setting('session_replication_role') <> 'replica') as "refersTo",
+  (select coalesce(json_agg(json_build_object(
+      'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
+      'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
+      'plainType', ${plainType("t")}, 'isDomain', t.typtype = 'd',
+      'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
+      order by a.attnum), '[]')
+    from pg_attribute a join pg_type t on t.oid = a.atttypid
+    where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
+  (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
+      'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
+      'columns', keys.columns) order by i.indexrelid), '[]') from pg_index i cross join lateral (
+      select json_agg(json_build_object('column', a.attname,
+        'isLoose', t.typname = 'citext' or exists (select from pg_collation where oid = k.collid and not collisdeterministic),
+        'operator', ${operatorOf(3)}, 'before', ${operatorOf(1)},
+        'comparedAs', case when t.typtype = 'd' then ${plainType("t")} end) order by k.place) as columns
+      from unnest(i.indkey::int2[], i.indclass::oid[], i.indcollation::oid[]) with ordinality as k(attnum, opclass, collid, place)
+      join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+      join pg_type t on t.oid = a.atttypid
+      where k.place <= i.indnkeyatts) keys
+    where i.indrelid = c.oid and i.indisunique and i.indisvalid and i.indpred is null and i.indexprs is null) as keys
+from unnest($1::text[]) with ordinality as wanted(name, place)
+join pg_class c on c.oid = to_regclass(wanted.name) and c.relkind in ('r', 'p')`;
+
+/** Tables that one query reads: what is told of them is held until it is taken apart. */
+const readAtOnce = 500;
+
+/** Null when there is no such table. The client's search_path must be empty. */
+export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
+  const [table] = await readTargetTables(client, [target]);
+  return table ?? null;
+}
+
+/** In the order of `targets`; null for one that is not there. The client's search_path must be empty. */
+export async function readTargetTables(
+  client: Client,
+  targets: readonly TargetName[],
+): Promise<readonly (TargetTable | null)[]> {
+  const tables: (TargetTable | null)[] = targets.map(() => null);
+  for (let from = 0; from < targets.length; from += readAtOnce) {
+    const asked = targets.slice(from, from + readAtOnce);
+    const { rows } = await client.query<TargetRow>({
+      // It is long: a session parses it once.
+      name: "millrace_target_tables",
+      text: targetQuery,
+      values: [asked.map(sqlName), ownKeyComment],
+    });
+    const oids = rows.flatMap(({ columns }) => columns.map(({ typeOid }) => typeOid));
+    const layouts = await BinaryLayouts.read(client, oids);
+    for (const row of rows) {
+      const i = Number(row.place) - 1;
+      tables[from + i] = targetTable(asked[i]!, row, layouts);
+    }
+  }
+  return tables;
+}
+
+function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
+  const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
+  const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
+  const { oid, refersTo, isReferred, hasLateChecks, firing } = row;
+  return { target, oid, refersTo, isReferred, hasLateChecks, firing, ownRows, columns, uniqueKeys: row.keys };
+}
+
+/** The unique index that finds a row by the relation's key; undefined: the whole table would have to be read. */
+export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
+  const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
+  return table.uniqueKeys.find(({ columns }) => columns.every(({ column }) => key.includes(column)));
+}
+
+/** That two expressions are the same key: as its index compares them where there is one. */
+export function equalSql(column: KeyColumn | undefined, left: string, right: string): string {
+  const { operator, comparedAs } = column ?? { operator: "=", comparedAs: null };
+  const cast = comparedAs === null ? "" : `::${comparedAs}`;
+  return `${left}${cast} ${operator} ${right}${cast}`;
+}
+
+/** Somebody has dropped it, with rows that no change brings. */
+export function tableMissing(target: TargetName): MillraceError {
+  return new MillraceError(
+    "sink_table_missing",
+    `Table ${qualifiedName(target)} is no longer at the sink: it is made and copied again.`,
+  );
+}

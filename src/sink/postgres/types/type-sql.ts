@@ -1,0 +1,40 @@
+// Writes the source's own types as SQL for the sink.
+// https://www.postgresql.org/docs/current/sql-createtype.html
+
+import { escapeIdentifier, escapeLiteral } from "pg";
+import type { TypeDefinition, TypeUse } from "../../../change/type-definition.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+
+/** Without a semicolon. */
+export function createTypeSql(definition: TypeDefinition): string {
+  const name = sqlName(definition);
+  switch (definition.kind) {
+    case "enum":
+      return `create type ${name} as enum (${definition.labels.map((label) => escapeLiteral(label.name)).join(", ")})`;
+    case "domain": {
+      const { base, byDefault, notNull, checks } = definition;
+      const clauses = checks.map((check) => ` constraint ${escapeIdentifier(check.name)} ${check.sql}`);
+      const rest = `${byDefault === null ? "" : ` default ${byDefault}`}${notNull ? " not null" : ""}`;
+      return `create domain ${name} as ${useSql(base)}${rest}${clauses.join("")}`;
+    }
+    case "composite": {
+      const attributes = definition.attributes.map(
+        (attribute) => `${escapeIdentifier(attribute.name)} ${useSql(attribute.type)}`,
+      );
+      return `create type ${name} as (${attributes.join(", ")})`;
+    }
+    case "range": {
+      const { subtype, multirange, schema } = definition;
+      const named =
+        multirange === null ? "" : `, multirange_type_name = ${sqlName({ schema, name: multirange })}`;
+      return `create type ${name} as range (subtype = ${useSql(subtype)}${named})`;
+    }
+    default:
+      return definition satisfies never;
+  }
+}
+
+/** The type as a column or an attribute names it. */
+export function useSql({ name, of }: TypeUse): string {
+  return of === null ? name : `${sqlName(of)}${name.endsWith("[]") ? "[]" : ""}`;
+}

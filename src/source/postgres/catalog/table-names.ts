@@ -1,0 +1,36 @@
+// What all tables are called at a place in the log, selected or not. The server does not announce a root again to whom it has
+// announced it for a partition when the root is renamed: which of its rows travel from there on only the catalog tells.
+// https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (Relation)
+
+import type { Client } from "pg";
+import type { Lsn } from "../../../change/lsn.ts";
+import { readInsertedEnd } from "../slot/slot.ts";
+
+export interface TableName {
+  readonly schema: string;
+  readonly name: string;
+}
+
+export interface TableNames {
+  readonly byOid: ReadonlyMap<number, TableName>;
+  /** Rows that are committed from here on were made under these names, or later ones. */
+  readonly at: Lsn;
+}
+
+const namesQuery = `
+select c.oid, n.nspname as schema, c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'`;
+
+export async function readTableNames(client: Client): Promise<TableNames> {
+  const { rows } = await client.query<TableName & { oid: number }>(namesQuery);
+  const byOid = new Map(rows.map(({ oid, schema, name }) => [oid, { schema, name }]));
+  return { byOid, at: await readInsertedEnd(client) };
+}
+
+export function areSameNames(a: TableNames["byOid"], b: TableNames["byOid"]): boolean {
+  const isIn = (oid: number, { schema, name }: TableName) => {
+    const other = b.get(oid);
+    return other?.name === name && other.schema === schema;
+  };
+  return a.size === b.size && [...a].every(([oid, name]) => isIn(oid, name));
+}

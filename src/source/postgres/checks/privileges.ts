@@ -1,0 +1,132 @@
+// What a role may not do at the source, told with the SQL that its owner or an administrator runs.
+// https://www.postgresql.org/docs/current/logical-replication-security.html
+
+import { type Client, escapeIdentifier } from "pg";
+import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+/** More tables than this make no sentence; the statement, which then takes a superuser, is one for every table. */
+const maxTables = 100;
+
+/** `error`, with the SQL where it says that the role may not open a replication connection. */
+export function mendReplicationDenial(error: unknown, user: string): unknown {
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return error;
+  return denied(
+    `Role ${user} may not replicate: ALTER ROLE ${escapeIdentifier(user)} REPLICATION; ` +
+      "(on a managed server, GRANT its replication role instead).",
+    error,
+  );
+}
+
+/** `error`, with the SQL where it says that the role may not read `table`. */
+export function mendReadDenial(error: unknown, user: string, table: TableName): MillraceError | null {
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return null;
+  const role = escapeIdentifier(user);
+  if (/row-level security/.test(String(error))) {
+    return denied(
+      `A row-level security policy hides rows of ${sqlName(table)} from role ${user}: ALTER ROLE ${role} BYPASSRLS;`,
+      error,
+    );
+  }
+  return denied(
+    `Role ${user} may not read ${sqlName(table)}: GRANT USAGE ON SCHEMA ${escapeIdentifier(table.schema)} TO ${role}; ` +
+      `GRANT SELECT ON ${sqlName(table)} TO ${role};`,
+    error,
+  );
+}
+
+interface PublicationRights {
+  readonly user: string;
+  readonly database: string;
+  readonly mayCreate: boolean;
+  /** Owners of tables that are not the role's own. */
+  readonly owners: readonly string[];
+}
+
+const rightsQuery = `
+select current_user as "user", current_database() as database,
+  has_database_privilege(current_database(), 'CREATE') as "mayCreate",
+  coalesce((select json_agg(distinct pg_get_userbyid(c.relowner)) from pg_class c
+    where c.oid = any ($1::oid[]) and not pg_has_role(c.relowner, 'USAGE')), '[]') as owners`;
+
+interface TableName {
+  readonly schema: string;
+  readonly name: string;
+}
+
+interface PublishableTable extends TableName {
+  readonly id: number;
+}
+
+/**
+ * Why making or altering a publication was refused. Only a table's owner can publish it: the way out for a role that is
+ * to own nothing is a publication that the owner makes. `client` must stand outside of a transaction.
+ */
+export async function describePublicationDenial(
+  client: Client,
+  error: unknown,
+  tables: readonly PublishableTable[],
+  viaRoot: boolean,
+): Promise<MillraceError> {
+  if (sqlStateOf(error) === sqlState.readOnlyTransaction) {
+    return new MillraceError(
+      "publication_missing",
+      "The source is a standby, where no publication can be made. Make one at its primary, and name it in publication_name: " +
+        ownersPublication(tables, viaRoot),
+      { cause: error },
+    );
+  }
+  if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return describePostgresError(error, "source");
+  const { rows } = await client.query<PublicationRights>(rightsQuery, [tables.map(({ id }) => id)]);
+  const rights = rows[0];
+  if (!rights) throw new Error("a query without FROM gave no row");
+  return denied(publicationRemedy(rights, tables, viaRoot), error);
+}
+
+function publicationRemedy(
+  rights: PublicationRights,
+  tables: readonly PublishableTable[],
+  viaRoot: boolean,
+): string {
+  const role = escapeIdentifier(rights.user);
+  if (rights.owners.length === 0 && !rights.mayCreate) {
+    return (
+      `Role ${rights.user} may not make a publication in this database: ` +
+      `GRANT CREATE ON DATABASE ${escapeIdentifier(rights.database)} TO ${role};`
+    );
+  }
+  if (rights.owners.length === 0) {
+    return (
+      `The connector's publication belongs to another role than ${rights.user}: log in as that role, or let it run ` +
+      `DROP PUBLICATION, and begin anew with the command ReIntialize.`
+    );
+  }
+  return (
+    `Role ${rights.user} does not own every selected table, and only an owner can publish a table. Let the owner ` +
+    `(${rights.owners.join(", ")}) make a publication, and name it in publication_name: ` +
+    ownersPublication(tables, viaRoot)
+  );
+}
+
+/** CREATE PUBLICATION for people to run. `viaRoot`: partitioned tables are published as one. */
+export function createPublicationSql(
+  name: string,
+  tables: readonly TableName[] | "all",
+  viaRoot: boolean,
+): string {
+  const list = tables === "all" ? "ALL TABLES" : `TABLE ${tables.map(sqlName).join(", ")}`;
+  const members = tables.length === 0 ? "" : ` FOR ${list}`;
+  const options = viaRoot ? " WITH (publish_via_partition_root = true)" : "";
+  return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
+}
+
+/** The publication that a role which is to own nothing needs. */
+function ownersPublication(tables: readonly TableName[], viaRoot: boolean): string {
+  return createPublicationSql("millrace", tables.length <= maxTables ? tables : "all", viaRoot);
+}
+
+function denied(text: string, cause: unknown): MillraceError {
+  return new MillraceError("source_permission_denied", text, { cause });
+}

@@ -1,0 +1,167 @@
+// What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure. What is to
+// be said of a publication that the source names is in publication-checks.ts.
+
+import { escapeIdentifier, escapeLiteral } from "pg";
+import { sqlName } from "../../../connection/sql-name.ts";
+import type { Finding } from "../../../connection/validation-log.ts";
+import { createPublicationSql } from "./privileges.ts";
+import {
+  type LongTransaction,
+  longTransactionSeconds,
+  type ServerFacts,
+  type TableFacts,
+} from "./source-facts.ts";
+import { listedTables, tableCommands } from "./table-wording.ts";
+
+const passed: Finding = { type: "passed" };
+
+export function checkReplicationPrivilege(server: ServerFacts): Finding {
+  if (server.mayReplicate) return passed;
+  return {
+    type: "failed",
+    reason: "The role lacks the REPLICATION attribute.",
+    commands: [`ALTER ROLE ${escapeIdentifier(server.user)} REPLICATION;`],
+  };
+}
+
+export function checkSelectPrivilege(server: ServerFacts, tables: readonly TableFacts[]): Finding {
+  const user = escapeIdentifier(server.user);
+  const closed = [...new Set(tables.filter((table) => !table.mayUseSchema).map((table) => table.schema))];
+  const unreadable = tables.filter((table) => !table.maySelect);
+  const denied = tables.filter((table) => !table.maySelect || !table.mayUseSchema);
+  if (denied.length === 0) return { type: "passed", message: `${tables.length} tables.` };
+  return {
+    type: "failed",
+    reason: `The role may not read ${listedTables(denied)}.`,
+    commands: [
+      ...closed.map((schema) => `GRANT USAGE ON SCHEMA ${escapeIdentifier(schema)} TO ${user};`),
+      ...tableCommands(unreadable, (table) => [`GRANT SELECT ON TABLE ${sqlName(table)} TO ${user};`]),
+    ],
+  };
+}
+
+/** Only where the service has to make the publication: that takes CREATE on the database and every table's owner. */
+export function checkPublicationPrivilege(
+  server: ServerFacts,
+  database: string,
+  tables: readonly TableFacts[],
+  viaRoot: boolean,
+): Finding {
+  const foreign = tables.filter((table) => !table.isOwned);
+  if (server.mayCreatePublication && foreign.length === 0) return passed;
+  const grant = `GRANT CREATE ON DATABASE ${escapeIdentifier(database)} TO ${escapeIdentifier(server.user)};`;
+  const create = createPublicationSql("millrace", tables, viaRoot);
+  return {
+    type: "failed",
+    reason:
+      foreign.length > 0
+        ? `Only a table's owner can publish it, and the role does not own ${listedTables(foreign)}. Let the owner make a publication, and name it in publication_name.`
+        : "The role may not make a publication in this database.",
+    commands: [...(server.mayCreatePublication ? [] : [grant]), ...(foreign.length > 0 ? [create] : [])],
+  };
+}
+
+export function checkWalLevel(server: ServerFacts): Finding {
+  if (server.walLevel === "logical") return passed;
+  return {
+    type: "failed",
+    reason: `wal_level is ${server.walLevel}; it must be logical. The server has to be restarted after the change.`,
+    commands: ["ALTER SYSTEM SET wal_level = 'logical';"],
+  };
+}
+
+export function checkSlots(server: ServerFacts): Finding {
+  const free = server.maxSlots - server.usedSlots;
+  if (free > 0) return { type: "passed", message: `${free} of ${server.maxSlots} are free.` };
+  return {
+    type: "failed",
+    reason: `All ${server.maxSlots} replication slots are taken. The server has to be restarted after the change.`,
+    commands: [
+      `ALTER SYSTEM SET max_replication_slots = ${server.maxSlots + 10};`,
+      "SELECT slot_name, active, wal_status FROM pg_replication_slots WHERE NOT active;",
+    ],
+  };
+}
+
+export function checkSenders(server: ServerFacts): Finding {
+  const free = server.maxSenders - server.usedSenders;
+  if (free > 0) return { type: "passed", message: `${free} of ${server.maxSenders} are free.` };
+  return {
+    type: "failed",
+    reason: `All ${server.maxSenders} WAL senders are taken. The server has to be restarted after the change.`,
+    commands: [`ALTER SYSTEM SET max_wal_senders = ${server.maxSenders + 10};`],
+  };
+}
+
+/**
+ * A table whose rows cannot be named goes into a publication of its own that carries inserts; in a publication
+ * that carries updates it would make the application's own UPDATE and DELETE fail.
+ */
+export function checkReplicaIdentity(tables: readonly TableFacts[], isPublicationOurs: boolean): Finding {
+  const nameless = tables.filter((table) => !table.hasIdentity);
+  if (nameless.length === 0) return passed;
+  const outcome = isPublicationOurs
+    ? "only their inserts are carried."
+    : "while published with updates, the application's own UPDATE and DELETE of them fail.";
+  return {
+    type: "warned",
+    message: `Nothing names a row of ${listedTables(nameless)}: ${outcome}`,
+    commands: fullIdentity(nameless),
+  };
+}
+
+/** Under `ReplicaIdentityFull` a large value that an UPDATE did not touch is read from the old row. */
+export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): Finding {
+  if (!usesOldRow) return { type: "skipped", reason: "toast_mode is Placeholder." };
+  const partial = tables.filter((table) => table.hasToastable && table.replicaIdentity !== "f");
+  if (partial.length === 0) return passed;
+  return {
+    type: "warned",
+    message: `An UPDATE that leaves a large value untouched comes without that value for ${listedTables(partial)}: a Postgres sink keeps what it has, a webhook row lacks the column.`,
+    commands: fullIdentity(partial),
+  };
+}
+
+function fullIdentity(tables: readonly TableFacts[]): string[] {
+  return tableCommands(tables, (table) => [`ALTER TABLE ${sqlName(table)} REPLICA IDENTITY FULL;`]);
+}
+
+export function checkWalRetention(server: ServerFacts): Finding {
+  if (server.maxSlotWalKeepSize === "-1") return { type: "passed", message: "No limit." };
+  return {
+    type: "warned",
+    message: `A connector that falls behind by more than max_slot_wal_keep_size (${server.maxSlotWalKeepSize}) loses its slot, and needs a new snapshot.`,
+    commands: ["ALTER SYSTEM SET max_slot_wal_keep_size = -1;", "SELECT pg_reload_conf();"],
+  };
+}
+
+/** Creating a slot waits for every transaction that has written something and goes on. */
+export function checkLongTransactions(server: ServerFacts): Finding {
+  if (server.longTransactions.length === 0) return checkHiddenTransactions(server);
+  const described = server.longTransactions.map(
+    (open) =>
+      `${open.pid === null ? `prepared ${open.gid}` : `pid ${open.pid}`}, ${open.ageSeconds} s: ${open.query}`,
+  );
+  return {
+    type: "warned",
+    message: `The slot cannot be made before these transactions end, open for more than ${longTransactionSeconds} s: ${described.join("; ")}`,
+    commands: server.longTransactions.map(endTransaction),
+  };
+}
+
+function checkHiddenTransactions({ user, hiddenTransactions }: ServerFacts): Finding {
+  if (hiddenTransactions.length === 0) return passed;
+  return {
+    type: "warned",
+    message:
+      `Transactions of other roles have written and are open (pid ${hiddenTransactions.join(", ")}); since when, the role ` +
+      "may not see. The slot is made when they have ended.",
+    commands: [`GRANT pg_read_all_stats TO ${escapeIdentifier(user)};`],
+  };
+}
+
+function endTransaction(open: LongTransaction): string {
+  return open.pid === null
+    ? `ROLLBACK PREPARED ${escapeLiteral(open.gid ?? "")};`
+    : `SELECT pg_terminate_backend(${open.pid});`;
+}

@@ -1,0 +1,81 @@
+// What is wrong with a connector's slot, and with the clock of its source. It changes nothing there.
+
+import type { Client } from "pg";
+import { parseLsn, zeroLsn } from "../../../change/lsn.ts";
+import { withPostgres } from "../../../connection/postgres-client.ts";
+import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
+import { slotName } from "../../../connector/connector-id.ts";
+import { type Finding, fine } from "../../../connector/diagnosis.ts";
+import { lossCodes } from "../../../errors/error-codes.ts";
+import { judgeKeptLog, readKeptLog } from "../slot/kept-log.ts";
+import { readSlotState } from "../slot/slot.ts";
+import { judgeSlot } from "../slot/slot-state.ts";
+
+/** What the service knows of a connector that streams. */
+export interface KnownSlot {
+  readonly connector: string;
+  /** The connector has begun: a slot that is missing is a loss. */
+  readonly isBegun: boolean;
+  /** Where the sink stands; null: it is not known. */
+  readonly resumeLsn: string | null;
+}
+
+/** Beyond what the way there and back explains. */
+const muchOffsetMs = 2_000;
+
+/** Throws what keeps it from connecting. */
+export async function examinePostgresSource(
+  { connection }: PostgresSourceConfig,
+  slot: KnownSlot,
+  signal: AbortSignal,
+): Promise<readonly Finding[]> {
+  return await withPostgres(connection, "control", signal, "source", async (client) => [
+    await examineSlot(client, slot),
+    await examineClock(client),
+  ]);
+}
+
+async function examineSlot(client: Client, { connector, isBegun, resumeLsn }: KnownSlot): Promise<Finding> {
+  const name = slotName(connector);
+  const about = "slot";
+  const state = await readSlotState(client, name);
+  if (!state.exists && !isBegun) return fine(about, "It is made when the connector begins.");
+  const stands = resumeLsn ?? state.confirmedFlushLsn;
+  const checkpoint = { partial: null, lastVersion: 0n };
+  const error = judgeSlot(name, state, {
+    ...checkpoint,
+    resumeLsn: stands === null ? zeroLsn : parseLsn(stands),
+  });
+  if (error) {
+    const isLost = lossCodes.has(error.code);
+    const commands = isLost ? [`millrace connectors reinitialize ${connector}`] : [];
+    return { about, severity: "failed", finding: error.message, commands };
+  }
+  const kept = await readKeptLog(client, name);
+  const { warning } = kept ? judgeKeptLog(name, kept) : { warning: null };
+  if (warning !== null) return { about, severity: "warning", finding: warning, commands: [] };
+  const megabytes = ((kept?.bytes ?? 0) / 1024 ** 2).toFixed(1);
+  return fine(about, `${name} is there, and keeps ${megabytes} MB of the log.`);
+}
+
+async function examineClock(client: Client): Promise<Finding> {
+  const beforeMs = Date.now();
+  const { rows } = await client.query<{ ms: number }>(
+    "select extract(epoch from clock_timestamp())::float8 * 1000 as ms",
+  );
+  return judgeClock(rows[0]?.ms ?? Number.NaN, beforeMs, Date.now());
+}
+
+/** `sourceMs` was read between the two moments of our clock. Pure. */
+export function judgeClock(sourceMs: number, beforeMs: number, afterMs: number): Finding {
+  const offsetMs = sourceMs < beforeMs ? sourceMs - beforeMs : Math.max(0, sourceMs - afterMs);
+  if (Math.abs(offsetMs) < muchOffsetMs) return fine("clock", "The source's clock and this machine's agree.");
+  const [seconds, way] = [(Math.abs(offsetMs) / 1000).toFixed(1), offsetMs > 0 ? "ahead of" : "behind"];
+  return {
+    ...{ about: "clock", severity: "warning" },
+    finding:
+      `The source's clock is ${seconds} s ${way} this machine's: lag_seconds and latencies are wrong by that, and a receiver that ` +
+      "checks webhook-timestamp may refuse what this machine signs. Let both keep the time of the network.",
+    commands: ["timedatectl set-ntp true", "timedatectl status"],
+  };
+}

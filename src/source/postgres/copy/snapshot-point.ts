@@ -1,0 +1,90 @@
+// A consistent point: a snapshot that sessions share. Beside a stream it is the one that the creation of a slot exports, which is
+// exact about commit order: a snapshot taken beside an LSN is not, as a commit is in the log before it is visible.
+// https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
+// https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
+
+import type { Client } from "pg";
+import { noStream } from "../../../change/checkpoint.ts";
+import { type Lsn, parseLsn } from "../../../change/lsn.ts";
+import { closeClient, destroyClient } from "../../../connection/postgres-client.ts";
+import { describePostgresError } from "../../../connection/postgres-failure.ts";
+import type { SnapshotPoint } from "../../source.ts";
+import { createSlot, type SlotKind } from "../slot/slot.ts";
+import { formatLog, readLog } from "../slot/source-log.ts";
+
+export class ExportedSnapshot implements SnapshotPoint {
+  #closed: Promise<void> | null = null;
+
+  private constructor(
+    readonly lsn: Lsn,
+    readonly timeUs: bigint,
+    readonly log: string,
+    readonly snapshotName: string,
+    private readonly holder: Client,
+  ) {}
+
+  /** Takes over `replication`, a walsender connection: the snapshot is valid while that stays idle. */
+  static async create(
+    replication: Client,
+    slot: string,
+    kind: SlotKind,
+    control: Client,
+  ): Promise<ExportedSnapshot> {
+    try {
+      const log = formatLog(await readLog(replication));
+      const { consistentPoint, snapshotName } = await createSlot(replication, control, slot, kind);
+      const { rows } = await control.query<{ us: string }>(
+        "select (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us",
+      );
+      const timeUs = BigInt(rows[0]?.us ?? 0);
+      return new ExportedSnapshot(consistentPoint, timeUs, log, snapshotName, replication);
+    } catch (error) {
+      destroyClient(replication);
+      throw error;
+    }
+  }
+
+  /**
+   * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
+   * transaction is open. `address`: where the source is. Throws what the connection met.
+   */
+  static async ofTransaction(holder: Client, address: string): Promise<ExportedSnapshot> {
+    try {
+      // The server must not end it for being idle, or for its age.
+      await holder.query(keepOpenSql);
+      await holder.query("begin isolation level repeatable read read only");
+      const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
+      const { lsn, us, name } = rows[0]!;
+      const log = noStream + (await nameDatabase(holder, address));
+      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder);
+    } catch (error) {
+      destroyClient(holder);
+      throw describePostgresError(error, "source");
+    }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closed ??= closeClient(this.holder);
+    return this.#closed;
+  }
+}
+
+const keepOpenSql =
+  "select set_config(name, '0', false) from pg_settings where name in ('idle_in_transaction_session_timeout', 'transaction_timeout')";
+
+const pointQuery = `
+  select coalesce(case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end, '0/1')::text as lsn,
+         (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us,
+         pg_export_snapshot() as name`;
+
+/** Tells the database from one that was restored, or made anew, at its address. Empty where the server does not let that be asked. */
+async function nameDatabase(client: Client, address: string): Promise<string> {
+  const { rows: allowed } = await client.query<{ yes: boolean }>(
+    "select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as yes",
+  );
+  if (!allowed[0]?.yes) return "";
+  const { rows } = await client.query<{ name: string }>(
+    "select system_identifier || '/' || d.oid as name from pg_control_system(), pg_database d where datname = current_database()",
+  );
+  return rows[0] ? `${rows[0].name} at ${address}` : "";
+}

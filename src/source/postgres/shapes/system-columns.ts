@@ -1,0 +1,154 @@
+// Columns that the source adds to each row when the connector asks for them: when the service read it, where its commit stands in the
+// source's log, and what was done to it. They stand behind the table's own columns, in either form.
+
+import type { BatchBuilder } from "../../../change/batch-builder.ts";
+import { NULL_LENGTH, type TupleForm } from "../../../change/change-batch.ts";
+import { formatLsn, type Lsn, lsn } from "../../../change/lsn.ts";
+import { type Column, qualifiedName, type Relation } from "../../../change/relation.ts";
+import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+export type Operation = "read" | "insert" | "update" | "delete";
+
+/** What the columns of one row are made of. */
+export interface RowOrigin {
+  readonly operation: Operation;
+  /** Of the commit record; of a copy: its consistent point. */
+  readonly lsn: bigint;
+}
+
+interface SystemColumn {
+  readonly column: Column;
+  /** What the row has in it, in a form. */
+  value(origin: RowOrigin, nowMs: number, form: TupleForm): Uint8Array;
+  /** The same as SQL, for a copy. */
+  sql(point: Lsn): string;
+}
+
+export interface SystemColumns {
+  readonly columns: readonly Column[];
+  /** Which of them there are, and how they are made. Empty where there is none. */
+  readonly rendering: string;
+  readonly makers: readonly SystemColumn[];
+}
+
+const postgresEpochMs = 946_684_800_000;
+const encoder = new TextEncoder();
+
+/** `Char` is Debezium's. */
+const operations = {
+  Char: { read: "r", insert: "c", update: "u", delete: "d" },
+  String: { read: "read", insert: "insert", update: "update", delete: "delete" },
+  Int: { read: "0", insert: "1", update: "2", delete: "3" },
+} as const;
+
+export function systemColumnsOf(config: PostgresSourceConfig["system_columns"]): SystemColumns {
+  const makers: SystemColumn[] = [];
+  if (config.synced_at) makers.push(syncedAt);
+  if (config.lsn) makers.push(logPlace);
+  const { encoding = "None", snapshot_as_read = false } = config.op ?? {};
+  if (encoding !== "None") makers.push(operationColumn(encoding, snapshot_as_read ? "read" : "insert"));
+  const columns = makers.map(({ column }) => column);
+  const kinds = columns.map(({ name, typeName }) => `${name} ${typeName}`);
+  const ofCopy = encoding === "None" ? "" : ` ${encoding} ${snapshot_as_read}`;
+  return { columns, makers, rendering: makers.length === 0 ? "" : `system(${kinds.join(", ")}${ofCopy})` };
+}
+
+const syncedAt: SystemColumn = {
+  column: column("_sm_synced_at", -2, 1184, "timestamp with time zone"),
+  value: (_, nowMs, form) =>
+    form === "binary"
+      ? int64(BigInt(nowMs - postgresEpochMs) * 1000n)
+      : encoder.encode(new Date(nowMs).toISOString().replace("T", " ").replace("Z", "+00")),
+  sql: () => "pg_catalog.statement_timestamp()",
+};
+
+const logPlace: SystemColumn = {
+  column: column("_sm_lsn", -3, 3220, "pg_lsn"),
+  value: (origin, _, form) =>
+    form === "binary" ? int64(origin.lsn) : encoder.encode(formatLsn(lsn(origin.lsn))),
+  sql: (point) => `'${formatLsn(point)}'::pg_catalog.pg_lsn`,
+};
+
+function operationColumn(encoding: keyof typeof operations, ofCopy: Operation): SystemColumn {
+  const words = operations[encoding];
+  const isNumber = encoding === "Int";
+  return {
+    column: isNumber ? column("_sm_op", -4, 23, "integer") : column("_sm_op", -4, 25, "text"),
+    value: ({ operation }, _, form) =>
+      isNumber && form === "binary"
+        ? Uint8Array.of(0, 0, 0, Number(words[operation]))
+        : encoder.encode(words[operation]),
+    sql: () => (isNumber ? words[ofCopy] : `'${words[ofCopy]}'::pg_catalog.text`),
+  };
+}
+
+function column(name: string, number: number, typeOid: number, typeName: string): Column {
+  return { name, number, typeOid, typmod: -1, typeName, binaryLayout: String(typeOid), addedValue: null };
+}
+
+/** Throws `column_conflict` when the table has a column of such a name. */
+export function withSystemColumns(relation: Relation, system: SystemColumns): Relation {
+  if (system.columns.length === 0) return relation;
+  const taken = relation.columns.find(({ name }) => system.columns.some((own) => own.name === name));
+  if (taken) {
+    throw new MillraceError(
+      "column_conflict",
+      `Table ${qualifiedName(relation)} has a column ${taken.name}, which is the name of a system column: exclude it, or take the ` +
+        "system column out of system_columns.",
+    );
+  }
+  const rendering = [relation.rendering, system.rendering].filter(Boolean).join(" ");
+  return { ...relation, columns: [...relation.columns, ...system.columns], rendering };
+}
+
+/** Appends the system columns to tuples. Rows of one transaction share their bytes. */
+export class SystemColumnWriter {
+  #key = "";
+  #bytes = new Uint8Array();
+
+  constructor(
+    private readonly system: SystemColumns,
+    private readonly form: TupleForm,
+    private readonly now: () => number,
+  ) {}
+
+  /** Behind the columns of the builder's last tuple, which begins at `at`. Null: it is an old row, of which they are not known. */
+  append(builder: BatchBuilder, at: number, origin: RowOrigin | null): void {
+    const bytes = this.#suffix(origin);
+    builder.reserve(bytes.length);
+    const { arena } = builder;
+    const count = ((arena[at]! << 8) | arena[at + 1]!) + this.system.columns.length;
+    arena[at] = count >> 8;
+    arena[at + 1] = count & 0xff;
+    arena.set(bytes, builder.arenaEnd);
+    builder.arenaEnd += bytes.length;
+  }
+
+  #suffix(origin: RowOrigin | null): Uint8Array {
+    const nowMs = this.now();
+    const key = origin === null ? "old" : `${origin.operation} ${origin.lsn} ${nowMs}`;
+    if (key === this.#key) return this.#bytes;
+    this.#key = key;
+    this.#bytes = Buffer.concat(
+      this.system.makers.flatMap((maker) => {
+        if (origin === null) return [int32(NULL_LENGTH)];
+        const value = maker.value(origin, nowMs, this.form);
+        return [int32(value.length), value];
+      }),
+    );
+    return this.#bytes;
+  }
+}
+
+function int32(value: number): Uint8Array {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setInt32(0, value);
+  return bytes;
+}
+
+function int64(value: bigint): Uint8Array {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigInt64(0, BigInt.asIntN(64, value));
+  return bytes;
+}

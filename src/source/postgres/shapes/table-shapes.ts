@@ -1,0 +1,299 @@
+// Reads the shapes of the selected tables from the source's catalog: columns, keys, sizes, and whether their bytes
+// mean the same on another server.
+// https://www.postgresql.org/docs/current/catalogs.html
+
+import type { Client } from "pg";
+import {
+  type Column,
+  qualifiedName,
+  type Relation,
+  rowHashColumn,
+  type TableShape,
+} from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { TableSelection } from "../catalog/table-selection.ts";
+import { TypeCatalog } from "../catalog/type-catalog.ts";
+import { partsOf } from "../catalog/type-parts.ts";
+import { replicaIdentityOf } from "../publication/replica-identity.ts";
+import { addedValueSql, hasAddedValueSql, leafValuesJoin } from "./added-value.ts";
+import type { ColumnFacts } from "./column-changes.ts";
+import { renderedRelation } from "./row-rendering.ts";
+
+/** A shape, and what is remembered of the table to notice what changes without an event. */
+export interface SourceTable extends TableShape {
+  readonly facts: readonly ColumnFacts[];
+  /** Numbers of its columns that were dropped. */
+  readonly dropped: readonly number[];
+  /** A partition of it has not the default replica identity. */
+  readonly hasOtherLeafIdentities: boolean;
+  /** Its updates and deletes cannot be told, whatever its own replica identity is. */
+  readonly insertsOnly: boolean;
+}
+
+interface TableRow {
+  oid: number;
+  schema: string;
+  name: string;
+  identity: string;
+  is_partitioned: boolean;
+  has_other_leaf_identities: boolean;
+  estimated_rows: string;
+  storage: string | null;
+  estimated_bytes: string;
+  columns: ColumnRow[];
+  generated: number[];
+  dropped: number[];
+  identity_columns: string[] | null;
+  primary_key: string[] | null;
+  key_id: number | null;
+  /** A deferrable key identifies no row within a transaction, and is no replica identity. */
+  is_key_immediate: boolean;
+}
+
+interface ColumnRow {
+  name: string;
+  type_oid: number;
+  typmod: number;
+  type_name: string;
+  delimiter: string | null;
+  not_null: boolean;
+  number: number;
+  version: string;
+  added_value: string | null;
+  has_added_value: boolean;
+}
+
+/** Where the database is a sink of another connector: what that keeps there is no table of the user's. */
+export const isBookkeeping =
+  "(n.nspname = 'millrace' and (c.relname in ('checkpoint', 'table_copy', 'table_shape', 'set_aside', 'made_type', 'type_question', " +
+  "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$' " +
+  "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
+
+/**
+ * The tables that hold the rows of `c`, which a root itself does not. Each by its OID: a condition with OR, or a join that
+ * the planner may choose the way of, would have all of pg_class read for each table.
+ */
+const leavesSql = `(
+    select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
+  ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
+
+/**
+ * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
+ * the sink's own table computes them. `$1` says whether roots are wanted, `$2` which tables: null for all.
+ *
+ * The files by `relfilenode`, which the statement's snapshot shows, as it does the columns: pg_relation_filenode() would tell
+ * of a rewrite that is committed meanwhile, and the next look would see its columns change with no file.
+ */
+const tablesQuery = `
+select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
+  c.relkind = 'p' as is_partitioned,
+  greatest(storage.rows, 0)::int8::text as estimated_rows, coalesce(storage.bytes, 0)::text as estimated_bytes,
+  columns.list as columns, columns.generated, columns.dropped, identity.names as identity_columns,
+  (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id,
+  primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
+  storage.has_other_identities as has_other_leaf_identities
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+cross join lateral (
+  select sum(leaf.reltuples) filter (where leaf.reltuples > 0) as rows, sum(leaf.relpages::int8 * 8192) as bytes,
+    coalesce(bool_or(leaf.oid <> c.oid and leaf.relreplident <> 'd'), false) as has_other_identities,
+    string_agg(nullif(leaf.relfilenode, 0)::text, ' ' order by leaf.oid) as files
+  from ${leavesSql}
+) storage
+cross join lateral (
+  select coalesce(json_agg(json_build_object(
+    'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
+    'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
+    'number', a.attnum, 'version', a.xmin::text, 'has_added_value', ${hasAddedValueSql},
+    'added_value', ${addedValueSql}) order by a.attnum) filter (where t.oid is not null and a.attgenerated = ''), '[]') as list,
+    coalesce(json_agg(a.attnum) filter (where t.oid is not null and a.attgenerated <> ''), '[]') as generated,
+    coalesce(json_agg(a.attnum) filter (where t.oid is null), '[]') as dropped
+  from pg_attribute a
+  left join pg_type t on t.oid = a.atttypid and not a.attisdropped left join pg_type e on e.oid = t.typelem
+  ${leafValuesJoin}
+  where a.attrelid = c.oid and a.attnum > 0
+) columns
+left join lateral (
+  select json_agg(a.attname order by k.place) as names
+  from pg_index i
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate and k.place <= i.indnkeyatts
+) identity on c.relreplident = 'i'
+left join lateral (
+  select json_agg(a.attname order by k.place) as names, bool_and(i.indimmediate) as is_immediate
+  from pg_index i
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
+  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.place <= i.indnkeyatts
+) primary_key on true
+where c.relpersistence = 'p'
+  and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and not ${isBookkeeping}
+  and ($2::oid[] is null or c.oid = any($2))
+  and case when $1::bool then c.relkind in ('r', 'p') and not c.relispartition else c.relkind = 'r' end
+order by n.nspname, c.relname`;
+
+/**
+ * The selected tables, with the selected columns; of them those whose OIDs are `among`, if that is given.
+ *
+ * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
+ * selection leaves out a column of a primary key or of a replica identity.
+ */
+export async function readTableShapes(
+  client: Client,
+  selection: TableSelection,
+  partitionsAsRoot: boolean,
+  among: readonly number[] | null = null,
+): Promise<readonly SourceTable[]> {
+  const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, among]);
+  const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
+  const types = await TypeCatalog.read(
+    client,
+    selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
+  );
+  return selected.map((row) => shapeOf(row, selection, types));
+}
+
+/** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
+const storageQuery = `
+select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
+from pg_class c left join lateral (select leaf.oid from ${leavesSql}) leaf on true
+where c.oid = $1
+group by c.oid`;
+
+/** The files that hold the table's rows now, none for a root without partitions; null when it is gone. */
+export async function readStorage(client: Client, tableId: number): Promise<string | null> {
+  const { rows } = await client.query<{ files: string }>(storageQuery, [tableId]);
+  return rows[0]?.files ?? null;
+}
+
+const fingerprintQuery = `
+select (select md5(coalesce(string_agg(concat_ws(' ', enumtypid, enumlabel), ',' order by enumtypid, enumsortorder), '')) from pg_enum)
+  || (select md5(coalesce(string_agg(concat_ws(' ', a.attrelid, a.attnum, a.attname), ',' order by a.attrelid, a.attnum), ''))
+    from pg_class c join pg_attribute a on a.attrelid = c.oid where c.relkind = 'c' and a.attnum > 0)
+  || md5(coalesce(string_agg(
+  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.keys, a.columns, links.made_by), ',' order by c.oid), ''))
+  as print
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+left join lateral (
+  select string_agg(concat_ws(' ', indexrelid, indisprimary, indisreplident), ',' order by indexrelid) as keys
+  from pg_index where indrelid = c.oid and (indisprimary or indisreplident)
+) i on true
+left join lateral (
+  select concat_ws(' ', c.relfilenode, string_agg(inherits.xmin::text, ',')) as made_by
+  from pg_inherits inherits where inhrelid = c.oid
+) links on c.relispartition
+left join lateral (
+  select string_agg(concat_ws(' ', attnum, attname, atttypid, xmin), ',' order by attnum) as columns
+  from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
+) a on true
+where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
+  and not ${isBookkeeping}`;
+
+/**
+ * Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else; when a partition is
+ * attached, detached or truncated; and when an enum or a composite is altered.
+ */
+export async function readTablesFingerprint(client: Client): Promise<string> {
+  const { rows } = await client.query<{ print: string }>(fingerprintQuery);
+  return rows[0]?.print ?? "";
+}
+
+function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): SourceTable {
+  const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
+  const isSent = (names: readonly string[]) =>
+    names.every((name) => row.columns.some((column) => column.name === name));
+  const primaryKey = isSent(row.primary_key ?? []) ? (row.primary_key ?? []) : [];
+  // A column that the table computes does not travel, and without it the others identify no row.
+  const key = isSent(keyColumns(row)) ? keyColumns(row) : [];
+  requireKey(row, columns, primaryKey, "primary key");
+  requireKey(row, columns, key, "replica identity");
+  const relation: Relation = {
+    id: row.oid,
+    schema: row.schema,
+    name: row.name,
+    replicaIdentity: replicaIdentityOf(row.identity),
+    columns: columns.map((column) => ({
+      name: column.name,
+      number: column.number,
+      typeOid: column.type_oid,
+      typmod: column.typmod,
+      typeName: column.type_name,
+      ...types.of(column.type_oid),
+      addedValue: column.added_value,
+      ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
+    })),
+    key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
+    ...(row.key_id === null ? {} : { keyId: row.key_id }),
+    withheld: withheld(row, columns),
+  };
+  const rendered = renderedRelation(relation, selection, relation.key.length === 0);
+  const hashed = selection.hashedColumns(row.schema, row.name);
+  return {
+    relation: rendered,
+    primaryKey: rendered.isKeyedByHash ? [rowHashColumn] : primaryKey,
+    notNull: [
+      ...columns.filter((column) => column.not_null).map((column) => column.name),
+      ...(rendered.isKeyedByHash ? [rowHashColumn] : []),
+    ],
+    isPartitioned: row.is_partitioned,
+    estimatedRows: Number(row.estimated_rows ?? 0),
+    estimatedBytes: Number(row.estimated_bytes ?? 0),
+    storage: row.storage ?? "",
+    coverage: { excluded: excludedColumns(row, selection), isListed: false, isUnpublished: false },
+    insertsOnly: false,
+    hasOtherLeafIdentities: row.has_other_leaf_identities,
+    facts: columns.map((column) => ({
+      number: column.number,
+      name: column.name,
+      version: column.version,
+      hasAddedValue: column.has_added_value,
+      ...(column.has_added_value && column.added_value === null ? { isValueUnclear: true as const } : {}),
+      ...partsOfType(types.of(column.type_oid)),
+      ...(rendered.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
+    })),
+    dropped: row.dropped,
+  };
+}
+
+function partsOfType({ typeDefinitions }: Pick<Column, "typeDefinitions">): Pick<ColumnFacts, "parts"> {
+  return typeDefinitions ? { parts: partsOf(typeDefinitions) } : {};
+}
+
+/** Without it a change does not say which row it means. */
+function requireKey(
+  row: TableRow,
+  columns: readonly ColumnRow[],
+  key: readonly string[],
+  what: string,
+): void {
+  const missing = key.find((name) => !columns.some((column) => column.name === name));
+  if (missing === undefined) return;
+  throw new MillraceError(
+    "invalid_request",
+    `The catalog excludes column ${missing}, which is part of the ${what} of ${qualifiedName(row)}: include it.`,
+  );
+}
+
+function excludedColumns(row: TableRow, selection: TableSelection): readonly string[] {
+  const names = row.columns.map(({ name }) => name);
+  return names.filter((name) => !selection.includesColumn(row.schema, row.name, name));
+}
+
+function withheld(row: TableRow, carried: readonly ColumnRow[]): readonly number[] {
+  const excluded = row.columns.filter((column) => !carried.includes(column)).map(({ number }) => number);
+  return [...row.generated, ...excluded].sort((a, b) => a - b);
+}
+
+/** Names of the columns that find a row: as Postgres chooses them for UPDATE and DELETE; under identity full the primary key. */
+function keyColumns(row: TableRow): readonly string[] {
+  switch (row.identity) {
+    case "i":
+      return row.identity_columns ?? [];
+    case "n":
+      return [];
+    default:
+      return row.is_key_immediate ? (row.primary_key ?? []) : [];
+  }
+}

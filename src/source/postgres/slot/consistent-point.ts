@@ -1,0 +1,132 @@
+// Makes a slot, permanent or for the moment, and hands out the snapshot that it exports. A creation that fails or is given
+// up leaves nothing behind: a walsender that waits for a transaction would not notice that its client has gone.
+
+import { type Client, escapeLiteral } from "pg";
+import {
+  connectPostgres,
+  destroyClient,
+  liftTransactionTimeout,
+  processIdOf,
+  withPostgres,
+} from "../../../connection/postgres-client.ts";
+import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { watchSession } from "../../../connection/session-watch.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import type { TakesTurns } from "../../../connection/turns.ts";
+import type { PostgresConnection } from "../../../connector/config/connection.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { mendReplicationDenial } from "../checks/privileges.ts";
+import { ExportedSnapshot } from "../copy/snapshot-point.ts";
+import type { SlotKind } from "./slot.ts";
+import { watchSlotCreation } from "./slot-creation-watch.ts";
+import { walsenderName } from "./slot-holder.ts";
+import { walLevelTooLow } from "./slot-state.ts";
+
+export interface ConsistentPointRequest {
+  readonly connection: PostgresConnection;
+  /** A connection to the same database, idle meanwhile. */
+  readonly control: Client;
+  readonly slot: string;
+  readonly kind: SlotKind;
+  readonly owner: string | undefined;
+  /** Of those who look after sessions of the source. */
+  readonly turns: TakesTurns | undefined;
+  /** Breaks off what the point is used for, too. */
+  readonly signal: AbortSignal;
+  /** Ends the waiting for the point; it fires with `signal`. */
+  readonly stop: AbortSignal;
+  readonly warn: (reason: string | null) => void;
+}
+
+/** The stream stands still while a temporary slot is waited for; a new connector has nothing better to do. */
+const temporarySlotMs = 20_000;
+const cleanUpMs = 3_000;
+
+/**
+ * Throws `slot_creation_blocked` when a temporary slot is waited for too long, `slots_exhausted`, `walsenders_exhausted`,
+ * `wal_level_not_logical`, `source_permission_denied`, what the connection met, or `stop.reason`.
+ */
+export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
+  const { connection, control, slot, kind, turns, signal, stop } = request;
+  const replication = await openReplication(connection, request.owner, stop);
+  const pid = processIdOf(replication);
+  const watch = watchSlotCreation(control, pid, request.warn);
+  const giveUp = () => destroyClient(replication);
+  stop.addEventListener("abort", giveUp, { once: true });
+  if (stop.aborted) giveUp();
+  const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
+  const begunAt = performance.now();
+  using _watch = watchSession({ connection, side: "source", client: replication, turns, signal });
+  try {
+    return await ExportedSnapshot.create(replication, slot, kind, control);
+  } catch (error) {
+    // No answer: the server may go on waiting, and have the slot in the end.
+    if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);
+    if (stop.aborted) throw stop.reason;
+    const isGivenUp = kind === "temporary" && performance.now() - begunAt >= temporarySlotMs;
+    throw isGivenUp ? blocked(watch.seen, error) : describeCreationError(error);
+  } finally {
+    clearTimeout(bound);
+    stop.removeEventListener("abort", giveUp);
+    await watch.stop();
+  }
+}
+
+/** A walsender's connection that bears the owner's name. Throws `source_permission_denied` with the SQL that mends it. */
+export async function openReplication(
+  connection: PostgresConnection,
+  owner: string | undefined,
+  signal: AbortSignal,
+): Promise<Client> {
+  const client = await connectPostgres(connection, "replication", signal, "source").catch(
+    (error: unknown) => {
+      throw mendReplicationDenial(error, connection.user);
+    },
+  );
+  try {
+    await client.query(`SET application_name = ${escapeLiteral(walsenderName(owner))}`);
+    await liftTransactionTimeout(client);
+    return client;
+  } catch (error) {
+    destroyClient(client);
+    if (signal.aborted) throw signal.reason;
+    throw describePostgresError(error, "source");
+  }
+}
+
+/** Ends the walsender that was making the slot, on a connection of its own; what cannot be reached is left to the next run. */
+async function endCreation(connection: PostgresConnection, slot: string, pid: number): Promise<void> {
+  const sql =
+    "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = $1 and active_pid = $2";
+  const signal = AbortSignal.timeout(cleanUpMs);
+  await withPostgres(connection, "control", signal, "source", (client) =>
+    client.query(sql, [slot, pid]),
+  ).catch(() => {});
+}
+
+function blocked(seen: string | null, cause: unknown): MillraceError {
+  const query =
+    "Find it: SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start;";
+  return new MillraceError(
+    "slot_creation_blocked",
+    "A consistent point could not be had in time: a transaction has been writing at the source for long. " +
+      (seen === null ? query : `It is ${seen}`),
+    { cause },
+  );
+}
+
+function describeCreationError(error: unknown): MillraceError {
+  switch (sqlStateOf(error)) {
+    case sqlState.objectNotInPrerequisiteState:
+      return walLevelTooLow("too low");
+    case sqlState.configurationLimitExceeded:
+      return new MillraceError(
+        "slots_exhausted",
+        "All replication slots of the source are taken. Drop one that nobody needs (SELECT slot_name FROM pg_replication_slots " +
+          "WHERE NOT active;), or raise max_replication_slots: ALTER SYSTEM SET max_replication_slots = …; and restart the server.",
+        { cause: error },
+      );
+    default:
+      return describePostgresError(error, "source");
+  }
+}

@@ -1,0 +1,74 @@
+// How much of the server's log the connector's slot keeps from being removed, and from where on somebody should know. It grows
+// while a copy goes on, as nothing is acknowledged meanwhile.
+// https://www.postgresql.org/docs/current/view-pg-replication-slots.html
+
+import type { Client } from "pg";
+import { type Lsn, parseLsn } from "../../../change/lsn.ts";
+import type { KeptLog } from "../../source.ts";
+import { logEndSql } from "./slot.ts";
+
+export interface KeptLogFacts {
+  readonly bytes: number;
+  /** `safe_wal_size`; null: there is no limit. */
+  readonly safeBytes: number | null;
+  readonly isLost: boolean;
+  /** `max_slot_wal_keep_size`; null: there is none. */
+  readonly limitBytes: number | null;
+  readonly logEnd: Lsn;
+}
+
+const gigabyte = 1024 ** 3;
+/** Where the server has no limit. */
+const muchBytes = 10 * gigabyte;
+/** Of the server's limit: there must be time to do something. */
+const muchOfLimit = 0.5;
+
+/** Null without a slot. */
+export async function readKeptLog(client: Client, slot: string): Promise<KeptLogFacts | null> {
+  const { rows } = await client.query<{
+    bytes: number;
+    safe: number | null;
+    is_lost: boolean;
+    limit_mb: number;
+    end: string;
+  }>(
+    `select coalesce((${logEndSql})::text, '0/0') as end,
+       coalesce(pg_wal_lsn_diff(${logEndSql}, restart_lsn), 0)::float8 as bytes, coalesce(wal_status = 'lost', false) as is_lost,
+       safe_wal_size::float8 as safe,
+       (select setting::float8 from pg_settings where name = 'max_slot_wal_keep_size') as limit_mb
+     from pg_replication_slots where slot_name = $1`,
+    [slot],
+  );
+  const row = rows[0];
+  if (!row) return null;
+  const limitBytes = row.limit_mb < 0 ? null : row.limit_mb * 1024 ** 2;
+  const { safe: safeBytes, is_lost: isLost } = row;
+  return { bytes: Math.max(0, row.bytes), safeBytes, isLost, limitBytes, logEnd: parseLsn(row.end) };
+}
+
+/** The warning says what to do; null: it is not much. Pure. */
+export function judgeKeptLog(
+  slot: string,
+  { bytes, safeBytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd">,
+): KeptLog {
+  const raise =
+    "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); and see to it that the disk has room.";
+  if (isLost) {
+    const warning =
+      `Replication slot ${slot} is lost: it kept more of the log than max_slot_wal_keep_size (${inGigabytes(limitBytes ?? 0)}). ` +
+      `What is copied now cannot be gone on from. Run: ${raise} Then send the command ReIntialize.`;
+    return { bytes, safeBytes, warning };
+  }
+  if (bytes < (limitBytes === null ? muchBytes : limitBytes * muchOfLimit))
+    return { bytes, safeBytes, warning: null };
+  const kept = `Replication slot ${slot} keeps ${inGigabytes(bytes)} of the source's log`;
+  const warning =
+    limitBytes === null
+      ? `${kept}, until the sink has what comes before: see to it that the source's disk has room.`
+      : `${kept}; with more than max_slot_wal_keep_size (${inGigabytes(limitBytes)}) it is lost, and everything is to be copied again. Run: ${raise}`;
+  return { bytes, safeBytes, warning };
+}
+
+function inGigabytes(bytes: number): string {
+  return `${(bytes / gigabyte).toFixed(bytes < 10 * gigabyte ? 2 : 0)} GB`;
+}

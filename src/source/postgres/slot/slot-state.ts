@@ -1,0 +1,98 @@
+// What the state of a slot means for a stream that is to go on at a checkpoint. Pure. Each reason says what to do.
+
+import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { formatLsn, parseLsn } from "../../../change/lsn.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+/** A physical slot has neither plugin nor database; one that does not exist has nothing. */
+export interface SlotState {
+  readonly exists: boolean;
+  readonly plugin: string | null;
+  readonly database: string | null;
+  readonly isOfDatabase: boolean;
+  readonly confirmedFlushLsn: string | null;
+  /** `reserved`, `extended`, `unreserved`, `lost`. */
+  readonly walStatus: string | null;
+  /** From 17 on, of a slot that is lost: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
+  readonly invalidationReason: string | null;
+  readonly maxSlotWalKeepSize: string;
+  readonly walLevel: string;
+  readonly logEnd: string;
+}
+
+const reinitialize = "send the command ReIntialize to copy the tables again.";
+
+/** What stands in the way of streaming from `checkpoint`; null: nothing. */
+export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint): MillraceError | null {
+  const resume = formatLsn(checkpoint.resumeLsn);
+  if (slot.walLevel !== "logical") return walLevelTooLow(slot.walLevel);
+  if (!slot.exists) {
+    return new MillraceError(
+      "slot_missing",
+      `Replication slot ${name} no longer exists: changes since ${resume} may be lost. Find out who dropped it, then ${reinitialize}`,
+    );
+  }
+  const mismatch = slotMismatch(name, slot);
+  if (mismatch) return mismatch;
+  if (slot.walStatus === "lost" || slot.invalidationReason !== null || slot.confirmedFlushLsn === null) {
+    return new MillraceError(
+      "slot_invalidated",
+      `Replication slot ${name} is invalidated: ${invalidation(slot)} Then ${reinitialize}`,
+    );
+  }
+  if (parseLsn(slot.logEnd) < checkpoint.resumeLsn) {
+    return new MillraceError(
+      "source_behind",
+      `The source's log ends at ${slot.logEnd}, before the checkpoint ${resume}: it was restored from a backup, or is ` +
+        `another server. Let the connector point to the right server, or ${reinitialize}`,
+    );
+  }
+  const confirmed = parseLsn(slot.confirmedFlushLsn);
+  if (confirmed <= checkpoint.resumeLsn) return null;
+  return new MillraceError(
+    "slot_ahead",
+    `Replication slot ${name} stands at ${formatLsn(confirmed)}, ahead of the checkpoint ${resume}: something else has ` +
+      `read from it or advanced it, or the sink was restored from a backup, and changes are missing. Find out what, then ${reinitialize}`,
+  );
+}
+
+/** A slot that exists and was not made for this connector; null: it was, or there is none. */
+export function slotMismatch(name: string, slot: SlotState): MillraceError | null {
+  if (!slot.exists || (slot.plugin === "pgoutput" && slot.isOfDatabase)) return null;
+  const kind =
+    slot.plugin === null ? "a physical slot" : `of plugin ${slot.plugin} in database ${slot.database}`;
+  return new MillraceError(
+    "slot_mismatch",
+    `Replication slot ${name} is ${kind}: it is not this connector's. Slots have one name in the whole server: ` +
+      `give the connector another id, or drop the slot if nobody needs it: SELECT pg_drop_replication_slot('${name}');`,
+  );
+}
+
+export function walLevelTooLow(walLevel: string): MillraceError {
+  return new MillraceError(
+    "wal_level_not_logical",
+    `The source's wal_level is ${walLevel}; it must be logical. Run ALTER SYSTEM SET wal_level = 'logical'; and restart the server.`,
+  );
+}
+
+function invalidation({ invalidationReason, maxSlotWalKeepSize }: SlotState): string {
+  switch (invalidationReason) {
+    case "idle_timeout":
+      return (
+        "the connector was stopped for longer than idle_replication_slot_timeout. " +
+        "Run ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf();"
+      );
+    case "rows_removed":
+      return (
+        "the standby removed rows of the catalog that it needs. " +
+        "Run ALTER SYSTEM SET hot_standby_feedback = on; SELECT pg_reload_conf(); on the standby."
+      );
+    case "wal_level_insufficient":
+      return "wal_level was lowered at the primary. Run ALTER SYSTEM SET wal_level = 'logical'; there, and restart it.";
+    default:
+      return (
+        `the server removed the log it needs, because the connector was behind by more than max_slot_wal_keep_size (${maxSlotWalKeepSize}). ` +
+        "Raise it, or lift it: ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf();"
+      );
+  }
+}

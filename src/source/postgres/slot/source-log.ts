@@ -1,0 +1,95 @@
+// Which log an LSN is an address in. A promoted standby goes on with the log of its primary under a new timeline; another
+// cluster, or one that was restored to an earlier moment, has a log of its own in which a checkpoint means nothing.
+// https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES
+
+import type { Client } from "pg";
+import type { Checkpoint } from "../../../change/checkpoint.ts";
+import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+export interface SourceLog {
+  /** Of the cluster: the same on all its physical copies. */
+  readonly systemId: string;
+  readonly timeline: number;
+  /** Where each timeline that this one grew out of was left for the next, oldest first. The first of all has none. */
+  readonly ends: readonly TimelineEnd[];
+}
+
+export interface TimelineEnd {
+  readonly timeline: number;
+  readonly end: Lsn;
+}
+
+/**
+ * The log's name: `system/timeline@begin`. Two servers that were promoted without knowing of each other have a timeline of
+ * the same number, but hardly of the same beginning.
+ */
+export function formatLog({ systemId, timeline, ends }: SourceLog): string {
+  return `${systemId}/${nameTimeline(timeline, ends.at(-1))}`;
+}
+
+function nameTimeline(timeline: number, before: TimelineEnd | undefined): string {
+  return before ? `${timeline}@${formatLsn(before.end)}` : `${timeline}`;
+}
+
+/** Asks on a replication connection. */
+export async function readLog(replication: Client): Promise<SourceLog> {
+  const { rows } = await replication.query<{ systemid: string; timeline: number }>("IDENTIFY_SYSTEM");
+  const row = rows[0];
+  if (!row) throw new MillraceError("protocol_violation", "IDENTIFY_SYSTEM returned nothing");
+  const timeline = Number(row.timeline);
+  return { systemId: row.systemid, timeline, ends: await readTimelineEnds(replication, timeline) };
+}
+
+async function readTimelineEnds(replication: Client, timeline: number): Promise<TimelineEnd[]> {
+  if (timeline === 1) return [];
+  try {
+    const { rows } = await replication.query<{ content: Buffer | string }>(`TIMELINE_HISTORY ${timeline}`);
+    return parseTimelineEnds(String(rows[0]?.content ?? ""));
+  } catch (error) {
+    // A server that does not keep its history files is known by the timeline's number alone.
+    if (sqlStateOf(error) === sqlState.undefinedFile) return [];
+    throw error;
+  }
+}
+
+/** A history file: lines of timeline, LSN and a remark, with tabs between. */
+export function parseTimelineEnds(text: string): TimelineEnd[] {
+  return text.split("\n").flatMap((line) => {
+    const [timeline, end] = line.trim().split(/\s+/);
+    return timeline && end && /^\d+$/.test(timeline)
+      ? [{ timeline: Number(timeline), end: parseLsn(end) }]
+      : [];
+  });
+}
+
+/**
+ * What stands in the way of a checkpoint's LSN meaning on this server what it meant; null: nothing. A checkpoint that does
+ * not say which log it is of is believed.
+ */
+export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError | null {
+  if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;
+  const slash = checkpoint.log.indexOf("/");
+  const systemId = checkpoint.log.slice(0, slash);
+  const known = checkpoint.log.slice(slash + 1);
+  if (systemId !== now.systemId) {
+    return new MillraceError(
+      "source_replaced",
+      `Another database cluster answers at the source's address (system identifier ${now.systemId} instead of ${systemId}). ` +
+        "Let the connector point to the right server, or send the command ReIntialize to copy the tables from this one.",
+    );
+  }
+  const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
+  if (left && left.end >= checkpoint.resumeLsn) return null;
+  const place = left
+    ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
+    : `did not grow out of timeline ${known}, which the checkpoint is of`;
+  return new MillraceError(
+    "source_behind",
+    `The source's log, on timeline ${now.timeline}, ${place}: it was restored from a backup, or a standby was promoted that ` +
+      "had not received everything. The sink may hold changes that the source does not. " +
+      "Send the command ReIntialize to copy the tables again.",
+  );
+}

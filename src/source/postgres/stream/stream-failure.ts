@@ -1,0 +1,25 @@
+// What ended a replication stream, or kept it from beginning.
+
+import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+/**
+ * pgoutput looks publications up as they were when a change was logged: one that is made anew does not help. A slot that
+ * went between the look at it and the stream is told apart by the next look.
+ */
+export function describeStreamError(error: unknown): MillraceError {
+  const state = sqlStateOf(error);
+  const isOfSlot = state === sqlState.objectNotInPrerequisiteState || /replication slot/.test(String(error));
+  if (isOfSlot && (state === sqlState.undefinedObject || state === sqlState.objectNotInPrerequisiteState)) {
+    const text = "The replication slot can no longer be read from.";
+    return new MillraceError("source_connection_lost", text, { cause: error });
+  }
+  if (state !== sqlState.undefinedObject) return describePostgresError(error, "source");
+  return new MillraceError(
+    "publication_missing",
+    "A publication of this connector was dropped, and changes that were logged without it cannot be decoded any more. " +
+      "Send the command ReIntialize to copy the tables again.",
+    { cause: error },
+  );
+}

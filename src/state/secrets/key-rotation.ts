@@ -1,0 +1,77 @@
+// Another key for what is sealed. The database and the key file are two places: the new key is durable beside the old one before
+// anything is sealed under it, and takes its place when all is, so that whoever dies in between leaves a state that one of the two opens.
+
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { type Database, stored } from "../database.ts";
+import { makeDirectory, openDatabase, type StateOptions } from "../open-database.ts";
+import { resealConnectors } from "../stores/connector-store.ts";
+import { Cipher } from "./encryption.ts";
+import {
+  adoptNextKey,
+  dropKeyDrafts,
+  dropNextKey,
+  loadKeyFile,
+  loadNextKey,
+  makeNextKey,
+  parseEncryptionKey,
+} from "./encryption-key.ts";
+import { checkKey, isKeyOf, resealCheck } from "./key-check.ts";
+
+export interface Rotated {
+  /** That are sealed under the new key. */
+  readonly connectors: number;
+  /** The file that the new key is in; null: it was given. */
+  readonly keyFile: string | null;
+}
+
+/** The state's cipher where its key is in a file: what a rotation that was cut off has left is finished, or undone. */
+export async function cipherOfFile(
+  dataDirectory: string,
+  known: Uint8Array,
+  database: Database,
+): Promise<Cipher> {
+  await dropKeyDrafts(dataDirectory);
+  const next = await loadNextKey(dataDirectory);
+  if (next === null) return new Cipher(known);
+  if (await isKeyOf(database, new Cipher(next))) {
+    await adoptNextKey(dataDirectory);
+    return new Cipher(next);
+  }
+  const cipher = new Cipher(known);
+  if (await isKeyOf(database, cipher)) await dropNextKey(dataDirectory);
+  return cipher;
+}
+
+/**
+ * Seals all that is sealed under `newKey`, or where that is null under one that is made and takes the key file's place. No service may
+ * work on the state. Throws as `openState` does; `invalid_setting` where the key is not in a file, and no other is given.
+ */
+export async function rotateKey(options: StateOptions, newKey: string | null): Promise<Rotated> {
+  const { encryptionKey, dataDirectory } = options;
+  if (encryptionKey !== null && newKey === null) throw newKeyMissing();
+  const given = newKey && parseEncryptionKey(newKey, "MILLRACE_NEW_ENCRYPTION_KEY");
+  await using owned = new AsyncDisposableStack();
+  await makeDirectory(options);
+  const { database } = await openDatabase(options, owned);
+  const from =
+    encryptionKey === null
+      ? await cipherOfFile(dataDirectory, (await loadKeyFile(dataDirectory)).key, database)
+      : new Cipher(parseEncryptionKey(encryptionKey, "MILLRACE_ENCRYPTION_KEY"));
+  await checkKey(database, from);
+  const to = new Cipher(given || (await makeNextKey(dataDirectory)));
+  const connectors = await stored(
+    database.transaction(async (transaction) => {
+      await resealCheck(transaction, to);
+      return await resealConnectors(transaction, from, to);
+    }),
+  );
+  return { connectors, keyFile: given ? null : await adoptNextKey(dataDirectory) };
+}
+
+function newKeyMissing(): MillraceError {
+  return new MillraceError(
+    "invalid_setting",
+    "The state's key is that of MILLRACE_ENCRYPTION_KEY: set MILLRACE_NEW_ENCRYPTION_KEY to the one that is to take its place. " +
+      "Make one with: openssl rand -base64 32",
+  );
+}

@@ -1,0 +1,73 @@
+// The state in the Postgres of DATABASE_URL.
+
+import { drizzle } from "drizzle-orm/postgres-js";
+import type { Sql } from "postgres";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { Database, OpenDatabase } from "../database.ts";
+import { migrate } from "../migrations.ts";
+import * as schema from "../schema.ts";
+import { holdServiceLock } from "./service-lock.ts";
+import { stateConnection } from "./state-connection.ts";
+import { type StateConnection, StateSession } from "./state-session.ts";
+import { StateSessions } from "./state-sessions.ts";
+
+/** The network may have forgotten the connection that a question went by. */
+const defaultAnswerMs = 60_000;
+const migrationMs = 60 * 60_000;
+
+/**
+ * Takes the service's lock, brings the tables up to date, and connects. A question that is not answered within `answerMs` fails. Throws
+ * `state_unavailable` or `invalid_setting`.
+ */
+export async function openPostgresDatabase(url: string, answerMs = defaultAnswerMs): Promise<OpenDatabase> {
+  await using opening = new AsyncDisposableStack();
+  const connection = await reachable(() => stateConnection(url));
+  const { lost } = opening.use(await reachable(() => holdServiceLock(connection)));
+  await reachable(() => bringUpToDate(connection));
+  const sessions = opening.use(new StateSessions(connection, answerMs));
+  const owned = opening.move();
+  return { database: databaseOver(sessions), lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Takes as long as it takes. */
+async function bringUpToDate(connection: StateConnection): Promise<void> {
+  const options = { name: "millrace state migration", answerMs: migrationMs };
+  await using session = await StateSession.open(connection, options);
+  await session.ask((sql) => migrate(drizzle(sql, { schema })));
+}
+
+/** Each statement, and each transaction, in a session. */
+function databaseOver(sessions: StateSessions): Database {
+  const within = <Result>(question: (sql: Sql) => Promise<Result>) =>
+    sessions.within((sql) => {
+      // Drizzle reads dates and JSON itself, and tells the driver so when it is given a client.
+      drizzle(sql);
+      return question(sql);
+    });
+  const client = {
+    options: { parsers: {}, serializers: {} },
+    unsafe: (...statement: Parameters<Sql["unsafe"]>) => ({
+      // biome-ignore lint/suspicious/noThenProperty: a statement is sent when it is awaited, as the driver's own is.
+      then: (...settle: Parameters<Promise<unknown>["then"]>) =>
+        within(async (sql) => await sql.unsafe(...statement)).then(...settle),
+      values: () => within(async (sql) => await sql.unsafe(...statement).values()),
+    }),
+    begin: (work: Parameters<Sql["begin"]>[1]) => within((sql) => sql.begin(work)),
+  };
+  // library edge: Drizzle asks a client for nothing else.
+  return drizzle(client as unknown as Sql, { schema });
+}
+
+async function reachable<Result>(operation: () => Promise<Result>): Promise<Result> {
+  try {
+    return await operation();
+  } catch (error) {
+    if (error instanceof MillraceError) throw error;
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    const text = cause instanceof Error ? cause.message : String(cause);
+    throw new MillraceError(
+      "state_unavailable",
+      `The state database of DATABASE_URL cannot be used: ${text}`,
+    );
+  }
+}

@@ -1,0 +1,80 @@
+// The status records of each connector, oldest first, the newest thousand kept.
+
+import { and, asc, eq, sql } from "drizzle-orm";
+import type { HistoryComponent, HistoryEntry, Status } from "../../connector/status.ts";
+import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
+import { statusHistory } from "../schema.ts";
+
+export const historyBound = 1_000;
+/** Old records go this many at a time, so that a flapping connector costs one statement per record. */
+const trimEvery = 100;
+
+export interface HistoryRecord {
+  readonly id: string;
+  readonly connectorId: string;
+  readonly runId: string;
+  readonly component: HistoryComponent;
+  readonly status: Status;
+  readonly createdAt: Date;
+}
+
+export class HistoryStore {
+  readonly #database: Database;
+  readonly #sinceTrim = new Map<string, number>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /**
+   * Keeps one record; `isRepeated`: unless it is there already, as it was not known whether it had been kept. One of a connector that
+   * has just been removed is dropped.
+   */
+  async append(record: HistoryRecord, isRepeated = false): Promise<void> {
+    try {
+      if (isRepeated && (await this.#has(record))) return;
+      await this.#database.insert(statusHistory).values(record);
+    } catch (error) {
+      if (sqlState(error) === foreignKeyViolation) return;
+      return stored(Promise.reject(error));
+    }
+    const count = (this.#sinceTrim.get(record.connectorId) ?? trimEvery) + 1;
+    this.#sinceTrim.set(record.connectorId, count > trimEvery ? 0 : count);
+    if (count > trimEvery) await this.#trim(record.connectorId);
+  }
+
+  async list(connectorId: string): Promise<HistoryEntry[]> {
+    const rows = await stored(
+      this.#database
+        .select()
+        .from(statusHistory)
+        .where(eq(statusHistory.connectorId, connectorId))
+        .orderBy(asc(statusHistory.sequence))
+        .execute(),
+    );
+    return rows.slice(-historyBound).map((row) => ({
+      id: row.id,
+      connector_id: row.connectorId,
+      run_id: row.runId,
+      component: row.component,
+      status: row.status,
+      created_at: row.createdAt.toISOString(),
+    }));
+  }
+
+  async #has({ connectorId, id }: HistoryRecord): Promise<boolean> {
+    const isOne = and(eq(statusHistory.connectorId, connectorId), eq(statusHistory.id, id));
+    return (
+      (await this.#database.select({ id: statusHistory.id }).from(statusHistory).where(isOne)).length > 0
+    );
+  }
+
+  async #trim(connectorId: string): Promise<void> {
+    await stored(
+      this.#database.execute(sql`
+        delete from ${statusHistory} where connector_id = ${connectorId} and sequence <= (
+          select sequence from ${statusHistory} where connector_id = ${connectorId}
+          order by sequence desc offset ${historyBound} limit 1)`),
+    );
+  }
+}

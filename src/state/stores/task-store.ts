@@ -1,0 +1,166 @@
+// The stored tasks. Which move is allowed is the caller's to decide, inside the transaction that `change` opens.
+
+import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
+import type { Task, TaskProgress } from "../../connector/task.ts";
+import { specKey, unfinishedStates } from "../../connector/task-state.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "../database.ts";
+import { tasks } from "../schema.ts";
+
+/** Most tasks that a listing returns. */
+export const taskListBound = 100;
+
+type Row = typeof tasks.$inferSelect;
+
+export class TaskStore {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /**
+   * Stores a new task, or returns the one with the same spec that is pending or running. Safe against races. Throws
+   * `connector_not_found` when the connector has just been removed.
+   */
+  async create(connectorId: string, task: Task): Promise<Task> {
+    const key = specKey(task.spec);
+    const createdAt = new Date(task.created_at);
+    const fixed = { id: task.id, connectorId, spec: task.spec, specKey: key, createdAt };
+    const values = { ...fixed, ...toRow(task) };
+    // The open one may end between the two statements: then there is room for a new one.
+    while (true) {
+      const inserted = await this.#insert(values);
+      if (inserted) return read(inserted);
+      const open = and(
+        eq(tasks.connectorId, connectorId),
+        eq(tasks.specKey, key),
+        inArray(tasks.state, unfinishedStates),
+      );
+      const found = await stored(this.#database.select().from(tasks).where(open).execute());
+      if (found[0]) return read(found[0]);
+    }
+  }
+
+  /** Null when an open task with the same spec is in the way. */
+  async #insert(values: typeof tasks.$inferInsert): Promise<Row | null> {
+    try {
+      const rows = await this.#database.insert(tasks).values(values).onConflictDoNothing().returning();
+      return rows[0] ?? null;
+    } catch (error) {
+      if (sqlState(error) !== foreignKeyViolation) return stored(Promise.reject(error));
+      throw new MillraceError("connector_not_found", `There is no connector ${values.connectorId}.`);
+    }
+  }
+
+  async find(connectorId: string, taskId: string): Promise<Task | null> {
+    const rows = await stored(
+      this.#database.select().from(tasks).where(oneTask(connectorId, taskId)).execute(),
+    );
+    return rows[0] ? read(rows[0]) : null;
+  }
+
+  /** The newest hundred, newest first. */
+  async list(connectorId: string): Promise<Task[]> {
+    const rows = await stored(
+      this.#database
+        .select()
+        .from(tasks)
+        .where(eq(tasks.connectorId, connectorId))
+        .orderBy(desc(tasks.sequence))
+        .limit(taskListBound)
+        .execute(),
+    );
+    return rows.map(read);
+  }
+
+  /** All pending ones, oldest first, also those that wait for their next attempt. */
+  async pending(connectorId: string): Promise<Task[]> {
+    const where = and(eq(tasks.connectorId, connectorId), eq(tasks.state, "Pending"));
+    const rows = await stored(
+      this.#database.select().from(tasks).where(where).orderBy(asc(tasks.sequence)).execute(),
+    );
+    return rows.map(read);
+  }
+
+  /**
+   * Moves one task: `decide` is given the record, locked, and returns what it becomes, or null to leave it. What it
+   * throws is thrown, and nothing is changed. Returns the record as it is afterwards, or null when there is none. Throws
+   * `conflict` when it would be unfinished beside an identical one.
+   */
+  async change(
+    connectorId: string,
+    taskId: string,
+    decide: (task: Task) => Task | null,
+  ): Promise<Task | null> {
+    const moved = this.#database.transaction(async (transaction) => {
+      const rows = await transaction.select().from(tasks).where(oneTask(connectorId, taskId)).for("update");
+      if (!rows[0]) return null;
+      const current = read(rows[0]);
+      const next = decide(current);
+      if (!next) return current;
+      await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
+      return next;
+    });
+    return stored(moved.catch((error: unknown) => Promise.reject(hasTwin(error) ?? error)));
+  }
+
+  async saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
+    const values = { rows: progress.rows, bytes: progress.bytes, estimatedRows: progress.estimated_rows };
+    await stored(this.#database.update(tasks).set(values).where(eq(tasks.id, taskId)).execute());
+  }
+
+  /** Running → Pending, of all connectors: whoever ran them is gone. */
+  async releaseRunning(): Promise<void> {
+    const running = eq(tasks.state, "Running");
+    await stored(this.#database.update(tasks).set({ state: "Pending" }).where(running).execute());
+  }
+
+  /** How many tasks there are in each state, over all connectors. */
+  async countByState(): Promise<ReadonlyMap<Task["state"], number>> {
+    const rows = await stored(
+      this.#database
+        .select({ state: tasks.state, count: sql<number>`count(*)::int` })
+        .from(tasks)
+        .groupBy(tasks.state)
+        .execute(),
+    );
+    return new Map(rows.map((row) => [row.state, row.count]));
+  }
+}
+
+/** Only a task that had ended can meet one that has taken its place. */
+function hasTwin(error: unknown): MillraceError | null {
+  if (sqlState(error) !== uniqueViolation) return null;
+  return new MillraceError("conflict", "An identical task is pending or running: this one is not needed.");
+}
+
+function oneTask(connectorId: string, taskId: string) {
+  // Compared as text: what a client sends as a task id need not be a UUID.
+  return and(eq(tasks.connectorId, connectorId), sql`${tasks.id}::text = ${taskId}`);
+}
+
+function read(row: Row): Task {
+  const started = row.rows > 0 || row.bytes > 0 || row.estimatedRows > 0 || row.state !== "Pending";
+  return {
+    id: row.id,
+    state: row.state,
+    spec: row.spec,
+    ...(row.reason === null ? {} : { reason: row.reason }),
+    created_at: row.createdAt.toISOString(),
+    attempt: row.attempt,
+    ...(row.nextAttemptAt === null ? {} : { next_attempt_at: row.nextAttemptAt.toISOString() }),
+    ...(started ? { progress: { rows: row.rows, bytes: row.bytes, estimated_rows: row.estimatedRows } } : {}),
+  };
+}
+
+function toRow(task: Task) {
+  const { rows = 0, bytes = 0, estimated_rows: estimatedRows = 0 } = task.progress ?? {};
+  return {
+    state: task.state,
+    reason: task.reason ?? null,
+    attempt: task.attempt,
+    nextAttemptAt: task.next_attempt_at === undefined ? null : new Date(task.next_attempt_at),
+    ...{ rows, bytes, estimatedRows },
+  };
+}

@@ -1,0 +1,88 @@
+import { describe, expect, test } from "bun:test";
+import { hashedColumns, selectColumn, selectTable } from "../../../src/connector/config/catalog.ts";
+import { configSample, sourceSample } from "../samples.ts";
+
+function catalogOf(catalog: object) {
+  const source = configSample({ source: sourceSample({ catalog }) }).source.postgres;
+  if (!source) throw new Error("no source");
+  return source.catalog;
+}
+
+describe("tables", () => {
+  test("no catalog: everything but system schemas", () => {
+    const catalog = catalogOf({});
+    expect(selectTable(catalog, "public", "orders")).toBe(true);
+    expect(selectTable(catalog, "pg_catalog", "pg_class")).toBe(false);
+    expect(selectTable(catalog, "pg_toast", "x")).toBe(false);
+    expect(selectTable(catalog, "information_schema", "tables")).toBe(false);
+  });
+
+  test("a listed table under a default of Exclude is included, and no other", () => {
+    const catalog = catalogOf({
+      default_action: "Exclude",
+      schemas: [{ name: "public", tables: [{ name: "orders" }] }],
+    });
+    expect(selectTable(catalog, "public", "orders")).toBe(true);
+    expect(selectTable(catalog, "public", "customers")).toBe(false);
+    expect(selectTable(catalog, "audit", "orders")).toBe(false);
+  });
+
+  test("a listed table may be excluded under a default of Include", () => {
+    const catalog = catalogOf({
+      schemas: [{ name: "public", tables: [{ name: "orders", action: "Exclude" }] }],
+    });
+    expect(selectTable(catalog, "public", "orders")).toBe(false);
+    expect(selectTable(catalog, "public", "customers")).toBe(true);
+  });
+
+  test("a listed schema with no tables takes the schema's action", () => {
+    const catalog = catalogOf({ default_action: "Exclude", schemas: [{ name: "public" }] });
+    expect(selectTable(catalog, "public", "orders")).toBe(true);
+    expect(selectTable(catalog, "audit", "orders")).toBe(false);
+    const excluded = catalogOf({ schemas: [{ name: "audit", action: "Exclude" }] });
+    expect(selectTable(excluded, "audit", "orders")).toBe(false);
+    expect(selectTable(excluded, "public", "orders")).toBe(true);
+  });
+
+  test("a table's action goes before its schema's", () => {
+    const catalog = catalogOf({
+      schemas: [{ name: "audit", action: "Exclude", tables: [{ name: "log", action: "Include" }] }],
+    });
+    expect(selectTable(catalog, "audit", "log")).toBe(true);
+    expect(selectTable(catalog, "audit", "other")).toBe(false);
+  });
+});
+
+describe("columns", () => {
+  const catalog = catalogOf({
+    default_action: "Exclude",
+    column_hashing: { salt: "s" },
+    schemas: [
+      {
+        name: "public",
+        tables: [
+          {
+            name: "orders",
+            columns: [
+              { name: "card", action: "Exclude" },
+              { name: "mail", hash: {} },
+            ],
+          },
+          { name: "gone", action: "Exclude" },
+        ],
+      },
+    ],
+  });
+
+  test("only what is excluded is left out", () => {
+    expect(selectColumn(catalog, "public", "orders", "card")).toBe(false);
+    expect(selectColumn(catalog, "public", "orders", "mail")).toBe(true);
+    expect(selectColumn(catalog, "public", "orders", "added_later")).toBe(true);
+    expect(selectColumn(catalog, "public", "gone", "id")).toBe(false);
+  });
+
+  test("hashed columns", () => {
+    expect(hashedColumns(catalog, "public", "orders")).toEqual(["mail"]);
+    expect(hashedColumns(catalog, "public", "other")).toEqual([]);
+  });
+});

@@ -1,0 +1,33 @@
+import { expect, test } from "bun:test";
+import { areConnectionsBounded, parallelCopies } from "../../../src/connector/config/parallel-copies.ts";
+import { fullConnection, postgresSink, postgresSource } from "../../support/connector-config.ts";
+
+const settings = { host: "h", port: 1, user: "u", password: "", database: "d" };
+
+function sides(sourceSize: number, sinkSize: number, isParallel = true) {
+  const connection = (max_pool_size: number) => fullConnection(settings, { max_pool_size });
+  return {
+    source: {
+      postgres: postgresSource(settings, {
+        connection: connection(sourceSize),
+        parallel_snapshots_enabled: isParallel,
+      }),
+    },
+    sink: { postgres: postgresSink(settings, { connection: connection(sinkSize) }) },
+  };
+}
+
+const copies = (...sizes: Parameters<typeof sides>) => parallelCopies(sides(...sizes));
+
+test("copies stay within the connections that either side allows, and one is always made", () => {
+  expect(copies(0, 0)).toBe(4);
+  expect(copies(0, 4)).toBe(2);
+  expect(copies(7, 0)).toBe(2);
+  expect(copies(1, 0)).toBe(1);
+  expect(copies(20, 10)).toBe(8);
+  expect(copies(20, 10, false)).toBe(1);
+});
+
+test("connections are bounded where either side says so", () => {
+  expect([sides(0, 0), sides(9, 0), sides(0, 4)].map(areConnectionsBounded)).toEqual([false, true, true]);
+});

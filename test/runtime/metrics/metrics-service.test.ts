@@ -1,0 +1,195 @@
+// The metrics: counters go on over workers that count from zero again, and go with their connector.
+
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import { BatchMeasures } from "../../../src/pipeline/batch-measures.ts";
+import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
+import { runMetrics } from "../../support/run-metrics.ts";
+import { RuntimeFixture } from "../../support/runtime-fixture.ts";
+import { sampleRequest } from "../../support/sample-connector.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+let runtime: RuntimeFixture;
+
+beforeAll(async () => {
+  runtime = await RuntimeFixture.open();
+});
+
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+function metrics(change: Partial<RunMetrics>): RunMetrics {
+  const snapshot = { tables: 2, tablesDone: 1, copying: 1, rows: 5, bytes: 50, estimatedRows: 10 };
+  return runMetrics({ snapshot, ...change });
+}
+
+async function value(series: string): Promise<number | null> {
+  const line = (await runtime.metrics.text()).split("\n").find((text) => text.startsWith(`${series} `));
+  return line === undefined ? null : Number(line.slice(series.length + 1));
+}
+
+test("counters rise by what was added, also when a new worker begins at zero", async () => {
+  const { board } = runtime;
+  board.begin("orders", "run");
+  board.attempted("orders");
+  const measured = (rowsDurable: number, results: Record<string, number>) => {
+    const batches = new BatchMeasures();
+    for (let n = 0; n < rowsDurable; n++) batches.latency.observe(0.02);
+    const webhook = { requests: rowsDurable, results, sentBytes: 0 };
+    board.measured("orders", "run", metrics({ rowsDurable, webhook, batches: batches.distributions() }));
+  };
+  measured(10, { "200": 1 });
+  measured(25, { "200": 3, "503": 1 });
+  board.failed("orders", "run", new MillraceError("sink_unreachable", "Nothing answers."));
+  board.attempted("orders");
+  // More than the last one's at its first word: it began at zero all the same.
+  measured(30, { "200": 4, ECONNREFUSED: 2 });
+  const of = (name: string, more = "") => value(`${name}{connector="orders"${more}}`);
+  expect(await of("millrace_rows_durable_total")).toBe(55);
+  expect(await of("millrace_requests_total")).toBe(55);
+  expect(await of("millrace_latency_seconds_count")).toBe(55);
+  expect(await value('millrace_latency_seconds_bucket{le="0.01",connector="orders"}')).toBe(0);
+  expect(await value('millrace_latency_seconds_bucket{le="0.025",connector="orders"}')).toBe(55);
+  expect(await value('millrace_latency_seconds_bucket{le="+Inf",connector="orders"}')).toBe(55);
+  expect(await of("millrace_latency_seconds_sum")).toBeCloseTo(1.1);
+  const results = ["200", "503", "ECONNREFUSED"].map((result) =>
+    of("millrace_webhook_requests_total", `,result="${result}"`),
+  );
+  expect(await Promise.all(results)).toEqual([7, 1, 2]);
+  expect(await of("millrace_run_attempts_total")).toBe(2);
+  expect(await of("millrace_run_failures_total", ',code="sink_unreachable"')).toBe(1);
+});
+
+test("gauges say what is now, and are absent where it is not known", async () => {
+  const { board } = runtime;
+  board.begin("gauged", "run");
+  const slot = { retainedBytes: 99, safeBytes: null };
+  board.measured("gauged", "run", metrics({ rowsDurable: 1, lagBytes: 77, slot }));
+  expect(await value('millrace_slot_retained_bytes{connector="gauged"}')).toBe(99);
+  expect(await value('millrace_slot_safe_bytes{connector="gauged"}')).toBeNull();
+  expect(await value('millrace_lag_bytes{connector="gauged"}')).toBe(77);
+  expect(await value('millrace_snapshot_estimated_rows{connector="gauged"}')).toBe(10);
+});
+
+test("what is behind grows with time, and is over once a stream that has taken up says so", async () => {
+  const { board } = runtime;
+  board.begin("late", "run");
+  board.attempted("late");
+  const series = () => value('millrace_lag_seconds{connector="late"}');
+  const seconds = () => board.status("late").progress?.lag_seconds ?? null;
+  board.measured("late", "run", metrics({}));
+  // Nothing streams: it is not known.
+  expect([seconds(), await series()]).toEqual([null, null]);
+  board.measured("late", "run", metrics({ resumeLsn: "0/10" }));
+  expect([seconds(), await series()]).toEqual([0, 0]);
+  const behindSinceMs = Date.now() - 5_000;
+  board.measured("late", "run", metrics({ behindSinceMs, resumeLsn: "0/10", lagBytes: 70 }));
+  const first = seconds() ?? 0;
+  expect(first).toBeGreaterThanOrEqual(5);
+  await Bun.sleep(20);
+  expect(seconds()).toBeGreaterThan(first);
+  // Another attempt, and another run, which have not come to the stream.
+  board.attemptEnded("late");
+  board.attempted("late");
+  board.measured("late", "run", metrics({}));
+  expect(seconds()).toBeGreaterThan(first);
+  board.begin("late", "run-2");
+  board.attempted("late");
+  board.measured("late", "run-2", metrics({}));
+  expect(await series()).toBeGreaterThan(first);
+  expect(board.status("late").progress?.lag_bytes).toBe(70);
+  board.measured("late", "run-2", metrics({ resumeLsn: "0/10", lagBytes: 0 }));
+  expect([seconds(), board.status("late").progress?.lag_bytes]).toEqual([0, 0]);
+  // A source whose clock is ahead of ours.
+  board.measured("late", "run-2", metrics({ behindSinceMs: Date.now() + 60_000, resumeLsn: "0/10" }));
+  expect(seconds()).toBe(0);
+  board.measured("late", "run-2", metrics({ resumeLsn: "0/10" }));
+  board.attemptEnded("late");
+  expect([seconds(), await series()]).toEqual([null, null]);
+});
+
+test("a run's counts go on over its attempts, and another run begins at zero", () => {
+  const { board } = runtime;
+  board.begin("counted", "run");
+  const shown = () => board.status("counted").progress;
+  const snapshot = { tables: 3, tablesDone: 3, copying: 0, rows: 30, bytes: 300, estimatedRows: 30 };
+  board.attempted("counted");
+  board.measured("counted", "run", metrics({ rowsIn: 4, rowsDurable: 3, snapshot, latencyMs: 8 }));
+  board.attempted("counted");
+  expect(shown()).toMatchObject({ rows_in: 4, rows_durable: 3 });
+  const none = { ...snapshot, tables: 0, tablesDone: 0, rows: 0, bytes: 0, estimatedRows: 0 };
+  board.measured("counted", "run", metrics({ rowsIn: 2, snapshot: none }));
+  expect(shown()).toMatchObject({
+    rows_in: 6,
+    rows_durable: 3,
+    latency_ms: 8,
+    snapshot: { tables_done: 3, rows: 30 },
+  });
+  board.begin("counted", "run-2");
+  board.measured("counted", "run-2", metrics({ rowsIn: 1, snapshot: none }));
+  expect(shown()).toMatchObject({ rows_in: 1, rows_durable: 0, latency_ms: null, snapshot: { rows: 0 } });
+});
+
+test("the status shows the measurements of its own run only", () => {
+  const { board } = runtime;
+  board.begin("shown", "01-first");
+  board.measured("shown", "01-first", metrics({ rowsIn: 3, resumeLsn: "0/10" }));
+  expect(board.status("shown").progress).toMatchObject({ rows_in: 3, resume_lsn: "0/10" });
+  board.begin("shown", "02-second");
+  board.measured("shown", "01-first", metrics({ rowsIn: 4 }));
+  board.report("shown", "01-first", "Source", {
+    state: { realtime: { name: "old" } },
+    status: { heartbeat: {} },
+  });
+  expect(board.status("shown")).toEqual({ state: { start: {} }, status: { start: {} } });
+});
+
+test("what a sink tries again by itself is the last error, and so is what an attempt has failed of", () => {
+  const { board } = runtime;
+  board.begin("erring", "run");
+  const retry = (reason: string) =>
+    board.reportHealth("erring", "run", "Source", { retry: { attempt: 1, reason } });
+  const last = () => board.status("erring").last_error;
+  retry("The receiver answered 503.");
+  expect(last()).toMatchObject({ code: "sink_retrying", reason: "The receiver answered 503." });
+  board.failed("erring", "run", new MillraceError("sink_unreachable", "Nothing answers."));
+  retry("Nothing answers.");
+  expect(last()?.code).toBe("sink_unreachable");
+});
+
+test("a connector that is gone takes its series with it", async () => {
+  runtime.board.begin("gone", "run");
+  runtime.board.attempted("gone");
+  const webhook = { requests: 1, results: { "200": 1 }, sentBytes: 1 };
+  runtime.board.measured("gone", "run", metrics({ rowsDurable: 3, webhook }));
+  runtime.board.failed("gone", "run", new MillraceError("sink_unreachable", "Nothing answers."));
+  runtime.board.forget("gone");
+  expect(await runtime.metrics.text()).not.toContain('connector="gone"');
+});
+
+test("tables that are set aside are counted, and listed in the status, until none is", async () => {
+  await runtime.connectors.createOrReplace("aside", { ...sampleRequest(), disabled: true }, null);
+  const { run_id: run } = await runtime.connectors.get("aside");
+  const table = {
+    schema: "s",
+    name: "t",
+    since_lsn: "0/1",
+    reason: "It does not fit.",
+    commands: ["select 1;"],
+  };
+  await waitFor(
+    "the connector's entry",
+    async () => (await runtime.connectors.get("aside")).status.state.disabled,
+  );
+  runtime.board.setAside("aside", run, [table]);
+  expect((await runtime.connectors.get("aside")).status.tables_set_aside).toEqual([table]);
+  expect(await runtime.metrics.text()).toContain('millrace_tables_set_aside{connector="aside"} 1');
+  runtime.board.setAside("aside", run, []);
+  expect((await runtime.connectors.get("aside")).status).not.toHaveProperty("tables_set_aside");
+});
+
+test("tasks are counted by each state, also by those that none is in: an alert waits for the first", async () => {
+  for (const state of ["Pending", "Running", "Done", "Failed", "Cancelled"])
+    expect(await value(`millrace_tasks{state="${state}"}`)).toBe(0);
+});

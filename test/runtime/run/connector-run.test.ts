@@ -1,0 +1,65 @@
+// One attempt and its threads: what its end says, and what it leaves behind.
+
+import { expect, test } from "bun:test";
+import { ConnectorRun, type RunEvents, workerThreads } from "../../../src/runtime/run/connector-run.ts";
+import { sampleConfig } from "../../support/sample-connector.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+const worker = new URL("../../support/scripted.worker.ts", import.meta.url);
+const stopMs = 50;
+
+/** `name` is the worker's script. */
+function start(name: string, change: Partial<RunEvents> = {}) {
+  const lines: string[] = [];
+  const events: RunEvents = {
+    status: () => {},
+    initialized: async () => {},
+    metrics: () => {},
+    pulse: () => {},
+    setAside: () => {},
+    claimTask: async () => true,
+    taskProgress: () => {},
+    taskEnded: () => {},
+    loadRecord: async () => null,
+    saveRecord: async () => {},
+    log: ({ message }) => lines.push(message),
+    ...change,
+  };
+  const request = {
+    connector: { ...sampleConfig("orders"), name },
+    runId: "run",
+    owner: "me",
+    work: "changes" as const,
+    initialized: false,
+    isAfterRefusal: false,
+  };
+  return {
+    run: new ConnectorRun(
+      request,
+      events,
+      workerThreads(8, { replication: worker, webhook: worker }),
+      stopMs,
+    ),
+    lines,
+  };
+}
+
+test("a run that is told to stop while it ends by itself is not called deaf", async () => {
+  const { run, lines } = start("refused");
+  // This worker has said its last word then, and lingers.
+  await waitFor("the line behind its last word", () => lines.includes("said"));
+  run.stop();
+  expect(await run.ended).toMatchObject({ code: "source_authentication_failed" });
+  // The lingering took longer than the bound on a stop.
+  expect(lines).toEqual(["begun", "said"]);
+});
+
+test("a hundred attempts leave no thread's memory behind", async () => {
+  const residentAfter = async (count: number) => {
+    for (let attempt = 0; attempt < count; attempt++) await start("crash").run.ended;
+    Bun.gc(true);
+    return process.memoryUsage.rss();
+  };
+  const before = await residentAfter(20);
+  expect((await residentAfter(100)) - before).toBeLessThan(50_000_000);
+});

@@ -1,0 +1,34 @@
+// Which changes of a connector make it begin anew: pure.
+
+import { expect, test } from "bun:test";
+import { needsFreshStart } from "../../../src/runtime/run/fresh-start.ts";
+import { sampleConfig, sampleRequest, sampleWebhookRequest } from "../../support/sample-connector.ts";
+
+const before = sampleConfig("orders");
+
+test("another password, name or selection goes on from where it is", () => {
+  const request = structuredClone(sampleRequest());
+  const source = request.source.postgres;
+  if (!source) throw new Error("no source");
+  source.connection.password = "another";
+  source.connection.user = "another";
+  source.catalog = { default_action: "Exclude" };
+  expect(needsFreshStart(before, sampleConfig("orders", { ...request, name: "Orders" }))).toBe(false);
+});
+
+test("another database at either end, or another kind of sink, begins anew", () => {
+  const otherSource = structuredClone(sampleRequest());
+  if (otherSource.source.postgres) otherSource.source.postgres.connection.database = "other";
+  const otherSink = structuredClone(sampleRequest());
+  if (otherSink.sink.postgres) otherSink.sink.postgres.connection.host = "other";
+  for (const request of [otherSource, otherSink, sampleWebhookRequest()]) {
+    expect(needsFreshStart(before, sampleConfig("orders", request))).toBe(true);
+  }
+});
+
+test("another address of a webhook goes on with the next change", () => {
+  const request = structuredClone(sampleWebhookRequest());
+  if (request.sink.webhook) request.sink.webhook.url = "http://127.0.0.1:2";
+  const webhook = sampleConfig("hook", sampleWebhookRequest());
+  expect(needsFreshStart(webhook, sampleConfig("hook", request))).toBe(false);
+});

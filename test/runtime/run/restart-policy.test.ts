@@ -1,0 +1,54 @@
+// When a failed run is tried again: pure.
+
+import { expect, test } from "bun:test";
+import type { ErrorCode } from "../../../src/errors/error-codes.ts";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import {
+  addFailure,
+  decideRestart,
+  type FailureStreak,
+  maxBackoffMs,
+} from "../../../src/runtime/run/restart-policy.ts";
+
+function decide(code: ErrorCode, streak: FailureStreak, nowMs: number, random = 0) {
+  const error = new MillraceError(code, "It broke.");
+  return decideRestart(error, streak, { nowMs, retryWindowMs: 300_000, random });
+}
+
+test("a permanent error ends the run at once, with its reason", () => {
+  const decision = decide("source_authentication_failed", { count: 1, sinceMs: 0 }, 0);
+  expect(decision).toEqual({ action: "fail", reason: "It broke." });
+});
+
+test("a transient one is tried again after a wait that doubles up to its bound, half of it by chance", () => {
+  const waits = [1, 2, 3, 4, 5, 6, 50].map((count) => {
+    const decision = decide("source_unreachable", { count, sinceMs: 0 }, 0, 1);
+    return decision.action === "restart" ? decision.delayMs : null;
+  });
+  expect(waits).toEqual([250, 500, 1000, 2000, 4000, maxBackoffMs, maxBackoffMs]);
+  expect(decide("source_unreachable", { count: 2, sinceMs: 0 }, 0, 0)).toEqual({
+    action: "restart",
+    delayMs: 250,
+    attempt: 2,
+  });
+});
+
+test("at the source it is given up behind the retry window, and the reason says how to go on", () => {
+  const streak = { count: 40, sinceMs: 1_000 };
+  expect(decide("source_unreachable", streak, 300_999).action).toBe("restart");
+  const decision = decide("source_unreachable", streak, 301_000);
+  expect(decision.action).toBe("fail");
+  expect(decision.action === "fail" && decision.reason).toContain("retry_window_seconds");
+});
+
+test("at the sink it goes on until the cause is gone", () => {
+  for (const code of ["sink_unreachable", "sink_rejected_rows", "state_unavailable"] as const) {
+    expect(decide(code, { count: 10_000, sinceMs: 0 }, 1e9).action).toBe("restart");
+  }
+});
+
+test("a streak counts failures from the first one on", () => {
+  const first = addFailure(null, 100);
+  expect(first).toEqual({ count: 1, sinceMs: 100 });
+  expect(addFailure(first, 900)).toEqual({ count: 2, sinceMs: 100 });
+});

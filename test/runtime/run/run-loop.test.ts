@@ -1,0 +1,148 @@
+// One run over its attempts, with a clock of the test's own: when it is tried again, when it fails, what is seen meanwhile.
+
+import { expect, test } from "bun:test";
+import { slotName } from "../../../src/connector/connector-id.ts";
+import type { Status } from "../../../src/connector/status.ts";
+import type { ErrorCode } from "../../../src/errors/error-codes.ts";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import type { RunEvents } from "../../../src/runtime/run/connector-run.ts";
+import { type FailureHealth, RunLoop } from "../../../src/runtime/run/run-loop.ts";
+import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
+import { noRound } from "../../../src/state/stores/connector-store.ts";
+import { sampleConfig } from "../../support/sample-connector.ts";
+
+const initialize: Status = {
+  state: { initialize: { sub_state: "connect", commands: [] } },
+  status: { start: {} },
+};
+const realtime: Status = { state: { realtime: { name: "slot" } }, status: { start: {} } };
+
+interface Step {
+  /** `no thread`: the attempt cannot even begin. */
+  readonly code: ErrorCode | "no thread" | null;
+  readonly lastsMs: number;
+  readonly reports?: readonly Status[];
+  /** Rows became durable, behind the reports. */
+  readonly moves?: boolean;
+}
+
+/** Plays the steps, the last one again and again; returns what was told. */
+async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY) {
+  let nowMs = 0;
+  let attempts = 0;
+  const failures: FailureHealth[] = [];
+  const seen: Status[] = [];
+  const initialized: boolean[] = [];
+  const id = "orders";
+  const events = {
+    status: (_: unknown, status: Status) => seen.push(status),
+    initialized: async () => {},
+    metrics: () => {},
+  } as unknown as RunEvents;
+  const stored = {
+    ...{ id, config: sampleConfig(id), slotName: slotName(id), runId: "run", createdAt: new Date(0) },
+    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
+  };
+  const loop: RunLoop = new RunLoop(stored, {
+    events,
+    startRun: (request, told) => {
+      initialized.push(request.initialized);
+      const step = steps[Math.min(attempts, steps.length - 1)] ?? { code: null, lastsMs: 0 };
+      attempts += 1;
+      const { code } = step;
+      if (code === "no thread") throw new Error("There is no thread left.");
+      const ended = (async () => {
+        await told.initialized();
+        for (const status of step.reports ?? []) told.status("Source", status);
+        nowMs += step.lastsMs;
+        if (step.moves) told.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
+        return code && new MillraceError(code, "It broke.");
+      })();
+      return { ended, offerTask: () => {}, stop: () => {} };
+    },
+    rounds: null,
+    attached: () => {},
+    resting: () => {},
+    failing: (_error, health) => failures.push(health),
+    nowMs: () => nowMs,
+    random: () => 0,
+    sleep: async (ms) => {
+      nowMs += ms;
+      if (attempts >= stopAfter) loop.stop();
+    },
+  });
+  await loop.ended;
+  return { loop, attempts, failures, seen, initialized, nowMs };
+}
+
+test("an attempt that ends without an error ends the run", async () => {
+  const { attempts, failures, loop } = await play([{ code: null, lastsMs: 5 }]);
+  expect([attempts, failures.length, loop.isOver]).toEqual([1, 0, true]);
+});
+
+test("an attempt that cannot begin is tried again like one that failed", async () => {
+  const { attempts, failures, loop } = await play([
+    { code: "no thread", lastsMs: 0 },
+    { code: null, lastsMs: 5 },
+  ]);
+  expect([attempts, loop.isOver]).toEqual([2, true]);
+  expect(failures).toEqual([{ retry: { attempt: 1, reason: "There is no thread left." } }]);
+});
+
+test("a source that stays away is tried until the window is over, then the run fails", async () => {
+  const { failures, nowMs, attempts } = await play([{ code: "source_unreachable", lastsMs: 1_000 }]);
+  expect(failures.at(-1)).toHaveProperty("failed");
+  expect(failures.slice(0, -1).every((health) => "retry" in health)).toBe(true);
+  expect(nowMs).toBeGreaterThan(300_000);
+  expect(nowMs).toBeLessThan(310_000);
+  expect(attempts).toBeGreaterThan(50);
+});
+
+test("connecting again shows the failure until it gets further", async () => {
+  const failing = { code: "source_unreachable", lastsMs: 100, reports: [initialize] } as const;
+  const recovering = { code: null, lastsMs: 100, reports: [initialize, realtime] };
+  const { seen } = await play([failing, failing, recovering]);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual(["start", 1, 2, "start"]);
+});
+
+test("a failure stays in sight until an attempt comes to a step that the failed one did not come to", async () => {
+  const step = (sub_state: string, health: Status["status"] = { start: {} }): Status => ({
+    state: { initialize: { sub_state, commands: [] } },
+    status: health,
+  });
+  const warning = { warning: { reason: "It waits." } };
+  const connecting = [step("connect"), step("connect", { heartbeat: {} }), step("connect", warning)];
+  const away = { code: "sink_unreachable", lastsMs: 100, reports: connecting } as const;
+  const further = [...connecting, step("make the slot"), step("make the slot", warning)];
+  const slow = { code: "source_timeout", lastsMs: 100, reports: further } as const;
+  const { seen } = await play([away, away, slow, slow], 4);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual([
+    ...["start", "heartbeat", "warning"],
+    ...[1, 1, 1],
+    ...[2, 2, 2, "start", "warning"],
+    ...[3, 3, 3, 3, 3],
+  ]);
+});
+
+test("what the sink has refused stays in sight until it has taken something", async () => {
+  const refused = { code: "sink_rejected_rows", lastsMs: 100, reports: [initialize, realtime] } as const;
+  const mended = { code: null, lastsMs: 100, reports: [initialize, realtime], moves: true };
+  const { seen } = await play([refused, refused, mended]);
+  const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
+  expect(health).toEqual(["start", "start", 1, 1, 2, 2, "start"]);
+});
+
+test("a streak begins anew after progress, and not after a beginning that led nowhere", async () => {
+  const lost = { code: "source_connection_lost", lastsMs: 20_000, reports: [realtime] } as const;
+  const attempts = (health: FailureHealth) => ("retry" in health ? health.retry.attempt : null);
+  expect((await play([lost], 4)).failures.map(attempts)).toEqual([1, 1, 1, 1]);
+  const flapping = { ...lost, lastsMs: 10 };
+  expect((await play([flapping], 4)).failures.map(attempts)).toEqual([1, 2, 3, 4]);
+});
+
+test("once it has begun, every later attempt knows it", async () => {
+  const { initialized } = await play([{ code: "source_connection_lost", lastsMs: 1 }], 3);
+  expect(initialized).toEqual([false, true, true]);
+});

@@ -1,0 +1,45 @@
+// How far apart saves of the record begin: requests wait for them.
+
+import { expect, test } from "bun:test";
+import { zeroLsn } from "../../../src/change/lsn.ts";
+import { RecordKeeper, spacingOf } from "../../../src/sink/delivery/record/record-keeper.ts";
+import { noTables, SavedTables } from "../../../src/sink/delivery/record/recorded-tables.ts";
+import type { SinkRecord } from "../../../src/sink/delivery/record/sink-record.ts";
+
+const record: SinkRecord = {
+  checkpoint: { resumeLsn: zeroLsn, partial: null, lastVersion: 0n },
+  ...{ log: null, origin: { lsn: zeroLsn, version: 0n }, windowEnds: [], reached: null, versionSteps: [] },
+  ...noTables,
+};
+
+/** When each of `count` saves began that were asked for one after the other, in milliseconds from the first. */
+async function begun(count: number, spacingMs: number): Promise<readonly number[]> {
+  const at: number[] = [];
+  const store = { save: async () => void at.push(performance.now()) };
+  const keeper = new RecordKeeper(
+    store,
+    record,
+    new SavedTables(noTables),
+    performance.now.bind(performance),
+    spacingMs,
+  );
+  for (let i = 0; i < count; i++) await keeper.save();
+  return at.map((ms) => ms - at[0]!);
+}
+
+test("by default many requests share a save; where batches wait for less, saves come sooner", () => {
+  expect([100, 40, 8, 1].map(spacingOf)).toEqual([10, 10, 2, 0.25]);
+});
+
+test("saves begin as far apart as they are to, and no further", async () => {
+  expect((await begun(6, 10)).at(-1)).toBeGreaterThan(45);
+  // A machine that is busy with something else: the quickest of some.
+  const tries = [
+    await begun(6, 1),
+    await begun(6, 1),
+    await begun(6, 1),
+    await begun(6, 1),
+    await begun(6, 1),
+  ];
+  expect(Math.min(...tries.map((at) => at.at(-1)!))).toBeLessThan(40);
+});

@@ -1,0 +1,34 @@
+import { expect, test } from "bun:test";
+import { checkLongTransactions } from "../../../../src/source/postgres/checks/source-checks.ts";
+import type { ServerFacts } from "../../../../src/source/postgres/checks/source-facts.ts";
+
+const quiet: ServerFacts = {
+  user: "u",
+  version: 170_000,
+  walLevel: "logical",
+  mayReplicate: true,
+  mayCreatePublication: true,
+  maxSlots: 10,
+  usedSlots: 0,
+  maxSenders: 10,
+  usedSenders: 0,
+  maxSlotWalKeepSize: "-1",
+  longTransactions: [],
+  hiddenTransactions: [],
+};
+
+test("long transactions are named by pid, age and query, with the SQL that ends them", () => {
+  expect(checkLongTransactions(quiet)).toEqual({ type: "passed" });
+  const finding = checkLongTransactions({
+    ...quiet,
+    longTransactions: [
+      { pid: 42, gid: null, ageSeconds: 300, query: "update t set a = 1" },
+      { pid: null, gid: "it's", ageSeconds: 90, query: "PREPARE TRANSACTION" },
+    ],
+  });
+  expect(finding).toMatchObject({
+    type: "warned",
+    message: expect.stringContaining("pid 42, 300 s: update t set a = 1; prepared it's, 90 s"),
+    commands: ["SELECT pg_terminate_backend(42);", "ROLLBACK PREPARED 'it''s';"],
+  });
+});

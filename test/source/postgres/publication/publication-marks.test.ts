@@ -1,0 +1,20 @@
+import { describe, expect, test } from "bun:test";
+import { interruptionSince } from "../../../../src/source/postgres/publication/publication-marks.ts";
+
+describe("a table's membership since it was noted", () => {
+  test.each([
+    ["that was not noted goes on", undefined, "7/700", null],
+    ["that is the same goes on", "7/700", "7/700", null],
+    ["that is gone", "7/700", undefined, "removed"],
+    ["that is another", "7/700", "8/700", "removed"],
+    ["of a publication whose row was written", "7/700", "7/701", "altered"],
+    ["whose note knows of no such row", "7", "7/700", "altered"],
+    ["that got another file", "all 7/700 in 0 20", "all 7/700 in 0 21", "rewritten"],
+    ["that got another file, and large values", "all 7/700 in 0 20", "all 7/700 in 30 21", "rewritten"],
+    ["that got a table for large values", "all 7/700 in 0 20", "all 7/700 in 30 20", null],
+    ["that was vacuumed or truncated", "all 7/700 in 30 20", "all 7/700 in 30 21", null],
+    ["that ALTER TABLE rewrote", "all 7/700 in 30 20", "all 7/700 in 31 21", "rewritten"],
+  ])("%s", (_, noted, mark, interruption) => {
+    expect(interruptionSince(noted, mark)).toBe(interruption as ReturnType<typeof interruptionSince>);
+  });
+});

@@ -1,0 +1,425 @@
+// Publications in other hands: altered, dropped, owned by the user, shared with nobody; and roles that may do little.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import type { Catalog } from "../../../../src/connector/config/catalog.ts";
+import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
+import { PostgresSource } from "../../../../src/source/postgres/postgres-source.ts";
+import { dropPostgresObjects } from "../../../../src/source/postgres/source-objects.ts";
+import { fullConnection, logicalReplication, postgresSource } from "../../../support/connector-config.ts";
+import { blankNotes } from "../../../support/note-store.ts";
+import { PipelineRig, type RigOptions } from "../../../support/pipeline-rig.ts";
+import { PostgresServer } from "../../../support/postgres-server.ts";
+import { waitFor } from "../../../support/wait-for.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+});
+afterAll(() => server[Symbol.asyncDispose]());
+
+let count = 0;
+const rigOf = (options: RigOptions = {}) => PipelineRig.create(server, `pub${++count}`, options);
+
+async function streaming(options: RigOptions = {}, more = "select 1"): Promise<PipelineRig> {
+  const rig = await rigOf(options);
+  await rig.source(
+    `create table t (id int primary key); create table u (id int primary key); insert into t values (1); insert into u values (1); ${more}`,
+  );
+  rig.start();
+  await rig.expectEqual();
+  return rig;
+}
+
+async function failure(rig: PipelineRig): Promise<MillraceError> {
+  rig.start();
+  return (await rig.ended()) as MillraceError;
+}
+
+const warnings = (rig: PipelineRig) =>
+  rig.phases.flatMap(({ health }) => (health.kind === "warning" ? [health.reason] : []));
+
+const tampering = (rig: PipelineRig) =>
+  rig.source(`alter publication ${rig.slot} drop table t; insert into t values (2); delete from t where id = 1;
+    insert into u values (2)`);
+
+const narrowedFor = (publication: string, sql: string) =>
+  `alter publication ${publication} set (publish = 'insert'); ${sql};
+    alter publication ${publication} set (publish = 'insert, update, delete, truncate')`;
+
+describe("the connector's own publication", () => {
+  test("from which somebody takes a table while it streams: the table is put back and copied again", async () => {
+    await using rig = await streaming();
+    await tampering(rig);
+    await rig.expectEqual();
+    expect(warnings(rig)[0]).toContain("Somebody took public.t out of publication");
+    await rig.source("insert into t values (3)");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).filter((reason) => reason.includes("public.u"))).toEqual([]);
+  });
+
+  test("from which somebody takes a table while it is stopped, and puts it back", async () => {
+    await using rig = await streaming();
+    await rig.stop();
+    await tampering(rig);
+    await rig.source(`alter publication ${rig.slot} add table t`);
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+    // What was seen to is no news in the next run.
+    const before = warnings(rig).length;
+    rig.start();
+    await rig.untilRealtime();
+    await rig.stop();
+    expect(warnings(rig)).toHaveLength(before);
+  });
+
+  test.each([
+    [
+      "altered",
+      (name: string) => `alter publication ${name} set (publish = 'insert')`,
+      "publication_mismatch",
+    ],
+    ["dropped", (name: string) => `drop publication ${name}`, "publication_missing"],
+    [
+      "dropped and made anew",
+      (name: string) => `drop publication ${name}; create publication ${name} for table t, u`,
+      "publication_missing",
+    ],
+  ])("that somebody has %s stops the run, while it streams and at its start", async (_, sql, code) => {
+    await using rig = await streaming();
+    await rig.source(sql(rig.slot));
+    await rig.source("create table unpublished (id int)");
+    const whileStreaming = (await rig.ended()) as MillraceError;
+    const atStart = await failure(rig);
+    for (const error of [whileStreaming, atStart]) {
+      expect(error.code).toBe(code as MillraceError["code"]);
+      expect(error.message).toContain("ReIntialize");
+    }
+  });
+
+  test("that is narrowed and widened again while the connector is stopped: its tables are copied again", async () => {
+    await using rig = await streaming();
+    await rig.stop();
+    await rig.source(narrowedFor(rig.slot, "update t set id = 5"));
+    rig.start();
+    await rig.expectEqual();
+    expect(warnings(rig).at(-1)).toContain(`${rig.slot}$append was altered, or may have been: public.t`);
+    await rig.stop();
+    // Nothing of that is news in the next run.
+    const before = warnings(rig).length;
+    rig.start();
+    await rig.untilRealtime();
+    await rig.stop();
+    expect(warnings(rig)).toHaveLength(before);
+  });
+
+  test("is left alone by another connector on the same database, and by its end", async () => {
+    await using rig = await streaming();
+    const config = postgresSource(server.connection(rig.sourceDatabase));
+    await using other = await PipelineRig.create(server, `pub${++count}`, {
+      source: { connection: config.connection },
+    });
+    other.start();
+    await other.untilRealtime();
+    await rig.source("insert into t values (2)");
+    await rig.expectEqual();
+    await waitFor("the other's row", async () => (await other.sink("select from t")).length === 2);
+    await other.stop();
+    await dropPostgresObjects(config, other.slot, AbortSignal.timeout(10_000));
+    await rig.source("insert into t values (3)");
+    await rig.expectEqual();
+    expect(warnings(rig)).toEqual([]);
+    await rig.stop();
+  });
+});
+
+describe("a publication that the user owns", () => {
+  const catalog: Catalog = {
+    name: "x",
+    default_action: "Exclude",
+    schemas: [
+      {
+        name: "public",
+        action: "Include",
+        tables: ["t", "u"].map((name) => ({ name, action: "Include", columns: [], history_enabled: false })),
+      },
+    ],
+  };
+  const named = {
+    source: { catalog, replication_type: { logical_replication: logicalReplication("shop") } },
+  };
+  const facts = (rig: PipelineRig) =>
+    rig.source(
+      "select p.oid, p.*, r.oid as member from pg_publication p join pg_publication_rel r on r.prpubid = p.oid",
+    );
+
+  test("is neither altered nor dropped", async () => {
+    await using rig = await streaming(
+      named,
+      "create publication shop for table t, u with (publish = 'insert, update, delete')",
+    );
+    const before = await facts(rig);
+    await rig.source("insert into t values (2)");
+    await rig.expectEqual();
+    await rig.stop();
+    rig.initialized = false;
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+    const config = postgresSource(server.connection(rig.sourceDatabase), named.source);
+    await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
+    expect(await facts(rig)).toEqual(before);
+    expect(warnings(rig)[0]).toContain("leaves out truncate");
+    // What the service had made before a publication was named goes with the connector.
+    const own = [rig.slot, `${rig.slot}$append`];
+    for (const name of own) await rig.source(`create publication "${name}"`);
+    await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
+    expect(await facts(rig)).toEqual(before);
+    const left = await rig.source<{ name: string }>("select pubname as name from pg_publication order by 1");
+    expect(left.map(({ name }) => name)).toEqual(["shop"]);
+  });
+
+  test("that loses a table while it streams stops the run; with the table back, it is copied again", async () => {
+    await using rig = await streaming(named, "create publication shop for table t, u");
+    await rig.source("alter publication shop drop table t; insert into t values (2)");
+    const error = (await rig.ended()) as MillraceError;
+    expect(error.code).toBe("publication_mismatch");
+    const [sql] = error.message.match(/ALTER PUBLICATION .*;/) ?? [];
+    await rig.source(sql ?? "");
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("that is narrowed and widened again, while the connector is stopped or runs: copied again", async () => {
+    await using rig = await streaming(named, "create publication shop for table t, u");
+    await rig.stop();
+    await rig.source(narrowedFor("shop", "update t set id = 5"));
+    rig.start();
+    await rig.expectEqual();
+    await rig.source(narrowedFor("shop", "update u set id = 6"));
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("of which somebody locks a table keeps no other waiting: it is told who does, and looked at again", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create publication shop for all tables",
+    );
+    await using other = await server.connect(rig.sourceDatabase);
+    await other.query("begin; lock table t in access exclusive mode");
+    await rig.source("create table v (id int primary key); insert into v values (1)");
+    await waitFor("the warning", () =>
+      warnings(rig).some((reason) => reason.includes("Table public.t is locked")),
+    );
+    const [holder] = (await other.query("select pg_backend_pid() as pid")).rows;
+    expect(warnings(rig).at(-1)).toContain(`pg_terminate_backend(${holder.pid})`);
+    await rig.source("insert into u values (2)");
+    await waitFor("u", async () => (await rig.sink("select from u where id = 2")).length === 1);
+    await other.query("commit");
+    await rig.expectEqual();
+    await waitFor("no warning", () => rig.phases.at(-1)?.health.kind !== "warning");
+    await rig.stop();
+    await other.query("begin; lock table t in access exclusive mode");
+    const error = await failure(rig);
+    expect([error.code, error.retry]).toEqual(["table_unreadable", "transient"]);
+    expect(error.message).toContain("Table public.t is locked");
+  });
+
+  test("for all tables lets a table be unlogged for a while: it is copied again; what VACUUM FULL rewrites is not", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      `create table large (id int primary key, v text); insert into large values (1, 'a');
+        create table vacuumed (id int primary key, v text); create publication shop for all tables`,
+    );
+    const unloggedFor = (table: string, sql: string) =>
+      `alter table ${table} set unlogged; ${sql}; alter table ${table} set logged`;
+    await rig.stop();
+    await rig.source(unloggedFor("t", "update t set id = 5; insert into t values (6)"));
+    await rig.source("vacuum full vacuumed");
+    rig.start();
+    await rig.expectEqual();
+    await rig.source(unloggedFor("large", "update large set v = 'b'"));
+    await rig.expectEqual();
+    await rig.source("alter table u set unlogged; insert into u values (7)");
+    await waitFor("the look", async () => warnings(rig).length > 0);
+    await rig.stop();
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source("alter table u set logged");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).join()).toMatch(/public\.t got other files.*public\.large got/s);
+    expect(warnings(rig).join()).not.toContain("vacuumed");
+  });
+
+  test("for whole schemas or for all tables is as good", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create publication shop for all tables",
+    );
+    await rig.source("create table later (id int primary key); insert into later values (1)");
+    await rig.expectEqual();
+    expect(warnings(rig)).toEqual([]);
+    // The server opens all tables to tell which are published, and fails when one of them goes.
+    await using dropping = await server.connect(rig.sourceDatabase);
+    await dropping.query("begin; drop table t");
+    await rig.source("create table last (id int primary key); insert into last values (1)");
+    await waitFor("the look to wait for the table", async () => {
+      const waiting = await rig.source(
+        "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      );
+      return waiting.length === 1;
+    });
+    await dropping.query("commit");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("for a schema that a table leaves for a while: it is copied again", async () => {
+    await using rig = await streaming(
+      { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
+      "create schema o; create table bare (v int); create publication shop for tables in schema public",
+    );
+    await rig.source(
+      `alter table t set schema o; insert into o.t values (8); alter table o.t set schema public;
+       alter table bare set schema o; insert into o.bare values (8); alter table o.bare set schema public`,
+    );
+    await rig.expectEqual();
+    await rig.stop();
+    expect(warnings(rig).at(-1)).toContain("Somebody took public.bare, public.t out of publication shop");
+  });
+});
+
+test("a table that is altered between two questions of a look is looked at again", async () => {
+  const database = `pub${++count}`;
+  await server.createDatabase(database);
+  await server.query(
+    "create table t (id int primary key, v text); create publication every for all tables",
+    database,
+  );
+  const named = { replication_type: { logical_replication: logicalReplication("every") } };
+  await using source = new PostgresSource(postgresSource(server.connection(database), named), "unused", 0, {
+    ...{ signal: AbortSignal.timeout(60_000), notes: await blankNotes() },
+    ...{ events: { warning: () => {} }, sinkFollowsShapes: true },
+  });
+  await using other = await server.connect(database);
+  // The table's columns are known by then, and not yet whether they are published.
+  await other.query("begin; alter table t rename v to w; lock table pg_publication in access exclusive mode");
+  const looking = source.tables();
+  await waitFor("the look to wait", async () => {
+    const waiting = await server.query(
+      "select from pg_locks where relation = 'pg_publication'::regclass and not granted",
+      database,
+    );
+    return waiting.length === 1;
+  });
+  await other.query("commit");
+  const [table] = await looking;
+  expect(table?.relation.columns.map(({ name }) => name)).toEqual(["id", "w"]);
+});
+
+describe("a role that may do little", () => {
+  const retryPace = { againMs: 100, mostMs: 400, changedAgainMs: 50 };
+
+  /** A connector whose source role is `user`; `sql` runs as the administrator. */
+  async function as(user: string, sql: string, publication: string | null = null): Promise<PipelineRig> {
+    const name = `pub${++count}`;
+    const rig = await PipelineRig.create(server, name, {
+      source: {
+        connection: fullConnection(server.connection(`${name}_source`), { user }),
+        replication_type: { logical_replication: logicalReplication(publication) },
+      },
+      retryPace,
+    });
+    await rig.source(`create table t (id int primary key); insert into t values (1); ${sql}`);
+    return rig;
+  }
+
+  /** What the reason says that a table is left alone for. */
+  async function commandFor(rig: PipelineRig, pattern: RegExp): Promise<string> {
+    const reason = await waitFor("the table that it may not read", () => rig.setAside[0]?.reason);
+    return pattern.exec(reason)?.[0] ?? "";
+  }
+
+  const sqlIn = (error: MillraceError, pattern: RegExp) => (error.message.match(pattern) ?? [""])[0];
+
+  test("is told what it lacks, step by step, and with that alone its connector runs on a publication of the owner's", async () => {
+    await server.query("create role owner; create role reader login");
+    await using rig = await as("reader", "alter table t owner to owner");
+    const notOwner = await failure(rig);
+    expect(notOwner.code).toBe("source_permission_denied");
+    expect(notOwner.message).toContain("(owner)");
+    await rig.source(sqlIn(notOwner, /CREATE PUBLICATION .*;/));
+    await using onOwners = await PipelineRig.create(server, `pub${++count}`, {
+      source: {
+        connection: fullConnection(server.connection(rig.sourceDatabase), { user: "reader" }),
+        replication_type: { logical_replication: logicalReplication("millrace") },
+      },
+      retryPace,
+    });
+    const noReplication = await failure(onOwners);
+    expect(noReplication.code).toBe("source_permission_denied");
+    await server.query(sqlIn(noReplication, /ALTER ROLE .*? REPLICATION;/));
+    onOwners.start();
+    await rig.source(await commandFor(onOwners, /GRANT USAGE .*;/));
+    await waitFor("the row", async () => (await onOwners.sink("select from t")).length === 1);
+    await rig.source("insert into t values (2)");
+    await waitFor("the change", async () => (await onOwners.sink("select from t")).length === 2);
+    await onOwners.stop();
+  });
+
+  test("the README's role is enough, and so is its role at the sink", async () => {
+    const name = `pub${++count}`;
+    const databases = { source: `${name}_source`, sink: `${name}_sink` };
+    const as = (database: string, user: string) => fullConnection(server.connection(database), { user });
+    await using rig = await PipelineRig.create(server, name, {
+      source: {
+        connection: as(databases.source, "millrace"),
+        replication_type: { logical_replication: logicalReplication("millrace") },
+      },
+      sink: { connection: as(databases.sink, "applier") },
+    });
+    const readme = await Bun.file(join(import.meta.dir, "..", "..", "..", "..", "README.md")).text();
+    const [, sql = ""] = /```sql\n(CREATE ROLE.*?)```/s.exec(readme) ?? [];
+    await rig.source(
+      "create table orders (id int primary key, v text); create table customers (id int primary key)",
+    );
+    await rig.source(`${sql}; insert into orders values (1, 'a'); insert into customers values (1)`);
+    await rig.sink(`create role applier login; grant create, temporary on database ${databases.sink} to applier;
+      grant create on schema public to applier`);
+    rig.start();
+    await rig.expectEqual();
+    await rig.source("update orders set v = 'b'; delete from customers; insert into orders values (2, 'c')");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("that owns the tables needs CREATE on the database", async () => {
+    await server.query("create role maker login replication");
+    await using rig = await as("maker", "alter table t owner to maker");
+    const error = await failure(rig);
+    expect(error.code).toBe("source_permission_denied");
+    expect(error.message).not.toContain("publication_name");
+    await rig.source(sqlIn(error, /GRANT CREATE .*;/));
+    rig.start();
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("from whom row-level security hides rows is told so", async () => {
+    await server.query("create role hidden login replication");
+    await using rig = await as(
+      "hidden",
+      "grant select on t to hidden; alter table t enable row level security; create publication pub for table t",
+      "pub",
+    );
+    rig.start();
+    await rig.source(await commandFor(rig, /ALTER ROLE .*;/));
+    await rig.expectEqual();
+    await rig.stop();
+  });
+});

@@ -1,0 +1,217 @@
+// What a stream holds, when transactions in progress come between others: made of messages as the server would send them.
+
+import { expect, test } from "bun:test";
+import { BatchBuilder } from "../../../../src/change/batch-builder.ts";
+import type { ChangeBatch } from "../../../../src/change/change-batch.ts";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { selectionOf } from "../../../../src/source/postgres/catalog/table-selection.ts";
+import { RelationRegistry } from "../../../../src/source/postgres/shapes/relation-registry.ts";
+import { ampleBytes } from "../../../../src/source/postgres/stream/feedback.ts";
+import { PgoutputDecoder } from "../../../../src/source/postgres/stream/pgoutput-decoder.ts";
+import {
+  type StreamBounds,
+  StreamBuffer,
+  streamBounds,
+} from "../../../../src/source/postgres/stream/stream-buffer.ts";
+import { postgresSource } from "../../../support/connector-config.ts";
+
+const table = 1;
+
+const int16 = (value: number) => Buffer.from([value >> 8, value & 255]);
+function int32(value: number): Buffer {
+  const bytes = Buffer.alloc(4);
+  bytes.writeInt32BE(value);
+  return bytes;
+}
+function int64(value: number): Buffer {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigInt64BE(BigInt(value));
+  return bytes;
+}
+const text = (value: string) => Buffer.from(`${value}\0`);
+const message = (tag: string, ...parts: readonly Buffer[]) => Buffer.concat([Buffer.from(tag), ...parts]);
+
+/** `xid`: that a message within a block bears; null: it is in none. */
+const named = (xid: number | null) => (xid === null ? Buffer.alloc(0) : int32(xid));
+const announcement = (xid: number | null) =>
+  message(
+    "R",
+    ...[named(xid), int32(table), text("public"), text("t"), Buffer.from("d"), int16(1)],
+    ...[Buffer.from([1]), text("id"), int32(23), int32(-1)],
+  );
+function insert(xid: number | null, id: number): Buffer {
+  const value = Buffer.from(String(id));
+  const tuple = [int16(1), Buffer.from("t"), int32(value.length), value];
+  return message("I", named(xid), int32(table), Buffer.from("N"), ...tuple);
+}
+const inserts = (xid: number | null, from: number, to: number) =>
+  Array.from({ length: to - from + 1 }, (_, i) => insert(xid, from + i));
+const block = (xid: number, ...messages: readonly Buffer[]) => [
+  message("S", int32(xid), Buffer.from([1])),
+  ...messages,
+  message("E"),
+];
+const begin = (xid: number, at: number) => message("B", int64(at), int64(0), int32(xid));
+const commit = (at: number) => message("C", Buffer.from([0]), int64(at), int64(at + 10), int64(0));
+const commitEarly = (xid: number, at: number) =>
+  message("c", int32(xid), Buffer.from([0]), int64(at), int64(at + 10), int64(0));
+
+const megabyte = 1024 * 1024;
+const abort = (xid: number) => message("A", int32(xid), int32(xid));
+
+const smallBounds: StreamBounds = {
+  ...{ maxBufferedBytes: megabyte, maxBufferedRows: 10, pieceBytes: megabyte },
+  ...{ ahead: { bytes: 32 * megabyte, rows: 10 }, batchRows: 10 },
+};
+
+function stream(bounds: StreamBounds = smallBounds) {
+  const selection = selectionOf(
+    postgresSource({ host: "h", port: 1, user: "u", password: "", database: "d" }),
+  );
+  const registry = new RelationRegistry(
+    selection,
+    [],
+    () => undefined,
+    () => {},
+    "text",
+  );
+  const checkpoint = { resumeLsn: lsn(100n), partial: null, lastVersion: 0n };
+  const builder = new BatchBuilder("text", checkpoint.resumeLsn);
+  const decoder = new PgoutputDecoder(builder, "text", checkpoint, registry, () => []);
+  const buffer = new StreamBuffer(decoder, "text", bounds);
+  const send = (...messages: readonly Buffer[]) => {
+    for (const bytes of messages) {
+      decoder.decode(bytes, 0, bytes.length);
+      buffer.divide();
+    }
+  };
+  return { buffer, send, registry };
+}
+
+function takeAll(buffer: StreamBuffer): ChangeBatch[] {
+  const taken: ChangeBatch[] = [];
+  for (let batch = buffer.take(); batch; batch = buffer.take()) {
+    taken.push(batch);
+    buffer.takeBack();
+  }
+  return taken;
+}
+
+const told = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) => ({
+  ...{ count, end: Number(resumeLsn), isPiece: endsInTransaction },
+  ...{ outcome: inProgress?.outcome ?? null },
+});
+
+test("a part that fills the buffer amid another's pieces does not keep that one's end from being read", () => {
+  const { buffer, send } = stream({ ...smallBounds, batchRows: 1000 });
+  // One chunk: the socket is paused behind it.
+  send(...block(7, announcement(7), ...inserts(7, 1, 10)), begin(8, 200), announcement(null));
+  send(...inserts(null, 101, 103));
+  expect(buffer.isFull).toBe(true);
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
+  expect(buffer.isFull).toBe(false);
+  send(...inserts(null, 104, 105), commit(200));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 2, end: 210, isPiece: false, outcome: null },
+    { count: 10, end: 100, isPiece: false, outcome: "open" },
+  ]);
+  send(commitEarly(7, 300));
+  expect(takeAll(buffer).map(told)).toEqual([{ count: 0, end: 310, isPiece: false, outcome: "committed" }]);
+});
+
+test("a transaction in progress waits in batches, of which there may be more than of others", () => {
+  const ahead = { bytes: 32 * megabyte, rows: 25 };
+  const { buffer, send } = stream({ ...smallBounds, ahead });
+  send(begin(8, 200), announcement(null), ...inserts(null, 101, 102), commit(200));
+  send(message("S", int32(7), Buffer.from([1])), announcement(7), ...inserts(7, 1, 22));
+  expect(buffer.isFull).toBe(false);
+  send(insert(7, 23));
+  expect(buffer.isFull).toBe(true);
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 2, end: 210, isPiece: false, outcome: null },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+  ]);
+  expect(buffer.isFull).toBe(false);
+  // What comes between its blocks is held to the bounds of all.
+  send(...inserts(7, 24, 45), message("E"));
+  send(begin(9, 300), ...inserts(null, 103, 104));
+  expect(buffer.isFull).toBe(true);
+  send(commit(300), commitEarly(7, 400));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 10, end: 210, isPiece: false, outcome: "open" },
+    { count: 2, end: 310, isPiece: false, outcome: null },
+    { count: 5, end: 410, isPiece: false, outcome: "committed" },
+  ]);
+});
+
+test("what waits of a transaction in progress that is rolled back is not handed out", () => {
+  const ahead = { bytes: 32 * megabyte, rows: 100 };
+  const { buffer, send } = stream({ ...smallBounds, ahead });
+  send(...block(7, announcement(7), ...inserts(7, 1, 25)), abort(7));
+  expect(takeAll(buffer)).toEqual([]);
+  send(...block(8, announcement(8), ...inserts(8, 1, 25)));
+  expect(told(buffer.take()!)).toEqual({ count: 10, end: 100, isPiece: false, outcome: "open" });
+  send(abort(8), begin(9, 200), announcement(null), insert(null, 1), commit(200));
+  expect(takeAll(buffer).map(told)).toEqual([
+    { count: 0, end: 100, isPiece: false, outcome: "aborted" },
+    { count: 1, end: 210, isPiece: false, outcome: null },
+  ]);
+});
+
+test("what waits is counted with the places of its changes, however little they hold", () => {
+  const { buffer, send } = stream({ ...streamBounds(0) });
+  send(message("S", int32(7), Buffer.from([1])), announcement(7));
+  const row = insert(7, 1);
+  let rows = 0;
+  for (; !buffer.isFull; rows++) send(row);
+  const held = takeAll(buffer).reduce((sum, { arena, kind }) => sum + arena.byteLength + kind.length * 30, 0);
+  expect(rows).toBeGreaterThan(300_000);
+  expect(held).toBeLessThan(40 * megabyte);
+});
+
+test("few rows make no batch of their own, however few may wait", () => {
+  const { buffer, send } = stream(streamBounds(1));
+  send(...block(7, announcement(7), ...inserts(7, 1, 1000)));
+  expect(takeAll(buffer).map(({ count }) => count)).toEqual([1000]);
+});
+
+test("what a transaction in progress announces is not others' before it is committed", () => {
+  const { send, registry } = stream();
+  send(begin(6, 200), announcement(null), insert(null, 1), commit(200));
+  const own = registry.find(table)?.relation;
+  send(...block(7, announcement(7), insert(7, 2)));
+  expect(registry.find(table)?.relation).toBe(own!);
+  send(begin(8, 300), insert(null, 3), commit(300), ...block(7, insert(7, 4)), commitEarly(7, 400));
+  expect(registry.find(table)?.relation).not.toBe(own!);
+  const later = registry.find(table)?.relation;
+  send(...block(9, announcement(9), insert(9, 5)), message("A", int32(9), int32(9)));
+  expect(registry.find(table)?.relation).toBe(later!);
+});
+
+test("inserts alone make smaller batches than changes that may take each other's place", () => {
+  const most = 6 * 1024 * 1024;
+  const bounds = { ...smallBounds, maxBufferedBytes: most, maxBufferedRows: 1e6, pieceBytes: most };
+  /** How many inserts there is room for, behind the messages `first`. */
+  const room = (...first: readonly Buffer[]) => {
+    const { buffer, send } = stream(bounds);
+    send(begin(7, 200), announcement(null), ...first);
+    for (let rows = 0; ; rows++) {
+      if (buffer.isFull) return rows;
+      send(insert(null, 1));
+    }
+  };
+  const removal = message(
+    "D",
+    int32(table),
+    Buffer.from("K"),
+    int16(1),
+    Buffer.from("t"),
+    int32(1),
+    Buffer.from("1"),
+  );
+  const alone = room();
+  expect(alone).toBeGreaterThan(80_000);
+  expect(room(removal) / alone).toBeCloseTo(most / ampleBytes, 2);
+});

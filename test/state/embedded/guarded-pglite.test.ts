@@ -1,0 +1,50 @@
+// The embedded database dies where Postgres would: it says so, hangs nothing, and keeps what it called committed.
+
+import { expect, test } from "bun:test";
+import { fsyncSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PGlite } from "@electric-sql/pglite";
+import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
+import { guardPglite } from "../../../src/state/embedded/guarded-pglite.ts";
+import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
+import { unpackPrepared } from "../../../src/state/embedded/prepared-archive.ts";
+
+test("a commit that the disk refuses is an error and ends the database, and what came before is kept", async () => {
+  const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
+  try {
+    const directory = join(parent, "pglite");
+    await unpackPrepared(directory);
+    let isFailing = false;
+    const fsync = (descriptor: number) => {
+      if (isFailing) throw Object.assign(new Error("the disk is gone"), { code: "EIO" });
+      fsyncSync(descriptor);
+    };
+    const open = async () => {
+      const parameters = { fs: new DurableNodeFs(directory, fsync), startParams: durableStartParameters() };
+      return PGlite.create({ ...parameters, ...(await loadPgliteFiles()) });
+    };
+    const insert = (client: PGlite, name: string) =>
+      client.query("insert into millrace.settings values ($1, '')", [name]);
+    const client = await open();
+    const { died } = guardPglite(client);
+    await insert(client, "kept");
+    await expect(insert(client, "kept")).rejects.toMatchObject({ code: "23505" });
+    expect(died.aborted).toBe(false);
+
+    isFailing = true;
+    await expect(insert(client, "lost")).rejects.toThrow("could not fsync");
+    expect(died.reason).toMatchObject({ code: "state_unavailable" });
+    isFailing = false;
+    await expect(insert(client, "late")).rejects.toMatchObject({ code: "state_unavailable" });
+
+    const next = await open();
+    const { rows } = await next.query<{ name: string }>("select name from millrace.settings");
+    await next.close();
+    expect(rows.map(({ name }) => name)).toContain("kept");
+    expect(rows.map(({ name }) => name)).not.toContain("late");
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,164 @@
+// Another key for the state: nothing is under the old one any more, and whoever dies meanwhile leaves a state that opens.
+
+import { afterEach, beforeEach, expect, test } from "bun:test";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { StateOptions } from "../../../src/state/open-database.ts";
+import { openState } from "../../../src/state/open-state.ts";
+import { keyFileName, makeNextKey } from "../../../src/state/secrets/encryption-key.ts";
+import { rotateKey } from "../../../src/state/secrets/key-rotation.ts";
+import { PostgresServer } from "../../support/postgres-server.ts";
+import { sampleConfig, storedConnector } from "../../support/sample-connector.ts";
+
+const [oneKey, otherKey] = [1, 2].map((n) => Buffer.alloc(32, n).toString("base64")) as [string, string];
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), "millrace-rotation-"));
+});
+afterEach(() => rm(directory, { recursive: true, force: true }));
+
+const options = (change: Partial<StateOptions> = {}): StateOptions => ({
+  ...{ databaseUrl: null, dataDirectory: directory, encryptionKey: null },
+  ...change,
+});
+const keyFile = () => readFile(join(directory, keyFileName), "utf8");
+
+async function begin(opened: StateOptions): Promise<void> {
+  await using state = await openState(opened);
+  await state.connectors.insert(storedConnector("one"));
+  await state.connectors.insert({ ...storedConnector("two"), cleanup: sampleConfig("two") });
+}
+
+async function expectReadable(opened: StateOptions): Promise<void> {
+  await using state = await openState(opened);
+  expect((await state.connectors.find("one"))?.config).toEqual(sampleConfig("one"));
+  expect((await state.connectors.find("two"))?.cleanup).toEqual(sampleConfig("two"));
+}
+
+const refusalOf = (opened: StateOptions) =>
+  openState(opened).then(
+    (state) => state[Symbol.asyncDispose](),
+    (error: unknown) => error,
+  );
+
+test("a key file is replaced by another, that nobody else may read; the old key opens nothing", async () => {
+  await begin(options());
+  const before = await keyFile();
+  expect(await rotateKey(options(), null)).toEqual({
+    connectors: 2,
+    keyFile: join(directory, keyFileName),
+  });
+  expect(await keyFile()).not.toBe(before);
+  expect((await stat(join(directory, keyFileName))).mode & 0o777).toBe(0o600);
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+  await expectReadable(options());
+  expect(await refusalOf(options({ encryptionKey: before.trim() }))).toMatchObject({
+    code: "encryption_key_mismatch",
+  });
+});
+
+test("a key that is given takes the place of one that was, also over Postgres, or of a key file", async () => {
+  await using server = await PostgresServer.start();
+  const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
+  await begin(options({ databaseUrl, encryptionKey: oneKey }));
+  expect(await rotateKey(options({ databaseUrl, encryptionKey: oneKey }), otherKey)).toEqual({
+    connectors: 2,
+    keyFile: null,
+  });
+  await expectReadable(options({ databaseUrl, encryptionKey: otherKey }));
+  await begin(options());
+  await rotateKey(options(), otherKey);
+  await expectReadable(options({ encryptionKey: otherKey }));
+  expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
+});
+
+test("a key file that is lost is asked for, and no other one takes its place", async () => {
+  await begin(options());
+  const key = await keyFile();
+  await rm(join(directory, keyFileName));
+  for (let i = 0; i < 2; i++)
+    expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([]);
+  await writeFile(join(directory, keyFileName), key, { mode: 0o600 });
+  await expectReadable(options());
+});
+
+test("one that is cut off before all is sealed was none; one that is behind that, before the file is replaced, is finished", async () => {
+  await begin(options());
+  const before = await keyFile();
+  await makeNextKey(directory);
+  await expectReadable(options());
+  expect(await keyFile()).toBe(before);
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+
+  const next = Buffer.from(await makeNextKey(directory)).toString("base64");
+  await cutOffBehind(next);
+  await expectReadable(options());
+  expect((await keyFile()).trim()).toBe(next);
+
+  // What was cut off there is finished by the next one first.
+  await cutOffBehind(Buffer.from(await makeNextKey(directory)).toString("base64"));
+  expect(await rotateKey(options(), null)).toMatchObject({ connectors: 2 });
+  await expectReadable(options());
+});
+
+/** All is sealed under the key of the file beside the key file, which is as it was. */
+async function cutOffBehind(next: string): Promise<void> {
+  const [now, path] = [await keyFile(), join(directory, `${keyFileName}.next`)];
+  const kept = await readFile(path);
+  await rm(path);
+  await rotateKey(options({ encryptionKey: now.trim() }), next);
+  await writeFile(path, kept, { mode: 0o600 });
+}
+
+test("a key that a death has left between writing it and putting it in its place is removed at the next start", async () => {
+  await begin(options());
+  const left = ["", ".next"].map((kind) => join(directory, `${keyFileName}${kind}.${crypto.randomUUID()}`));
+  for (const path of left) await writeFile(path, await keyFile(), { mode: 0o600 });
+  await expectReadable(options());
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+  for (const path of left) await writeFile(path, await keyFile(), { mode: 0o600 });
+  await rotateKey(options(), null);
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+});
+
+test("a service that works on the state is not disturbed, and a wrong key changes nothing", async () => {
+  await begin(options());
+  {
+    await using _state = await openState(options());
+    expect(await rotateKey(options(), null).catch((error: unknown) => error)).toMatchObject({
+      code: "invalid_setting",
+    });
+  }
+  const wrong = rotateKey(options({ encryptionKey: otherKey }), oneKey);
+  expect(await wrong.catch((error: unknown) => error)).toMatchObject({ code: "encryption_key_mismatch" });
+  const missing = rotateKey(options({ encryptionKey: otherKey }), null);
+  expect(String(await missing.catch((error: unknown) => error))).toContain("MILLRACE_NEW_ENCRYPTION_KEY");
+  const none = rotateKey(options(), "planted");
+  expect(String(await none.catch((error: unknown) => error))).not.toContain("planted");
+  await expectReadable(options());
+});
+
+test("the command tells what it has done, and opens with one of two keys wherever it is killed", async () => {
+  await begin(options());
+  const main = join(import.meta.dir, "..", "..", "..", "src", "main.ts");
+  const rotate = () =>
+    Bun.spawn([process.execPath, main, "rotate-key", "--data-dir", directory], {
+      ...{ stdout: "pipe", stderr: "pipe" },
+      env: { PATH: process.env.PATH ?? "" },
+    });
+  const begunAt = performance.now();
+  const whole = rotate();
+  expect(await new Response(whole.stdout).text()).toContain("The secrets of 2 connectors");
+  expect(await whole.exited).toBe(0);
+  const lastsMs = performance.now() - begunAt;
+  for (let part = 1; part <= 8; part++) {
+    const child = rotate();
+    await Bun.sleep(lastsMs * (0.4 + part / 14));
+    child.kill("SIGKILL");
+    await child.exited;
+    await expectReadable(options());
+  }
+  expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
+});
