@@ -1,14 +1,16 @@
-// The two servers of a benchmark and its tables: the same for every contender.
+// The source and sink servers of a benchmark, with its tables. Every contender runs on the same two servers.
 
 import { PostgresServer } from "../src/demo/postgres-server.ts";
 import { tables } from "./bench-tables.ts";
 import { readServerCpu } from "./process-usage.ts";
 
 export const database = "bench";
-/** Where the service keeps its state: what it takes of memory is then the service's, and not that of an embedded database. */
+/**
+ * The database of the service's state. It is not embedded, so that the service's memory does not include a database's.
+ */
 const stateDatabase = "bench_state";
 
-/** Large enough that a checkpoint does not fall into one contender's time and not into the other's. */
+/** Checkpoints are rare, so that none falls into the measurement of only some contenders. */
 const settings = {
   shared_buffers: "256MB",
   max_wal_size: "16GB",
@@ -17,10 +19,10 @@ const settings = {
   max_worker_processes: 16,
   max_logical_replication_workers: 8,
 };
-/** Since version 16. */
-const newSettings = { max_parallel_apply_workers_per_subscription: 2 };
+/** Settings that servers before version 16 do not know. */
+const settingsSince16 = { max_parallel_apply_workers_per_subscription: 2 };
 
-/** What both servers have used so far. */
+/** What both servers have used since their start. */
 export interface ServerUsage {
   readonly sourceCpuSeconds: number;
   readonly sinkCpuSeconds: number;
@@ -33,13 +35,13 @@ export class BenchServers implements AsyncDisposable {
     readonly sink: PostgresServer,
   ) {}
 
-  /** `major`: of both; absent: the usual one. */
+  /** `major`: the version of both servers. Default: any, with 17 preferred. */
   static async start(major?: number): Promise<BenchServers> {
     await using building = new AsyncDisposableStack();
     const isOld = major !== undefined && major < 16;
     const options = {
       ...(major === undefined ? {} : { major }),
-      settings: isOld ? settings : { ...settings, ...newSettings },
+      settings: isOld ? settings : { ...settings, ...settingsSince16 },
     };
     const source = building.use(await PostgresServer.start(options));
     const sink = building.use(await PostgresServer.start(options));
@@ -47,34 +49,37 @@ export class BenchServers implements AsyncDisposable {
     return new BenchServers(source, sink);
   }
 
-  /** Empty databases on both, with the empty tables at the source. */
-  async renew(): Promise<void> {
+  /** Recreates both databases, with empty tables at the source. */
+  async recreate(): Promise<void> {
     await empty(this.source);
     await this.source.query(tables, database);
-    await this.renewSink();
+    await this.recreateSink();
   }
 
-  /** An empty database at the sink. */
-  async renewSink(): Promise<void> {
+  /** Recreates the sink's database. */
+  async recreateSink(): Promise<void> {
     await empty(this.sink);
   }
 
-  /** An empty database for the state of a service that has not started; as a URL. */
-  async renewState(): Promise<string> {
+  /** Recreates the state's database, which no service may be using. Returns its URL. */
+  async recreateState(): Promise<string> {
     await this.source.query(`drop database if exists ${stateDatabase} with (force)`);
     await this.source.createDatabase(stateDatabase);
     const { host, port, user, password } = this.source;
     return `postgres://${user}:${password}@${host}:${port}/${stateDatabase}`;
   }
 
-  /** The same tables at the sink, for a contender that does not make them, and others like the first. */
+  /**
+   * Creates the same tables at the sink, plus copies of `bench` under other names, for contenders that do not create
+   * tables.
+   */
   async createSinkTables(more: readonly string[] = []): Promise<void> {
     const others = more.map((name) => `create table ${name} (like bench including all)`);
     await this.sink.query([tables, ...others].join("; "), database);
   }
 
-  /** The last row of a load: when it is at the sink, everything before it is. */
-  async mark(): Promise<number> {
+  /** Writes a load's last row. Once it is at the sink, so is everything before it. */
+  async writeMarker(): Promise<number> {
     const id = Date.now();
     await this.source.query(`insert into bench_marker values (${id})`, database);
     return id;

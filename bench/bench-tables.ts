@@ -1,4 +1,4 @@
-// The tables of the loads, and the statements that fill them.
+// The tables of the loads, and the SQL that fills them.
 
 const wideColumns = 40;
 
@@ -16,8 +16,8 @@ export const tables = `
   create table bench_latency (id bigint primary key, at timestamptz);
   create table bench_marker (id bigint primary key)`;
 
-/** What the copies' loads do without: whoever copies everything would copy these beside what is counted. */
-export const tablesOfStreams = [...tables.matchAll(/create table (\w+)/g)]
+/** Tables that copy benchmarks drop, because contenders that copy the whole database would copy them too. */
+export const streamTables = [...tables.matchAll(/create table (\w+)/g)]
   .map(([, name]) => name)
   .filter((name) => name !== "bench");
 
@@ -37,7 +37,10 @@ export function fillWide(rows: number): string {
   return `insert into bench_wide select i, ${columns} from generate_series(1, ${rows}) i`;
 }
 
-/** Each has a value of 4,000 bytes that does not compress: one of a thousand, as they take time to make. */
+/**
+ * Each row has an incompressible value of 4,000 bytes. There are only 1,000 different values, because generating them
+ * takes time.
+ */
 export function fillLarge(rows: number): string {
   return `
     with pool as materialized (
@@ -55,7 +58,7 @@ export function fillTpcB(scale: number): string {
     insert into pgbench_accounts select i, (i - 1) / 100000 + 1, 0, '' from generate_series(1, ${scale * 100_000}) i`;
 }
 
-/** The statements of pgbench's own "TPC-B (sort of)" transaction that write, in its order. */
+/** The writing statements of pgbench's "TPC-B (sort of)" transaction, in the same order. */
 export function tpcB(scale: number): string {
   return `
     aid := 1 + floor(random() * ${scale * 100_000});

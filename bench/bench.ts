@@ -1,5 +1,5 @@
-// `bun run bench`: how fast a backlog is worked off, and how late a commit is seen, beside Postgres' own subscription on the
-// same servers in the same run, in turns. `bun run bench --help` tells its arguments.
+// `bun run bench` measures how fast a backlog is processed and the latency of a commit. It compares with Postgres' own
+// subscription on the same servers in the same run, alternating between them. `bun run bench --help` lists the options.
 
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
@@ -55,12 +55,12 @@ const contenderNames: readonly ContenderName[] = [
 ];
 
 const options = new Command("bench")
-  .description("Measures copy, stream and latency beside Postgres' own subscription, in turns.")
-  .option("--rows <number>", "rows of the large loads; the others are a part of it", count, 1_000_000)
+  .description("Measures copy, stream and latency, alternating with Postgres' own subscription.")
+  .option("--rows <number>", "rows of the large loads; the others are smaller", count, 1_000_000)
   .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
   .option(
     "--only <text>",
-    "only loads whose name holds this text; `copies` and `webhooks` are measured only so",
+    "only loads whose name contains this text; `copies` and `webhooks` are measured only on request",
   )
   .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
     "postgres",
@@ -68,8 +68,8 @@ const options = new Command("bench")
     "discard",
     ...copierNames,
   ])
-  .option("--server <major>", "version of both servers, where it is not the usual one", count)
-  .option("--json <file>", "where the results go", "bench/results/latest.json")
+  .option("--server <major>", "version of both servers, instead of the default", count)
+  .option("--json <file>", "the file for the results", "bench/results/latest.json")
   .parse()
   .opts<BenchOptions>();
 
@@ -86,17 +86,17 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   const starts = streaming.map((name) => contenders(servers)[name]);
   const measurements: Measurement[] = [];
   const summaries: LoadSummary[] = [];
-  const inTurns = async <Begin>(
+  const alternate = async <Candidate>(
     name: string,
     goal: Goal,
-    begins: readonly Begin[],
-    once: (begin: Begin) => Promise<Measurement | null>,
+    candidates: readonly Candidate[],
+    measureOne: (candidate: Candidate) => Promise<Measurement | null>,
   ) => {
     const own: Measurement[] = [];
     for (let round = 0; round < rounds; round++) {
-      // There and back: who comes after whom must not decide.
-      for (const begin of round % 2 === 0 ? begins : begins.toReversed()) {
-        const measurement = await once(begin);
+      // Every other round runs in reverse order, so that the order of the contenders does not decide.
+      for (const candidate of round % 2 === 0 ? candidates : candidates.toReversed()) {
+        const measurement = await measureOne(candidate);
         if (measurement) own.push(measurement);
       }
     }
@@ -105,19 +105,23 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
     summaries.push(summary);
     console.log(formatSummary(summary));
   };
-  const measure = async (name: string, goal: Goal, once: (start: Start) => Promise<Measurement | null>) => {
-    if (isWanted(name)) await inTurns(name, goal, starts, once);
+  const measure = async (
+    name: string,
+    goal: Goal,
+    measureOne: (start: Start) => Promise<Measurement | null>,
+  ) => {
+    if (isWanted(name)) await alternate(name, goal, starts, measureOne);
   };
   for (const source of only === undefined ? [] : copySources(rows)) {
     const wanted = source.loads.filter(({ name }) => isWanted(name));
     if (wanted.length === 0) continue;
-    await servers.renew();
+    await servers.recreate();
     await servers.source.query(`${source.sql}; analyze`, database);
     for (const load of wanted) {
       const copiers = load.by.flatMap(
-        (name) => (isAsked(by, name) && copierOf(servers, version, source, name)) || [],
+        (name) => (isRequested(by, name) && findCopier(servers, version, source, name)) || [],
       );
-      await inTurns(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
+      await alternate(load.name, load.goal, copiers, (start) => measureCopies(servers, start, load));
     }
   }
   const copies = [...summaries];
@@ -130,7 +134,7 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
       ? []
       : await measureWebhooks(servers, { rows, rounds, isWanted, command: serviceCommand() });
   const latencies = isWanted(latencyName)
-    ? await latenciesOf(servers, starts, rows < 1_000_000 ? 5 : 20)
+    ? await measureLatencies(servers, starts, rows < 1_000_000 ? 5 : 20)
     : [];
   await mkdir(dirname(resolve(json)), { recursive: true });
   const at = new Date().toISOString();
@@ -142,7 +146,7 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   console.log(`\n${json}`);
 }
 
-/** How each is started; a new one for each load, so that none begins warm. */
+/** Starts each contender. Every load gets a new one, so that none starts warm. */
 function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderName, CopierName>, Start>> {
   return {
     postgres: async () => new NativeSubscription(servers),
@@ -152,8 +156,8 @@ function contenders(servers: BenchServers): Readonly<Record<Exclude<ContenderNam
   };
 }
 
-/** Null: it copies nothing, or is not on this machine. */
-function copierOf(
+/** Null if the contender copies nothing, or is not installed. */
+function findCopier(
   servers: BenchServers,
   version: string,
   source: CopySource,
@@ -174,8 +178,8 @@ function copierOf(
   }
 }
 
-/** Where copies go to is the load's matter: both are millrace. */
-function isAsked(by: readonly ContenderName[], name: ContenderName): boolean {
+/** Copies to a webhook count as millrace too: the load decides where its copies go. */
+function isRequested(by: readonly ContenderName[], name: ContenderName): boolean {
   return by.includes(name === "webhook" ? "millrace" : name) || by.includes(name);
 }
 
@@ -183,38 +187,38 @@ function isCopierName(name: ContenderName): name is CopierName {
   return copierNames.some((copier) => copier === name);
 }
 
-/** The source stays as it is: to fill it takes longer than to copy it. */
+/** Leaves the source as it is, because filling it takes longer than copying it. */
 async function measureCopies(
   servers: BenchServers,
   start: StartCopier,
   load: CopyLoad,
 ): Promise<Measurement | null> {
   await using copier = await start();
-  await servers.renewSink();
+  await servers.recreateSink();
   try {
     const measurement = await measured(servers, copier, load.name, load.count, () => copier.begin());
     await copier.end();
     return measurement;
   } catch (error) {
-    // A program of somebody else's may not get on with these servers: the others are measured still.
+    // A third-party program may fail on these servers. Measure the others all the same.
     if (!isCopierName(copier.name)) throw error;
     console.log(String(error));
     return null;
   }
 }
 
-/** Null: it copies nothing. */
+/** Null if the contender copies nothing. */
 async function measureCopy(servers: BenchServers, start: Start, rows: number): Promise<Measurement | null> {
   await using contender = await start();
   if (contender.name === "discard") return null;
-  await servers.renew();
+  await servers.recreate();
   await servers.source.query(`${fill(rows)}; analyze`, database);
   const measurement = await measured(servers, contender, copyName, rows, () => contender.begin());
   await contender.end();
   return measurement;
 }
 
-async function latenciesOf(
+async function measureLatencies(
   servers: BenchServers,
   starts: readonly Start[],
   seconds: number,
@@ -231,7 +235,7 @@ async function latenciesOf(
   return latencies;
 }
 
-/** The compiled program where it was built, as users run it; else the sources. */
+/** The compiled binary if it was built, as users run it; otherwise the sources. */
 function serviceCommand(): readonly string[] {
   const binary = resolve(import.meta.dirname, "..", "dist", "millrace");
   return existsSync(binary) ? [binary] : ownCommand();

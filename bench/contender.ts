@@ -1,29 +1,29 @@
-// What a benchmark asks of each system that it measures.
+// The interface of each system that a benchmark measures.
 
 import type { Usage } from "./process-usage.ts";
 
-/** One that copies. */
+/** A system that copies tables. */
 export interface Copier extends AsyncDisposable {
   readonly name: ContenderName;
-  /** Begins with the source as it is now, and resolves when the copy of it is at the sink. */
+  /** Copies the source as it is now. Resolves when the copy is at the sink. */
   begin(): Promise<void>;
-  /** Ends replication and leaves nothing at the source. */
+  /** Ends replication and removes everything that it created at the source. */
   end(): Promise<void>;
-  /** Of the process that replicates, since the last call; null where there is none of its own. */
+  /** The usage of the replicating process since the last call. Null if there is no such process. */
   usage(): Usage | null;
 }
 
-/** One that goes on behind its copy. */
+/** A system that streams changes after its copy. */
 export interface Contender extends Copier {
-  /** Replication stands still; the source keeps what is written. */
+  /** Stops replication. The source retains the changes that are written meanwhile. */
   pause(): Promise<void>;
   resume(): Promise<void>;
-  /** Resolves when the row of `bench_marker` is at the sink. */
-  untilMarked(marker: number): Promise<void>;
+  /** Resolves when this row of `bench_marker` is at the sink. */
+  untilMarkerArrives(marker: number): Promise<void>;
 }
 
-/** `discard` is our own stream into a sink that throws everything away: the bound of what a sink can reach. */
+/** `discard` is our own stream into a sink that discards everything. It shows the most that a sink could reach. */
 export type ContenderName = "postgres" | "millrace" | "discard" | "webhook" | CopierName;
 
-/** Those that do nothing but copy. */
+/** Systems that only copy. */
 export type CopierName = "psql" | "pgcopydb";

@@ -1,12 +1,12 @@
-// What is copied: one large table, and many small ones. They take long, so they are measured only when they are asked for.
+// The copy benchmarks: one large table, and many small ones. They run only on request, because they take long.
 
-import { tablesOfStreams } from "./bench-tables.ts";
+import { streamTables } from "./bench-tables.ts";
 import type { ContenderName } from "./contender.ts";
 import { fill, type Goal } from "./loads.ts";
 
-/** Tables at the source, which stay as they are: to fill them takes longer than to copy them. */
+/** Tables at the source. All loads of a source share them, because filling them takes longer than copying them. */
 export interface CopySource {
-  /** Makes and fills the tables, and leaves no others but `bench`, which they are made from. */
+  /** Creates and fills the tables. The only other table left is `bench`, their template. */
   readonly sql: string;
   readonly tables: readonly string[];
   readonly loads: readonly CopyLoad[];
@@ -14,7 +14,7 @@ export interface CopySource {
 
 export interface CopyLoad {
   readonly name: string;
-  /** Rows in all. */
+  /** Rows of all tables. */
   readonly count: number;
   readonly by: readonly ContenderName[];
   readonly goal: Goal;
@@ -32,7 +32,7 @@ export function copySources(rows: number): readonly CopySource[] {
   const many = names.map(
     (name) => `create table ${name} (like bench including all); insert into ${name} select * from bench_rows`,
   );
-  const alone = `drop table ${tablesOfStreams.join(", ")}`;
+  const alone = `drop table ${streamTables.join(", ")}`;
   return [
     {
       sql: `${alone}; ${fill(rows * 5)}`,
@@ -48,7 +48,7 @@ export function copySources(rows: number): readonly CopySource[] {
       ],
     },
     {
-      // Made once: the values take longer to make than the rows to write.
+      // Generated once: producing the values takes longer than writing the rows.
       sql: `${alone}; ${fill(each)}; create temporary table bench_rows as select * from bench; truncate bench; ${many.join("; ")}`,
       tables: names,
       loads: [{ name: `copies: ${manyTables} tables`, count: each * manyTables, ...toPostgres }],

@@ -1,4 +1,4 @@
-// What was measured of copies, as README shows it.
+// What was measured of copies, as docs/benchmarks.md shows it.
 
 import type { ContenderName } from "./contender.ts";
 import type { LoadSummary } from "./report.ts";
@@ -15,7 +15,7 @@ const columns = [
   "Peak",
 ];
 
-/** As Markdown. Goals are in brackets. */
+/** A Markdown table. Goals are in parentheses. */
 export function formatCopies(summaries: readonly LoadSummary[]): string {
   const rule = columns.map((_, i) => (i === 0 ? "---" : "---:"));
   return [columns, rule, ...summaries.map(cells)].map((row) => `| ${row.join(" | ")} |`).join("\n");
@@ -31,9 +31,9 @@ function cells({ load, count, goal, by, ratios }: LoadSummary): readonly string[
     rateOf("postgres"),
     rateOf("psql"),
     rateOf("pgcopydb"),
-    beside(rate(own?.rate), rate(goal.perSecond)),
-    beside(ratio(ratios.rate), ratio(goal.rate)),
-    beside(ratio(ratios.ofPipe), ratio(goal.ofPipe)),
+    withGoal(rate(own?.rate), rate(goal.perSecond)),
+    withGoal(ratio(ratios.rate), ratio(goal.rate)),
+    withGoal(ratio(ratios.ofPipe), ratio(goal.ofPipe)),
     cpu == null ? "" : `${((cpu * 1e6) / count).toFixed(2)} s`,
     peak == null ? "" : `${Math.round(peak / 2 ** 20)} MB`,
   ];
@@ -47,6 +47,6 @@ function ratio(value: number | null | undefined): string {
   return value == null ? "" : String(Number(value.toFixed(2)));
 }
 
-function beside(value: string, wanted: string): string {
-  return wanted === "" || value === "" ? value : `${value} (${wanted})`;
+function withGoal(value: string, goal: string): string {
+  return goal === "" || value === "" ? value : `${value} (${goal})`;
 }

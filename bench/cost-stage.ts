@@ -1,4 +1,4 @@
-// Where the service is measured at rest: two servers, a receiver, and an empty place for the state of each service.
+// The set-up in which the idle service is measured: two servers, a receiver, and new state for each service.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,8 +12,8 @@ import { webhookTarget } from "./targets.ts";
 export type StateKind = "embedded" | "postgres";
 export type SinkKind = "postgres" | "webhook";
 
-/** Of a service that has not started. */
-export interface StatePlace {
+/** Where a service keeps its state. */
+export interface StateLocation {
   readonly dataDirectory: string;
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -24,7 +24,7 @@ const poll = { timeoutMs: 300_000, intervalMs: 500 };
 
 export class CostStage implements AsyncDisposable {
   #owned = new AsyncDisposableStack();
-  #places = 0;
+  #states = 0;
   #connectors = 0;
 
   private constructor(
@@ -49,8 +49,8 @@ export class CostStage implements AsyncDisposable {
     return stage;
   }
 
-  async place(kind: StateKind): Promise<StatePlace> {
-    const name = `state_${this.#places++}`;
+  async newState(kind: StateKind): Promise<StateLocation> {
+    const name = `state_${this.#states++}`;
     const dataDirectory = join(this.directory, name);
     if (kind === "embedded") return { dataDirectory, environment: {} };
     await this.target.createDatabase(name);
@@ -62,21 +62,21 @@ export class CostStage implements AsyncDisposable {
   }
 
   /** Starts the service and waits until it is ready. */
-  serve({ dataDirectory, environment }: StatePlace): Promise<ServiceProcess> {
+  serve({ dataDirectory, environment }: StateLocation): Promise<ServiceProcess> {
     return ServiceProcess.start({
       ...{ command: [this.binary], dataDirectory, workingDirectory: this.directory },
       environment: { MILLRACE_LOG_LEVEL: "warn", ...environment },
     });
   }
 
-  /** Makes a connector to each of the sinks, and waits until all of them stream. */
+  /** Creates one connector for each entry of `sinks`, and waits until all of them stream. */
   async connect({ url }: ServiceProcess, sinks: readonly SinkKind[]): Promise<void> {
     const api = new ApiClient(url);
     const postgres = {
       connection: this.source.connection(database),
       replication_type: { logical_replication: {} },
     };
-    // Slots of a service that has gone are still there, under the names of its connectors.
+    // Connectors need new names: the slots of an earlier service still exist under the names of its connectors.
     const named = sinks.map((kind) => ({ kind, id: `c${this.#connectors++}` }));
     for (const { kind, id } of named)
       await api.createConnector(id, { source: { postgres }, sink: this.#sink(kind, id) });

@@ -1,4 +1,4 @@
-// Our own stream into a sink that discards, in a process of its own.
+// Our own stream into a sink that discards everything, in a separate process.
 
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Contender } from "./contender.ts";
@@ -10,7 +10,7 @@ export class DiscardingContender implements Contender {
   readonly name = "discard";
   readonly #meter = new UsageMeter();
   readonly #waiting = new Map<DiscardingReport, () => void>();
-  #marked = Promise.resolve();
+  #markerArrived = Promise.resolve();
   readonly #child;
 
   constructor(servers: BenchServers) {
@@ -27,25 +27,25 @@ export class DiscardingContender implements Contender {
   }
 
   async begin(): Promise<void> {
-    await this.#tell("start", "streams");
+    await this.#send("start", "streams");
   }
 
   async pause(): Promise<void> {
-    await this.#tell("stop", "stopped");
+    await this.#send("stop", "stopped");
   }
 
   async resume(): Promise<void> {
-    this.#marked = this.#told("marked");
-    await this.#tell("start", "streams");
+    this.#markerArrived = this.#received("markerArrived");
+    await this.#send("start", "streams");
   }
 
-  async untilMarked(): Promise<void> {
-    await this.#marked;
+  async untilMarkerArrives(): Promise<void> {
+    await this.#markerArrived;
   }
 
   async end(): Promise<void> {
     await this.pause();
-    await this.#tell("drop", "dropped");
+    await this.#send("drop", "dropped");
   }
 
   usage(): Usage | null {
@@ -57,17 +57,17 @@ export class DiscardingContender implements Contender {
     await this.#child.exited;
   }
 
-  async #tell(command: DiscardingCommand, answer: DiscardingReport): Promise<void> {
-    const told = this.#told(answer);
+  async #send(command: DiscardingCommand, expected: DiscardingReport): Promise<void> {
+    const received = this.#received(expected);
     this.#child.send(command);
-    await told;
+    await received;
   }
 
-  #told(report: DiscardingReport): Promise<void> {
-    const told = new Promise<void>((resolve) => this.#waiting.set(report, resolve));
+  #received(report: DiscardingReport): Promise<void> {
+    const received = new Promise<void>((resolve) => this.#waiting.set(report, resolve));
     const ended = this.#child.exited.then((code) => {
       throw new Error(`the discarding run ended with ${code}`);
     });
-    return Promise.race([told, ended]);
+    return Promise.race([received, ended]);
   }
 }

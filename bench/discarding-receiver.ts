@@ -1,5 +1,6 @@
-// A process of its own: takes every webhook and throws it away, but for the marker's table. Says its port on the first
-// line; GET answers with the last marker, or with what has come since it was asked last. Told how late it is to answer.
+// A separate process that discards every webhook except the marker table's. It prints its port on the first line. GET
+// returns the last marker; GET /received returns what has arrived since the previous call. The argument is the delay of
+// its responses in ms.
 
 import { brotliDecompressSync, gunzipSync, zstdDecompressSync } from "node:zlib";
 
@@ -12,13 +13,13 @@ interface Row {
 let marker = "";
 let requests = 0;
 let wireBytes = 0;
-let waitsMs: number[] = [];
+let latenciesMs: number[] = [];
 
 function report(): Response {
-  const received = { requests, wireBytes, waitsMs };
+  const received = { requests, wireBytes, latenciesMs };
   requests = 0;
   wireBytes = 0;
-  waitsMs = [];
+  latenciesMs = [];
   return Response.json(received);
 }
 
@@ -29,7 +30,7 @@ function decoded(body: Buffer, encoding: string | null): string {
   return (decoders[encoding ?? ""]?.(body) ?? body).toString();
 }
 
-function note({ headers }: Request, body: ArrayBuffer): void {
+function record({ headers }: Request, body: ArrayBuffer): void {
   const table = headers.get("x-source-table");
   requests++;
   wireBytes += body.byteLength;
@@ -37,7 +38,7 @@ function note({ headers }: Request, body: ArrayBuffer): void {
   if (table !== "bench_latency") return;
   const now = Date.now();
   const rows = JSON.parse(Buffer.from(body).toString()) as Row | readonly Row[];
-  for (const { at } of [rows].flat()) waitsMs.push(now - Date.parse(at));
+  for (const { at } of [rows].flat()) latenciesMs.push(now - Date.parse(at));
 }
 
 const server = Bun.serve({
@@ -46,7 +47,7 @@ const server = Bun.serve({
   maxRequestBodySize: 1024 * 1024 * 1024,
   async fetch(request) {
     if (request.method === "GET") return request.url.endsWith("/received") ? report() : new Response(marker);
-    note(request, await request.arrayBuffer());
+    record(request, await request.arrayBuffer());
     if (delayMs > 0) await Bun.sleep(delayMs);
     return new Response(null, { status: 204 });
   },

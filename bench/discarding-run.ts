@@ -1,16 +1,17 @@
-// A process of its own: runs a pipeline from the benchmark's source into a sink that throws everything away. Told what to do,
-// and telling how far it is, by messages from and to its parent.
+// A separate process that runs a pipeline from the benchmark's source into a sink that discards everything. It receives
+// commands from its parent and reports progress, both as messages.
 
 import type { Checkpoint } from "../src/change/checkpoint.ts";
 import { completeSource } from "../src/connector/request/complete-connector.ts";
 import { runPipeline } from "../src/pipeline/run-pipeline.ts";
-import type { Sink, SinkEvents } from "../src/sink/sink.ts";
+import type { Sink } from "../src/sink/sink.ts";
+import type { SinkEvents } from "../src/sink/sink-events.ts";
 import { PostgresSource } from "../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../src/source/postgres/source-objects.ts";
-import { SourceNotes } from "../src/source/source-notes.ts";
+import { SourceState } from "../src/source/source-state.ts";
 
 export type DiscardingCommand = "start" | "stop" | "drop";
-export type DiscardingReport = "streams" | "marked" | "stopped" | "dropped";
+export type DiscardingReport = "streams" | "markerArrived" | "stopped" | "dropped";
 
 const slot = "millrace_discard";
 const connection = JSON.parse(process.argv[2] ?? "{}");
@@ -19,26 +20,26 @@ const { postgres: config } = completeSource({
 });
 if (!config) throw new Error("no source");
 
-const notes = await SourceNotes.load({ load: async () => null, save: async () => {} });
+const state = await SourceState.load({ load: async () => null, save: async () => {} });
 const abort = new AbortController();
 let stop = new AbortController();
 let checkpoint: Checkpoint | null = null;
 
-process.on("message", (command: DiscardingCommand) => void obey(command));
+process.on("message", (command: DiscardingCommand) => void handle(command));
 
-async function obey(command: DiscardingCommand): Promise<void> {
+async function handle(command: DiscardingCommand): Promise<void> {
   switch (command) {
     case "start":
       stop = new AbortController();
       await run(stop.signal);
-      tell("stopped");
+      report("stopped");
       break;
     case "stop":
       stop.abort();
       break;
     case "drop":
       if (config) await dropPostgresObjects(config, slot, AbortSignal.timeout(20_000));
-      tell("dropped");
+      report("dropped");
       break;
     default:
       command satisfies never;
@@ -56,14 +57,14 @@ async function run(signal: AbortSignal): Promise<void> {
     makeSource: (events) =>
       new PostgresSource(config, slot, 0, {
         signal: abort.signal,
-        notes,
+        state,
         events,
         sinkFollowsShapes: true,
       }),
     makeSink: discardingSink,
     reporter: {
       phase: ({ name }) => {
-        if (name === "realtime") tell("streams");
+        if (name === "realtime") report("streams");
       },
       initialized: async () => {},
       progress: () => {},
@@ -84,23 +85,22 @@ function discardingSink(events: SinkEvents): Sink {
     goOnIn: async () => {},
     forget: async () => {},
     prepare: async () => ({ form: "binary", missing: [], behind: [], takesInProgress: true }),
-    copyForm: () => "binary",
-    beginCopy: async () => null,
-    copyTable: async () => {},
-    beginBeside: async () => null,
-    aheadOf: () => null,
-    endCopy: async () => {},
+    copies: {
+      begin: () => Promise.reject(new Error("nothing is to be copied")),
+      rowsForm: () => "binary",
+      takeRows: async () => {},
+    },
     write: async (batch) => {
       if (batch.endsInTransaction || checkpoint === null) return;
       checkpoint = { ...checkpoint, resumeLsn: batch.resumeLsn };
       events.durable(checkpoint, batch.count, 0);
-      if (batch.relations.some(({ name }) => name === "bench_marker")) tell("marked");
+      if (batch.relations.some(({ name }) => name === "bench_marker")) report("markerArrived");
     },
     flush: async () => {},
     [Symbol.asyncDispose]: async () => {},
   };
 }
 
-function tell(report: DiscardingReport): void {
-  process.send?.(report);
+function report(message: DiscardingReport): void {
+  process.send?.(message);
 }

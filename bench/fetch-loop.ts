@@ -1,5 +1,5 @@
-// A process of its own: posts bodies of one row to an address, so many at once, as fast as it can, and says how many came a second. What
-// a sender of single rows can reach on this machine, whatever it sends.
+// A separate process that posts one-row bodies to a URL as fast as it can, with a fixed number in flight, and prints
+// the requests per second. This is the upper bound for any sender of single rows on this machine.
 
 const [url = "", inFlight = "32", count = "1", body = "{}"] = process.argv.slice(2);
 

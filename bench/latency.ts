@@ -1,5 +1,5 @@
-// How long a commit takes to be seen at the sink, under a steady load. Both ends are taken by the clock of the one machine that
-// both servers run on: before the commit at the source, after the look at the sink.
+// Measures how long a commit takes to become visible at the sink under a steady load. Both timestamps come from the
+// clock of the machine that runs both servers: before the commit at the source, and after the query at the sink.
 
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Contender, ContenderName } from "./contender.ts";
@@ -11,10 +11,10 @@ export interface Latency {
   readonly p99Ms: number;
 }
 
-/** What is looked at too late is counted as later than it was, by this at most. */
-const lookEveryMs = 0.5;
+/** Sampling adds at most this to a latency. */
+const sampleIntervalMs = 0.5;
 
-interface Look {
+interface Sample {
   readonly last: number;
   readonly atMs: number;
 }
@@ -25,34 +25,34 @@ export async function measureLatency(
   perSecond: number,
   seconds: number,
 ): Promise<Latency> {
-  await servers.renew();
+  await servers.recreate();
   await contender.begin();
-  // What is slow once, at the beginning, is no part of a steady load.
+  // Warm up: one-time costs are not part of a steady load.
   await write(servers, perSecond, perSecond, 0);
   const count = perSecond * seconds;
-  const [elapsedMs, looks] = await Promise.all([
+  const [elapsedMs, samples] = await Promise.all([
     write(servers, perSecond, count, perSecond),
-    look(servers, perSecond, perSecond + count - 1),
+    sampleSink(servers, perSecond, perSecond + count - 1),
   ]);
   const rows = await servers.source.query<{ ms: number }>(
     `select extract(epoch from at)::float8 * 1000 as ms from bench_latency where id >= ${perSecond} order by id`,
     database,
   );
   await contender.end();
-  const waits = waitsOf(
+  const latencies = rowLatencies(
     rows.map(({ ms }) => ms),
-    looks,
+    samples,
     perSecond,
   ).sort((a, b) => a - b);
   return {
     contender: contender.name,
     transactionsPerSecond: (count / elapsedMs) * 1000,
-    p50Ms: percentile(waits, 0.5),
-    p99Ms: percentile(waits, 0.99),
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
   };
 }
 
-/** Commits `count` rows at an even pace, each durable. Returns the time it took. */
+/** Commits `count` rows at an even pace, each durably. Returns the elapsed time. */
 async function write(
   servers: BenchServers,
   perSecond: number,
@@ -74,31 +74,35 @@ async function write(
   return performance.now() - startedMs;
 }
 
-/** Looks at the sink again and again, from the first of these rows to the last. */
-async function look(servers: BenchServers, first: number, last: number): Promise<readonly Look[]> {
+/** Polls the sink until it has seen the last of these rows. */
+async function sampleSink(servers: BenchServers, first: number, last: number): Promise<readonly Sample[]> {
   await using client = await servers.sink.connect(database);
-  const looks: Look[] = [];
+  const samples: Sample[] = [];
   const deadline = performance.now() + 600_000;
   for (let seen = first - 1; seen < last; ) {
     if (performance.now() > deadline) throw new Error("the load of the latency did not arrive");
     const { rows } = await client.query<{ last: string; ms: number }>({
-      name: "look",
+      name: "sample",
       text: "select max(id) as last, extract(epoch from clock_timestamp())::float8 * 1000 as ms from bench_latency",
     });
     const found = Number(rows[0]?.last ?? 0);
-    if (found > seen) looks.push({ last: found, atMs: rows[0]?.ms ?? 0 });
+    if (found > seen) samples.push({ last: found, atMs: rows[0]?.ms ?? 0 });
     seen = Math.max(seen, found);
-    await Bun.sleep(lookEveryMs);
+    await Bun.sleep(sampleIntervalMs);
   }
-  return looks;
+  return samples;
 }
 
-/** A row was seen by the first look that saw it, or one behind it. */
-export function waitsOf(committedMs: readonly number[], looks: readonly Look[], first: number): number[] {
+/** A row's latency ends at the first sample that saw it or a later row. */
+export function rowLatencies(
+  committedMs: readonly number[],
+  samples: readonly Sample[],
+  first: number,
+): number[] {
   let next = 0;
   return committedMs.map((ms, i) => {
-    while ((looks[next]?.last ?? Number.POSITIVE_INFINITY) < first + i) next++;
-    return (looks[next]?.atMs ?? Number.NaN) - ms;
+    while ((samples[next]?.last ?? Number.POSITIVE_INFINITY) < first + i) next++;
+    return (samples[next]?.atMs ?? Number.NaN) - ms;
   });
 }
 

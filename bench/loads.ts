@@ -1,4 +1,5 @@
-// What is replicated: each load is written while the contender stands still, and then caught up with.
+// The streaming loads. Each is written while the contender is paused, and then measured until the contender has caught
+// up.
 
 import type { PostgresServer } from "../src/demo/postgres-server.ts";
 import { database } from "./bench-servers.ts";
@@ -6,21 +7,21 @@ import { fillHot, fillLarge, fillTpcB, fillWide, insertRange, tpcB } from "./ben
 
 export interface Load {
   readonly name: string;
-  /** What the rate counts: rows, or transactions where those are the load. */
+  /** The unit of the rate: rows, or transactions where those are the load. */
   readonly count: number;
-  /** Rows that must be there before, and have been replicated. */
+  /** SQL for rows that must be replicated before the load starts. */
   readonly before: string | null;
   readonly goal: Goal;
-  /** Resolves when everything is committed. */
+  /** Writes the load. Resolves when everything is committed. */
   write(server: PostgresServer): Promise<void>;
 }
 
-/** What is wanted: ratios to Postgres' own subscription, where nothing else is said. */
+/** The goals. They are ratios to Postgres' own subscription unless stated otherwise. */
 export interface Goal {
   readonly rate?: number;
-  /** The ratio to two psql and a pipe. */
+  /** Ratio to two psql processes joined by a pipe. */
   readonly ofPipe?: number;
-  /** Rows a second, where there is nobody to compare with. */
+  /** Rows per second, for loads without a comparison. */
   readonly perSecond?: number;
   readonly sinkCpu?: number;
   readonly sinkWal?: number;
@@ -30,7 +31,7 @@ export function fill(rows: number): string {
   return insertRange("1", String(rows));
 }
 
-/** Runs `body` once for each of `count` values of `n`, with a commit after each. */
+/** Runs `body` for `n` from 0 to `count - 1`, each in its own transaction. */
 async function inTransactions(
   server: PostgresServer,
   count: number,
@@ -38,7 +39,7 @@ async function inTransactions(
   declare = "",
 ): Promise<void> {
   await using client = await server.connect(database);
-  // The writer does not wait for its disk: what is measured is the reader.
+  // The writer does not wait for its disk, because the reader is what is measured.
   await client.query("set synchronous_commit = off");
   await client.query(
     `do $$ <<tpcb>> declare ${declare} begin for n in 0..${count - 1} loop ${body}; commit; end loop; end $$`,
@@ -111,7 +112,7 @@ function tpcBMix(transactions: number, scale: number): Load {
   };
 }
 
-/** 900 rows are changed and 100 removed in each transaction, spread over all of the table. */
+/** Each transaction updates 900 rows and deletes 100, spread over the whole table. */
 function updatesAndDeletes(thousands: number): Load {
   const some = (from: number, to: number) =>
     `(select 1 + (n + i * ${thousands}) from generate_series(${from}, ${to}) i)`;

@@ -1,26 +1,26 @@
-// One measurement: the time that a piece of work takes, and what it takes of processors, memory and log.
+// Measures the duration of some work, and its use of CPU, memory and WAL.
 
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Contender, Copier } from "./contender.ts";
 import type { Load } from "./loads.ts";
 import type { Measurement } from "./report.ts";
 
-/** From the start of the paused contender to the load's last row at the sink. */
+/** Measures from the start of the paused contender until the load's last row is at the sink. */
 export async function measureLoad(
   servers: BenchServers,
   start: () => Promise<Contender>,
   load: Load,
 ): Promise<Measurement> {
   await using contender = await start();
-  await servers.renew();
+  await servers.recreate();
   if (load.before) await servers.source.query(`${load.before}; analyze`, database);
   await contender.begin();
   await contender.pause();
   await load.write(servers.source);
-  const marker = await servers.mark();
+  const marker = await servers.writeMarker();
   const measurement = await measured(servers, contender, load.name, load.count, async () => {
     await contender.resume();
-    await contender.untilMarked(marker);
+    await contender.untilMarkerArrives(marker);
   });
   await contender.end();
   return measurement;
@@ -33,7 +33,7 @@ export async function measured(
   count: number,
   work: () => Promise<void>,
 ): Promise<Measurement> {
-  await untilWritten();
+  await flushDisk();
   contender.usage();
   const before = await servers.usage();
   const startedMs = performance.now();
@@ -52,8 +52,8 @@ export async function measured(
   };
 }
 
-/** What was written before goes to the disk now, and not while somebody else is measured. */
-async function untilWritten(): Promise<void> {
+/** Writes earlier data to the disk now, so that it does not slow down a measurement. */
+async function flushDisk(): Promise<void> {
   const { exited } = Bun.spawn(["sync"]);
   await exited;
 }

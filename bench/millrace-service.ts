@@ -1,5 +1,5 @@
-// millrace as its users run it: the service in a process of its own, driven through its API, to a Postgres sink or to
-// a webhook.
+// millrace as its users run it: the service in a separate process, controlled through its API, with a Postgres or a
+// webhook sink.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -16,12 +16,12 @@ import { UsageMeter } from "./usage-meter.ts";
 const poll = { timeoutMs: 600_000, intervalMs: 20 };
 const connectorId = "bench";
 
-/** Where it replicates to. */
+/** What the service replicates to. */
 export interface Target extends AsyncDisposable {
   readonly name: ContenderName;
   readonly sink: JsonBody;
   readonly limits?: JsonBody;
-  isMarked(marker: number): Promise<boolean>;
+  hasMarker(marker: number): Promise<boolean>;
 }
 
 export class MillraceService implements Contender {
@@ -45,7 +45,7 @@ export class MillraceService implements Contender {
     const log = new ServiceLog();
     const service = await ServiceProcess.start({
       ...{ command, dataDirectory: directory, onLine: log.read },
-      environment: { MILLRACE_LOG_LEVEL: "info", DATABASE_URL: await servers.renewState() },
+      environment: { MILLRACE_LOG_LEVEL: "info", DATABASE_URL: await servers.recreateState() },
     });
     return new MillraceService(servers, target, service, log, directory, new ApiClient(service.url));
   }
@@ -83,11 +83,11 @@ export class MillraceService implements Contender {
     await this.api.command(connectorId, "Start");
   }
 
-  async untilMarked(marker: number): Promise<void> {
-    const isToAsk = onceASecond();
+  async untilMarkerArrives(marker: number): Promise<void> {
+    const isDue = oncePerSecond();
     const isThere = async () => {
-      if (await this.target.isMarked(marker)) return true;
-      if (isToAsk()) await this.#throwIfFailed();
+      if (await this.target.hasMarker(marker)) return true;
+      if (isDue()) await this.#throwIfFailed();
       return false;
     };
     await pollUntil("the marker arrived", isThere, poll);
@@ -118,12 +118,12 @@ export class MillraceService implements Contender {
   }
 }
 
-/** What the service is asked takes CPU of its own and of its state's server, both of which are measured. */
-function onceASecond(): () => boolean {
-  let askedMs = performance.now();
+/** Limits status requests: each takes CPU of the service and of its state's server, and both are measured. */
+function oncePerSecond(): () => boolean {
+  let lastMs = performance.now();
   return () => {
-    const isLate = performance.now() - askedMs > 1_000;
-    if (isLate) askedMs = performance.now();
+    const isLate = performance.now() - lastMs > 1_000;
+    if (isLate) lastMs = performance.now();
     return isLate;
   };
 }

@@ -1,4 +1,5 @@
-// Postgres' own logical replication, set for speed: binary, and large transactions applied in parallel while they come.
+// Postgres' own logical replication, configured for speed: binary, with large transactions applied in parallel while
+// they arrive.
 // https://www.postgresql.org/docs/current/sql-createsubscription.html
 
 import { pollUntil } from "../src/demo/poll-until.ts";
@@ -12,7 +13,7 @@ export class NativeSubscription implements Contender {
 
   constructor(
     private readonly servers: BenchServers,
-    /** Tables of the source that are like the first of them, beside those of every load. */
+    /** More tables of the source, with the columns of `bench`. */
     private readonly moreTables: readonly string[] = [],
   ) {}
 
@@ -58,7 +59,7 @@ export class NativeSubscription implements Contender {
     await this.servers.sink.query("alter subscription bench enable", database);
   }
 
-  async untilMarked(marker: number): Promise<void> {
+  async untilMarkerArrives(marker: number): Promise<void> {
     await using client = await this.servers.sink.connect(database);
     await pollUntil(
       "the marker is at the sink",
@@ -75,7 +76,7 @@ export class NativeSubscription implements Contender {
     await this.servers.source.query("drop publication if exists bench", database);
   }
 
-  /** It lives in both servers. */
+  /** It runs inside both servers. */
   usage(): null {
     return null;
   }

@@ -1,4 +1,4 @@
-// pgcopydb, where it is on the PATH, with a pg_dump that knows the servers' version.
+// pgcopydb, if it is on the PATH together with a pg_dump that supports the servers' version.
 // https://pgcopydb.readthedocs.io/en/latest/ref/pgcopydb_clone.html
 
 import { mkdtemp, rm } from "node:fs/promises";
@@ -8,7 +8,7 @@ import type { PostgresServer } from "../src/demo/postgres-server.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Copier } from "./contender.ts";
 
-/** Its own defaults. */
+/** Its defaults. */
 const jobs = ["--table-jobs", "4", "--index-jobs", "4"];
 
 export class Pgcopydb implements Copier {
@@ -16,11 +16,11 @@ export class Pgcopydb implements Copier {
 
   constructor(private readonly servers: BenchServers) {}
 
-  /** Whether it is there, with a pg_dump that is not older than servers of `version`, such as 17.10. */
+  /** Whether it is installed with a pg_dump that is not older than servers of `version`, such as 17.10. */
   static isFor(version: string): boolean {
     if (Bun.which("pgcopydb") === null || Bun.which("pg_dump") === null) return false;
-    const told = Bun.spawnSync(["pg_dump", "--version"]).stdout.toString();
-    return Number.parseInt(/[\d.]+/.exec(told)?.[0] ?? "0", 10) >= Number.parseInt(version, 10);
+    const versionOutput = Bun.spawnSync(["pg_dump", "--version"]).stdout.toString();
+    return Number.parseInt(/[\d.]+/.exec(versionOutput)?.[0] ?? "0", 10) >= Number.parseInt(version, 10);
   }
 
   async begin(): Promise<void> {
@@ -28,7 +28,7 @@ export class Pgcopydb implements Copier {
     const { source, sink } = this.servers;
     const child = Bun.spawn(
       [
-        // One that fails ends its whole process group, and ours with it.
+        // On failure it kills its whole process group, which would include this process.
         "setsid",
         "--wait",
         "pgcopydb",
@@ -50,7 +50,7 @@ export class Pgcopydb implements Copier {
 
   async end(): Promise<void> {}
 
-  /** It has a process for each job, and most of them are gone by now. */
+  /** It has one process per job, and most have exited by now. */
   usage(): null {
     return null;
   }

@@ -1,12 +1,12 @@
-// `psql COPY … | psql COPY …` in binary, several tables side by side: what a script does by hand. Keys are made after the rows, as
-// pg_restore makes them.
+// `psql COPY … | psql COPY …` in binary, several tables in parallel, as a shell script would do it. Like pg_restore, it
+// creates primary keys after the rows.
 
 import type { PostgresServer } from "../src/demo/postgres-server.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import type { Copier } from "./contender.ts";
 
-/** As many as millrace copies by default. */
-const lanes = 4;
+/** The same as millrace's default. */
+const maxConcurrent = 4;
 
 export class PipedCopy implements Copier {
   readonly name = "psql";
@@ -16,7 +16,7 @@ export class PipedCopy implements Copier {
     private readonly tables: readonly string[],
   ) {}
 
-  /** Null: it is not there. */
+  /** Null if psql is not installed. */
   static find(): string | null {
     return Bun.which("psql");
   }
@@ -24,17 +24,17 @@ export class PipedCopy implements Copier {
   async begin(): Promise<void> {
     const { sink } = this.servers;
     await this.servers.createSinkTables();
-    // All of them have the columns of this one.
-    const made = this.tables.map((name) => `create table ${name} (like bench_blank)`).join("; ");
+    // All tables have the columns of this one.
+    const createTables = this.tables.map((name) => `create table ${name} (like bench_blank)`).join("; ");
     await sink.query(
-      `alter table bench rename to bench_blank; alter table bench_blank drop constraint bench_pkey; ${made}`,
+      `alter table bench rename to bench_blank; alter table bench_blank drop constraint bench_pkey; ${createTables}`,
       database,
     );
     const waiting = [...this.tables];
-    const lane = async () => {
+    const worker = async () => {
       for (let table = waiting.pop(); table; table = waiting.pop()) await this.#copy(table);
     };
-    await Promise.all(Array.from({ length: lanes }, lane));
+    await Promise.all(Array.from({ length: maxConcurrent }, worker));
   }
 
   async #copy(table: string): Promise<void> {
@@ -50,7 +50,7 @@ export class PipedCopy implements Copier {
 
   async end(): Promise<void> {}
 
-  /** It has many, and they do next to nothing but copy. */
+  /** It has many processes, which do little besides copying. */
   usage(): null {
     return null;
   }

@@ -1,15 +1,15 @@
-// CPU time and peak memory of processes, from Linux' /proc. Null where there is none.
+// Reads CPU time and memory of processes from Linux' /proc. Returns null on systems without it.
 
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 
 export interface Usage {
   /** User and system time, in seconds. */
   readonly cpuSeconds: number;
-  /** Largest resident set since `resetPeak`, in bytes. */
+  /** The largest resident set since `resetPeak`, in bytes. */
   readonly peakBytes: number;
 }
 
-/** USER_HZ, which is 100 on every Linux that Bun runs on. */
+/** USER_HZ is 100 on every Linux that Bun supports. */
 const ticksPerSecond = 100;
 
 export function readUsage(pid: number): Usage | null {
@@ -19,18 +19,18 @@ export function readUsage(pid: number): Usage | null {
   return { cpuSeconds: own / ticksPerSecond, peakBytes: Number(peak ?? 0) * 1024 };
 }
 
-export interface Held {
+export interface ProcessResources {
   readonly descriptors: number;
   readonly residentBytes: number;
 }
 
-/** What a process that is there holds now. */
-export function readHeld(pid: number): Held {
+/** The process must exist. */
+export function readResources(pid: number): ProcessResources {
   const [, kB] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return { descriptors: readdirSync(`/proc/${pid}/fd`).length, residentBytes: Number(kB) * 1024 };
 }
 
-/** Of a Postgres server: of its first process, of all others that are there, and of those that were. Seconds. */
+/** CPU seconds of a Postgres server: of its postmaster, its running children and its exited children. */
 export function readServerCpu(pid: number): number | null {
   const list = `/proc/${pid}/task/${pid}/children`;
   if (!existsSync(list)) return null;
@@ -46,7 +46,7 @@ export function resetPeak(pid: number): void {
   if (existsSync(path)) writeFileSync(path, "5");
 }
 
-/** It may end at any time. */
+/** 0 if the process has exited in the meantime. */
 function ticksOfChild(pid: number): number {
   try {
     return readTicks(pid).own;
@@ -57,7 +57,7 @@ function ticksOfChild(pid: number): number {
 
 /** https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html */
 function readTicks(pid: number): { own: number; waitedFor: number } {
-  // The name in parentheses may hold blanks; behind it the fields are numbered from 3.
+  // The process name in parentheses may contain spaces. The fields after it start with number 3.
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1)?.split(" ") ?? [];
   const field = (number: number) => Number(fields[number - 3]);
   return { own: field(14) + field(15), waitedFor: field(16) + field(17) };

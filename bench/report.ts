@@ -1,4 +1,4 @@
-// The results of a benchmark as a table for people and as JSON.
+// Summarises a benchmark's measurements, as a table for people and as JSON.
 
 import { cpus, totalmem } from "node:os";
 import type { ContenderName } from "./contender.ts";
@@ -11,14 +11,14 @@ export interface Measurement {
   readonly load: string;
   readonly count: number;
   readonly seconds: number;
-  /** Of the process that replicates; null where it lives in the servers. */
+  /** Of the replicating process. Null if replication runs inside the servers. */
   readonly service: Usage | null;
   readonly sourceCpuSeconds: number;
   readonly sinkCpuSeconds: number;
   readonly sinkWalBytes: number;
 }
 
-/** The median of each figure over the rounds. */
+/** The median of each figure over all rounds. */
 export interface Medians {
   readonly rate: number;
   readonly serviceCpuSeconds: number | null;
@@ -34,8 +34,8 @@ export interface LoadSummary {
   readonly goal: Goal;
   readonly by: Partial<Record<ContenderName, Medians>>;
   /**
-   * millrace to Postgres' own subscription; for the stream: to what it reaches where nothing is applied; for copies: to two psql and
-   * a pipe.
+   * millrace's figures relative to another's: `rate`, `sinkCpu` and `sinkWal` to Postgres' own subscription, `ofStream`
+   * to the rate of a stream whose sink discards everything, `ofPipe` to the rate of two psql processes joined by a pipe.
    */
   readonly ratios: {
     readonly [figure in "rate" | "sinkCpu" | "sinkWal" | "ofStream" | "ofPipe"]: number | null;
@@ -69,7 +69,7 @@ function medians(runs: readonly Measurement[]): Medians {
   return {
     rate: of(({ count, seconds }) => count / seconds),
     serviceCpuSeconds: isProcess ? of(({ service }) => service?.cpuSeconds ?? 0) : null,
-    // The largest: a median would hide what it once took.
+    // The maximum, because a median would hide a peak.
     peakBytes: isProcess ? Math.max(...runs.map(({ service }) => service?.peakBytes ?? 0)) : null,
     sourceCpuSeconds: of(({ sourceCpuSeconds }) => sourceCpuSeconds),
     sinkCpuSeconds: of(({ sinkCpuSeconds }) => sinkCpuSeconds),
@@ -114,11 +114,11 @@ export function formatSummary({ load, goal, by, ratios }: LoadSummary): string {
         of.peakBytes === null ? "" : megabytes(of.peakBytes),
         ...(name === "millrace"
           ? [
-              beside(ratios.rate, goal.rate),
-              beside(ratios.sinkCpu, goal.sinkCpu),
-              beside(ratios.sinkWal, goal.sinkWal),
-              beside(ratios.ofStream, undefined),
-              beside(ratios.ofPipe, goal.ofPipe),
+              withGoal(ratios.rate, goal.rate),
+              withGoal(ratios.sinkCpu, goal.sinkCpu),
+              withGoal(ratios.sinkWal, goal.sinkWal),
+              withGoal(ratios.ofStream, undefined),
+              withGoal(ratios.ofPipe, goal.ofPipe),
             ]
           : []),
       ]),
@@ -146,8 +146,8 @@ function megabytes(bytes: number): string {
   return `${Math.round(bytes / 2 ** 20)} MB`;
 }
 
-/** A ratio, and in parentheses what is wanted. */
-function beside(value: number | null, wanted: number | undefined): string {
+/** A ratio, with its goal in parentheses. */
+function withGoal(value: number | null, goal: number | undefined): string {
   if (value === null) return "";
-  return wanted === undefined ? value.toFixed(2) : `${value.toFixed(2)} (${wanted})`;
+  return goal === undefined ? value.toFixed(2) : `${value.toFixed(2)} (${goal})`;
 }

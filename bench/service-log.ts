@@ -1,10 +1,10 @@
-// What the service's log tells of its connector. To ask the service again and again takes CPU, which is measured.
+// Follows the connector's status through the service's log. Polling the API would take CPU, which is measured.
 
 import { untilAborted } from "../src/change/until-aborted.ts";
 
-const longestMs = 600_000;
+const timeoutMs = 600_000;
 
-/** What a line tells, where it is a connector's status. */
+/** The fields of a status line. */
 interface StatusLine {
   readonly msg?: string;
   readonly component?: string;
@@ -15,17 +15,19 @@ interface StatusLine {
 export class ServiceLog {
   #streaming: PromiseWithResolvers<void> | null = null;
 
-  /** A line as the service writes it. */
+  /** Reads a line of the log. */
   readonly read = (line: string): void => {
     const { msg, component, state, reason } = parsed(line);
     if (msg === "connector failed") this.#streaming?.reject(new Error(reason));
     else if (component === "Source" && state === "realtime") this.#streaming?.resolve();
   };
 
-  /** Resolves when the next run streams, and so has copied its tables. Rejects when the connector fails, or takes too long. */
+  /**
+   * Resolves when the next run has copied its tables and streams. Rejects when the connector fails or the time is up.
+   */
   untilStreaming(): Promise<void> {
     this.#streaming = Promise.withResolvers();
-    return untilAborted(this.#streaming.promise, AbortSignal.timeout(longestMs));
+    return untilAborted(this.#streaming.promise, AbortSignal.timeout(timeoutMs));
   }
 }
 

@@ -1,5 +1,5 @@
-// `bun run soak`: the service under load for as long as is asked for, through both sinks; what it holds meanwhile, as a picture. In the
-// end both sinks have to equal the source.
+// `bun run soak` runs the service with both sinks under load for a given time and draws its memory and descriptors. In
+// the end, both sinks must equal the source.
 
 import { resolve } from "node:path";
 import { Command } from "commander";
@@ -7,25 +7,25 @@ import { DemoStage } from "../src/demo/demo-stage.ts";
 import { isProven, verify } from "../src/demo/demo-verification.ts";
 import { runLoad } from "../src/demo/shop-load.ts";
 import { compiledBinary } from "../test/support/compiled-binary.ts";
-import { readHeld, readUsage } from "./process-usage.ts";
-import { drawCurve, type Sample } from "./soak-picture.ts";
+import { readResources, readUsage } from "./process-usage.ts";
+import { drawChart, type Sample } from "./soak-chart.ts";
 
 const program = new Command("soak")
-  .description("Measures what the service holds while rows come, over a long time.")
+  .description("Measures the service's memory and descriptors under load over a long time.")
   .option("--minutes <number>", "how long", Number, 60)
   .option("--pause <ms>", "between two transactions at the source", Number, 20)
-  .option("--picture <file>", "where the curve goes, as SVG", "docs/soak.svg")
+  .option("--picture <file>", "the file for the chart, as SVG", "docs/soak.svg")
   .parse();
 const { minutes, pause, picture } = program.opts<{ minutes: number; pause: number; picture: string }>();
 const sampleMs = 5_000;
 
-async function watch(stage: DemoStage, signal: AbortSignal): Promise<readonly Sample[]> {
+async function sampleResources(stage: DemoStage, signal: AbortSignal): Promise<readonly Sample[]> {
   const { pid = 0 } = stage.service;
   const samples: Sample[] = [];
-  const begunAt = performance.now();
+  const startedAt = performance.now();
   while (!signal.aborted) {
-    const minute = (performance.now() - begunAt) / 60_000;
-    samples.push({ minute, ...readHeld(pid) });
+    const minute = (performance.now() - startedAt) / 60_000;
+    samples.push({ minute, ...readResources(pid) });
     await Bun.sleep(sampleMs);
   }
   return samples;
@@ -44,16 +44,16 @@ const onCommit = (count: number) => {
 };
 const cpuBefore = readUsage(stage.service.pid ?? 0)?.cpuSeconds ?? 0;
 const [samples] = await Promise.all([
-  watch(stage, signal),
+  sampleResources(stage, signal),
   runLoad(client, { pauseMs: pause, signal, onCommit }),
 ]);
 await client.end();
 const cpuShare = ((readUsage(stage.service.pid ?? 0)?.cpuSeconds ?? 0) - cpuBefore) / (minutes * 60);
 const proven = isProven(await verify(stage, AbortSignal.timeout(600_000)));
 const numbers = `${rows.toLocaleString("en-US")} rows in ${transactions.toLocaleString("en-US")} transactions over ${minutes} minutes`;
-await Bun.write(resolve(picture), drawCurve(samples, `One service, two connectors: ${numbers}`));
+await Bun.write(resolve(picture), drawChart(samples, `One service, two connectors: ${numbers}`));
 const inMegabytes = (bytes: number) => `${(bytes / 1e6).toFixed(0)} MB`;
-const most = (from: number, to: number) => {
+const peakMemory = (from: number, to: number) => {
   const part = samples.slice(Math.floor(samples.length * from), Math.ceil(samples.length * to));
   return inMegabytes(Math.max(...part.map(({ residentBytes }) => residentBytes)));
 };
@@ -61,7 +61,7 @@ console.log(
   `${numbers}; ${(100 * cpuShare).toFixed(0)} % of a core; both sinks ${proven ? "equal" : "differ from"} the source.`,
 );
 console.log(
-  `Most memory in the first, second and last third: ${most(0, 1 / 3)}, ${most(1 / 3, 2 / 3)}, ${most(2 / 3, 1)}; ` +
+  `Most memory in the first, second and last third: ${peakMemory(0, 1 / 3)}, ${peakMemory(1 / 3, 2 / 3)}, ${peakMemory(2 / 3, 1)}; ` +
     `descriptors ${samples[0]?.descriptors} to ${samples.at(-1)?.descriptors}.`,
 );
 console.log(picture);

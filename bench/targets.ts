@@ -1,4 +1,4 @@
-// Where the service replicates to in a benchmark.
+// The sinks that the service replicates to in a benchmark.
 
 import type { Client } from "pg";
 import type { JsonBody } from "../src/demo/api-client.ts";
@@ -10,13 +10,13 @@ export async function postgresTarget(servers: BenchServers): Promise<Target> {
   return {
     name: "millrace",
     sink: { postgres: { connection: servers.sink.connection(database) } },
-    isMarked: async (marker) => {
+    hasMarker: async (marker) => {
       try {
         client ??= await servers.sink.connect(database);
         const { rowCount } = await client.query("select from bench_marker where id = $1", [marker]);
         return rowCount === 1;
       } catch {
-        // The database was made anew since.
+        // The database has been recreated since.
         client = null;
         return false;
       }
@@ -28,20 +28,20 @@ export async function postgresTarget(servers: BenchServers): Promise<Target> {
 }
 
 export interface WebhookOptions {
-  /** Of the sink, beside where it is. */
+  /** Options of the sink, except its URL. */
   readonly sink?: JsonBody;
   readonly limits?: JsonBody;
-  /** The receiver answers so late. */
+  /** The delay of the receiver's responses. */
   readonly delayMs?: number;
 }
 
-/** What a receiver has seen since it was last asked. */
+/** What a receiver has counted since the previous call. */
 export interface Received {
   readonly requests: number;
-  /** Bodies as they came over the wire. */
+  /** The size of the bodies as sent, compressed or not. */
   readonly wireBytes: number;
-  /** Of each row of `bench_latency`: from its `at` to its arrival. */
-  readonly waitsMs: readonly number[];
+  /** The latency of each row of `bench_latency`: from its `at` to its arrival. */
+  readonly latenciesMs: readonly number[];
 }
 
 export interface WebhookTarget extends Target {
@@ -49,7 +49,7 @@ export interface WebhookTarget extends Target {
   received(): Promise<Received>;
 }
 
-/** A receiver in a process of its own that throws everything away. */
+/** A receiver in a separate process that discards everything. */
 export async function webhookTarget(options: WebhookOptions = {}): Promise<WebhookTarget> {
   const program = `${import.meta.dirname}/discarding-receiver.ts`;
   const child = Bun.spawn([process.execPath, program, String(options.delayMs ?? 0)], { stdout: "pipe" });
@@ -60,7 +60,7 @@ export async function webhookTarget(options: WebhookOptions = {}): Promise<Webho
     url,
     sink: { webhook: { url, path_template: "{schema}/{table}", ...options.sink } },
     ...(options.limits ? { limits: options.limits } : {}),
-    isMarked: async (marker) => {
+    hasMarker: async (marker) => {
       const response = await fetch(url);
       return (await response.text()).includes(String(marker));
     },

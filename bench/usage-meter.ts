@@ -1,11 +1,11 @@
-// The use of one process, from call to call.
+// Measures a process's usage between calls.
 
 import { readUsage, resetPeak, type Usage } from "./process-usage.ts";
 
 export class UsageMeter {
   #cpuBefore = 0;
 
-  /** Since the last call; null where it cannot be told. */
+  /** The usage since the last call. Null if the process or /proc does not exist. */
   read(pid: number | undefined): Usage | null {
     const now = pid === undefined ? null : readUsage(pid);
     if (pid === undefined || now === null) return null;

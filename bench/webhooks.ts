@@ -1,5 +1,5 @@
-// Webhooks under each of their loads, to a receiver in a process of its own: a backlog in requests of many rows, in requests of one, and
-// how late a commit arrives. Beside them the stream alone, without a sink, and a bare loop of requests.
+// The webhook benchmarks, with a receiver in a separate process: a backlog in batches, a backlog in single rows, and
+// the latency of a commit. They compare with the stream without a sink, and with a plain loop of requests.
 
 import type { JsonBody } from "../src/demo/api-client.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
@@ -15,7 +15,7 @@ interface WebhooksRequest {
   readonly rows: number;
   readonly rounds: number;
   readonly isWanted: (name: string) => boolean;
-  /** How to run the service. */
+  /** The command that runs the service. */
   readonly command: readonly string[];
 }
 
@@ -23,10 +23,10 @@ interface WebhookCase {
   readonly name: string;
   readonly rows: number;
   readonly options: WebhookOptions;
-  /** Rows a second that are wanted. */
-  readonly wanted?: number;
-  /** What it is measured beside, and the part of its rate that is wanted. */
-  readonly beside?: { readonly peer: "stream" | "fetch loop"; readonly wanted: number };
+  /** Rows per second. */
+  readonly goal?: number;
+  /** What the rate is compared with, and the ratio that is the goal. */
+  readonly comparison?: { readonly peer: "stream" | "fetch loop"; readonly goal: number };
 }
 
 export interface WebhookResult {
@@ -37,45 +37,45 @@ export interface WebhookResult {
 
 const inFlight = 32;
 const latencyPerSecond = 1000;
-const one = { batch: { max_batch_size: 1 } };
+const singleRow = { batch: { max_batch_size: 1 } };
 
 function cases(rows: number): readonly WebhookCase[] {
-  const some = Math.max(1000, Math.floor(rows / 2));
-  const compressed = (compression: string, wanted: number): WebhookCase => ({
-    ...{ name: `webhooks: native, ${compression}`, rows, options: { sink: { compression } }, wanted },
+  const fewerRows = Math.max(1000, Math.floor(rows / 2));
+  const compressed = (compression: string, goal: number): WebhookCase => ({
+    ...{ name: `webhooks: native, ${compression}`, rows, options: { sink: { compression } }, goal },
   });
   return [
     {
-      ...{ name: "webhooks: native, None", rows, options: {}, wanted: 100_000 },
-      beside: { peer: "stream", wanted: 0.7 },
+      ...{ name: "webhooks: native, None", rows, options: {}, goal: 100_000 },
+      comparison: { peer: "stream", goal: 0.7 },
     },
     compressed("Gzip", 60_000),
     compressed("Zstd", 90_000),
     compressed("Br", 40_000),
-    { name: "webhooks: Debezium", rows, options: { sink: { format: { debezium: {} } } }, wanted: 60_000 },
+    { name: "webhooks: Debezium", rows, options: { sink: { format: { debezium: {} } } }, goal: 60_000 },
     {
-      ...{ name: "webhooks: one row each", rows: some, options: { sink: one } },
-      beside: { peer: "fetch loop", wanted: 0.6 },
+      ...{ name: "webhooks: one row each", rows: fewerRows, options: { sink: singleRow } },
+      comparison: { peer: "fetch loop", goal: 0.6 },
     },
     {
-      ...{ name: "webhooks: one row each, 50 ms", rows: Math.min(some, 12_000), wanted: 600 },
-      options: { sink: one, delayMs: 50 },
+      ...{ name: "webhooks: one row each, 50 ms", rows: Math.min(fewerRows, 12_000), goal: 600 },
+      options: { sink: singleRow, delayMs: 50 },
     },
   ];
 }
 
-/** Measures what is wanted, and prints each result. */
+/** Runs the requested cases, and prints each result. */
 export async function measureWebhooks(
   servers: BenchServers,
   request: WebhooksRequest,
 ): Promise<readonly WebhookResult[]> {
   const results: WebhookResult[] = [];
-  const tell = (result: WebhookResult) => {
+  const record = (result: WebhookResult) => {
     results.push(result);
     console.log(`${result.name.padEnd(32)} ${result.text}`);
   };
   for (const each of cases(request.rows).filter(({ name }) => request.isWanted(name)))
-    tell(await measureCase(servers, each, request));
+    record(await measureCase(servers, each, request));
   const latencies = {
     "webhooks: latency": undefined,
     "webhooks: latency, flush after 5 ms": { cdc: { flush_interval_ms: 5 } },
@@ -83,15 +83,17 @@ export async function measureWebhooks(
   };
   for (const [name, limits] of Object.entries(latencies)) {
     if (!request.isWanted(name)) continue;
-    const sink: JsonBody = name.endsWith("each") ? one : {};
-    tell(await measureWaits(servers, name, { sink, ...(limits ? { limits } : {}) }, request.command));
+    const sink: JsonBody = name.endsWith("each") ? singleRow : {};
+    record(
+      await measureWebhookLatency(servers, name, { sink, ...(limits ? { limits } : {}) }, request.command),
+    );
   }
   return results;
 }
 
 async function measureCase(
   servers: BenchServers,
-  { name, rows, options, wanted, beside }: WebhookCase,
+  { name, rows, options, goal, comparison }: WebhookCase,
   { rounds, command }: WebhooksRequest,
 ): Promise<WebhookResult> {
   const load: Load = thousandInsertsEach(Math.max(1, Math.round(rows / 1000)));
@@ -102,24 +104,24 @@ async function measureCase(
   let bytesPerRow = 0;
   for (let round = 0; round < rounds; round++) {
     await using target = await webhookTarget(options);
-    // It is asked for what it has received when the service is gone.
-    const lent = { ...target, [Symbol.asyncDispose]: async () => {} };
-    const start = () => MillraceService.start(servers, lent, command);
+    // The target outlives the service, because `received` is read after the service has stopped.
+    const sharedTarget = { ...target, [Symbol.asyncDispose]: async () => {} };
+    const start = () => MillraceService.start(servers, sharedTarget, command);
     const { count, seconds, service } = await measureLoad(servers, start, load);
     rates.push(count / seconds);
     cpuSeconds.push(((service?.cpuSeconds ?? 0) * 1e6) / count);
     peakBytes = Math.max(peakBytes, service?.peakBytes ?? 0);
     bytesPerRow = (await target.received()).wireBytes / count;
-    if (beside?.peer === "fetch loop") peerRates.push(await fetchLoop(target.url, count));
-    if (beside?.peer !== "stream") continue;
+    if (comparison?.peer === "fetch loop") peerRates.push(await fetchLoop(target.url, count));
+    if (comparison?.peer !== "stream") continue;
     const stream = await measureLoad(servers, async () => new DiscardingContender(servers), load);
     peerRates.push(stream.count / stream.seconds);
   }
   const rate = median(rates);
-  const ratio = beside ? rate / median(peerRates) : null;
+  const ratio = comparison ? rate / median(peerRates) : null;
   const text = [
-    `${Math.round(rate).toLocaleString("en-US")} rows/s${wanted ? ` (${wanted.toLocaleString("en-US")})` : ""}`,
-    ...(beside ? [`${ratio?.toFixed(2)} of a ${beside.peer} (${beside.wanted})`] : []),
+    `${Math.round(rate).toLocaleString("en-US")} rows/s${goal ? ` (${goal.toLocaleString("en-US")})` : ""}`,
+    ...(comparison ? [`${ratio?.toFixed(2)} of a ${comparison.peer} (${comparison.goal})`] : []),
     `${Math.round(bytesPerRow)} bytes a row on the wire`,
     `${median(cpuSeconds).toFixed(1)} CPU s a million rows`,
     `peak ${Math.round(peakBytes / 2 ** 20)} MB (256)`,
@@ -141,8 +143,11 @@ async function fetchLoop(url: string, count: number): Promise<number> {
   return Number(await new Response(child.stdout).text());
 }
 
-/** Under a steady load, from before the commit at the source to the receiver's having read the row; by one machine's clock. */
-async function measureWaits(
+/**
+ * The latency under a steady load: from before the commit at the source until the receiver has read the row, on the
+ * same clock.
+ */
+async function measureWebhookLatency(
   servers: BenchServers,
   name: string,
   options: WebhookOptions,
@@ -150,7 +155,7 @@ async function measureWaits(
 ): Promise<WebhookResult> {
   const target = await webhookTarget(options);
   await using service = await MillraceService.start(servers, target, command);
-  await servers.renew();
+  await servers.recreate();
   await service.begin();
   const write = (seconds: number, first: number) =>
     servers.source.query(
@@ -161,16 +166,16 @@ async function measureWaits(
          end loop; end $$`,
       database,
     );
-  // What is slow once, at the beginning, is no part of a steady load.
+  // Warm up: one-time costs are not part of a steady load.
   await write(1, 0);
-  await service.untilMarked(await servers.mark());
+  await service.untilMarkerArrives(await servers.writeMarker());
   await target.received();
   await write(10, latencyPerSecond);
-  await service.untilMarked(await servers.mark());
+  await service.untilMarkerArrives(await servers.writeMarker());
   await Bun.sleep(500);
-  const waits = [...(await target.received()).waitsMs].sort((a, b) => a - b);
+  const latencies = [...(await target.received()).latenciesMs].sort((a, b) => a - b);
   await service.end();
-  const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
-  const text = `p50 ${p50} ms (20), p99 ${p99} ms (60), ${waits.length} rows at ${latencyPerSecond} a second`;
+  const [p50, p99] = [percentile(latencies, 0.5), percentile(latencies, 0.99)];
+  const text = `p50 ${p50} ms (20), p99 ${p99} ms (60), ${latencies.length} rows at ${latencyPerSecond} a second`;
   return { name, text, figures: { p50Ms: p50, p99Ms: p99 } };
 }

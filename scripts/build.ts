@@ -1,4 +1,4 @@
-// `bun run build`: dist/millrace, for this machine; `--target=bun-linux-arm64` and the like build for another one.
+// `bun run build` writes dist/millrace for this machine. `--target=bun-linux-arm64` and the like build for another one.
 
 import { stat } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,5 +1,5 @@
-// Plays random cases until one fails or the time is over: `bun run fuzz`, `bun run fuzz --minutes 30`. A failure prints its seed
-// and its path; MILLRACE_FUZZ_SEED and MILLRACE_FUZZ_PATH with `bun test <file>` bring it back.
+// `bun run fuzz` runs random cases until one fails or the time is up; `--minutes 30` sets the time. A failure prints
+// its seed and path. To repeat it, set MILLRACE_FUZZ_SEED and MILLRACE_FUZZ_PATH and run `bun test <file>`.
 
 import { parseArgs } from "node:util";
 

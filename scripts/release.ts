@@ -1,4 +1,5 @@
-// `bun run release`: dist/release, with an archive for each kind of Linux and their checksums. `sha256sum -c SHA256SUMS` checks them.
+// `bun run release` writes dist/release: an archive for each kind of Linux, and their checksums for `sha256sum -c
+// SHA256SUMS`.
 
 import { cp, mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +8,7 @@ import { $ } from "bun";
 import manifest from "../package.json" with { type: "json" };
 import { compile, prepare, root } from "./compile.ts";
 
-/** Name in the archive → target, as bun calls it. */
+/** Name in the archive → bun's target. */
 const targets = {
   "linux-x64": "bun-linux-x64",
   "linux-arm64": "bun-linux-arm64",
@@ -28,15 +29,16 @@ for (const [name, target] of Object.entries(targets)) {
 await Bun.write(join(release, "SHA256SUMS"), checksums.join(""));
 console.log("dist/release/SHA256SUMS");
 
-/** The archive's checksum. */
+/** Returns the archive's checksum. */
 async function pack(target: string, archive: string): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), "millrace-release-"));
   try {
     const folder = join(directory, "millrace");
     await compile(join(folder, "millrace"), target);
     for (const file of ["LICENSE", "README.md"]) await cp(join(root, file), join(folder, file));
-    await cp(join(root, "deploy"), join(folder, "deploy"), { recursive: true });
-    // In the same order, of nobody, and of no time: the same sources make the same archive.
+    for (const part of ["deploy", "docs"])
+      await cp(join(root, part), join(folder, part), { recursive: true });
+    // A fixed order, owner and time make the archive reproducible.
     await $`tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf - -C ${directory} millrace | gzip -9n > ${archive}`;
     return new Bun.CryptoHasher("sha256").update(await Bun.file(archive).arrayBuffer()).digest("hex");
   } finally {

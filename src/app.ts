@@ -1,5 +1,5 @@
-// The HTTP side of the service as one app: routes, reading bodies, authentication, errors, documentation.
-// What the routes do is handed in; listening is left to main.ts.
+// The HTTP side of the service as one app: routes, body parsing, authentication, errors, documentation. The services
+// are passed in; serve.ts listens.
 
 import { Elysia } from "elysia";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
@@ -20,15 +20,15 @@ import type { Services } from "./api/services.ts";
 export interface AppDependencies {
   readonly services: Services;
   readonly authentication: Authentication;
-  /** The hosts that requests may name; null: any. */
+  /** Which hosts requests may name; null: any. */
   readonly acceptsHost: AcceptsHost | null;
   /** Shown in the OpenAPI document. */
   readonly version: string;
-  /** Writes a fault to the log; the id that it returns is all that the client is told. */
+  /** Logs a fault. The client gets only the id that it returns. */
   readonly reportFault: ReportFault;
 }
 
-/** The types of every route, for Eden: `treaty<App>("localhost:3000")`. */
+/** The types of all routes, for Eden: `treaty<App>("localhost:3000")`. */
 export type App = ReturnType<typeof createApp>;
 
 export function createApp(dependencies: AppDependencies) {
@@ -38,7 +38,7 @@ export function createApp(dependencies: AppDependencies) {
     version,
     authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
   });
-  // Without standardHostname, the router finds no path behind a host of fewer than four characters.
+  // Without standardHostname the router finds no path after a host of fewer than four characters.
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
     .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes]))
     .use(hostGuard(acceptsHost))

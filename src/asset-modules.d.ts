@@ -1,4 +1,4 @@
-// Files imported `with { type: "file" }`: the import is a path to read.
+// Types of files imported `with { type: "file" }`: the import is a path to read.
 
 declare module "*.wasm" {
   const path: string;

@@ -1,4 +1,4 @@
-// The settings of the service: flags over environment over defaults. Pure; main.ts hands in what it was started with.
+// The settings of the service: flags, then environment, then defaults. Pure; the callers pass flags and environment in.
 
 import { resolve } from "node:path";
 import type { Authentication } from "./api/guards/authentication.ts";
@@ -8,7 +8,7 @@ import { isLoopbackHost } from "./loopback.ts";
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-/** What the command line may say; what is absent comes from the environment. */
+/** The flags of `serve`. What is absent comes from the environment. */
 export interface ServeFlags {
   readonly host?: string;
   readonly port?: string;
@@ -27,16 +27,16 @@ export interface Settings {
   readonly databaseUrl: string | null;
   readonly encryptionKey: string | null;
   readonly authentication: Authentication;
-  /** MILLRACE_ALLOW_ANONYMOUS: whoever reaches the service may use it, by whatever name they reach it. */
+  /** MILLRACE_ALLOW_ANONYMOUS: whoever reaches the service may use it, under any host name. */
   readonly allowAnonymous: boolean;
   readonly logLevel: LogLevel;
-  /** Of each kind, before connectors share them; null: as many as suit the machine. */
+  /** The number of threads of each kind, before connectors share them; null: by the machine's cores. */
   readonly workerThreads: number | null;
-  /** Connectors that are created or replaced at the start; null: none. */
+  /** A file of connectors to create or replace at the start; null: none. */
   readonly configFile: string | null;
 }
 
-/** One setting as `--help` shows it. Those without a flag are secrets: a process's arguments are visible to others. */
+/** A setting as `--help` shows it. Secrets have no flag, because others can see a process's arguments. */
 export interface SettingHelp {
   readonly variable: string;
   readonly meaning: string;
@@ -67,7 +67,7 @@ export const environmentHelp: readonly SettingHelp[] = [
 
 export const defaults = { host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" } as const;
 
-/** Throws `invalid_setting` with what to set, never with a value that may be a secret. */
+/** Throws `invalid_setting` with what to set, never with a value that may be secret. */
 export function readSettings(flags: ServeFlags, environment: Environment): Settings {
   const variable = (name: string) => nonEmpty(environment[name]);
   const settings: Settings = {
@@ -84,7 +84,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
   return settings;
 }
 
-/** Where the state is, and the key to it; throws as `readSettings` does. */
+/** The settings of the state: where it is, and its key. Throws as `readSettings` does. */
 export function readStateSettings(
   flags: Pick<ServeFlags, "dataDir">,
   environment: Environment,
@@ -114,7 +114,7 @@ function readAuthentication(variable: (name: string) => string | null): Authenti
   };
 }
 
-/** Whether only those on this machine may use the service, because nothing else tells callers apart. */
+/** Whether only this machine may use the service, because it does not authenticate callers. */
 export function checksHost({ authentication, allowAnonymous }: Settings): boolean {
   return authentication.basic === null && authentication.bearer === null && !allowAnonymous;
 }
@@ -159,7 +159,7 @@ export function readNewEncryptionKey(environment: Environment): string | null {
   return nonEmpty(environment.MILLRACE_NEW_ENCRYPTION_KEY);
 }
 
-/** An empty variable is as good as none: compose files and shells leave them behind. */
+/** An empty variable counts as absent: compose files and shells leave them behind. */
 function nonEmpty(text: string | undefined): string | null {
   return text === undefined || text.trim() === "" ? null : text;
 }

@@ -1,4 +1,4 @@
-// Connectors that a file declares: they are created or replaced when the service starts, by its own API and its rules.
+// Applies the connectors that a file declares when the service starts, through its own API and its rules.
 
 import { type ApplyEvents, applyConnectors } from "./cli/apply-connectors.ts";
 import { type FileConnector, readConnectors } from "./cli/connector-file.ts";
@@ -17,8 +17,8 @@ export function readDeclared(
 }
 
 /**
- * One that is as declared goes on undisturbed; others that are stored stay. `send` answers as the service would. Throws
- * `invalid_setting` with all that is refused, and then none is changed.
+ * A connector that is as declared continues undisturbed; stored connectors that the file lacks are kept. `send` answers
+ * as the service would. Throws `invalid_setting` with everything that is refused; then nothing is changed.
  */
 export async function applyDeclared(
   declared: readonly FileConnector[],
@@ -31,8 +31,8 @@ export async function applyDeclared(
   const access = { url: "http://127.0.0.1", username, password, token: bearer?.token ?? null };
   const client = new ServiceClient(access, send);
   const events: ApplyEvents = {
-    told: (connector, outcome) => log.info({ connector, outcome }, "connector is declared"),
-    // One that is being deleted, for instance, does not keep the others.
+    applied: (connector, outcome) => log.info({ connector, outcome }, "connector is declared"),
+    // A connector that is being deleted, for instance, must not hold up the others.
     failed: (connector, { message }) =>
       log.error({ connector, reason: message }, "connector could not be declared"),
   };

@@ -1,4 +1,5 @@
-// The service's log: JSON lines, or readable lines on a terminal. No transport threads: they do not survive compiling.
+// The service's log: JSON lines, or readable lines on a terminal. Without transport threads, which do not survive
+// compiling.
 
 import { Writable } from "node:stream";
 import pino from "pino";
@@ -7,7 +8,7 @@ import { withoutRow } from "./errors/row-in-reason.ts";
 
 export type Log = pino.Logger;
 
-/** Keys whose values are never written, wherever they stand in up to three levels. */
+/** The values of these keys are never written, at up to three levels. */
 const secretKeys = [
   "password",
   "ssl_cert",
@@ -23,7 +24,7 @@ const secretKeys = [
 
 export interface LogOptions {
   readonly level: LogLevel;
-  /** Lines for people in place of JSON. */
+  /** Lines for people instead of JSON. */
   readonly readable: boolean;
   readonly write: (line: string) => void;
 }
@@ -51,7 +52,7 @@ function passOn(write: (line: string) => void) {
   };
 }
 
-/** Name, code, message, stack and causes; no other property, because a driver's errors carry row values. */
+/** Name, code, message, stack and causes, and no other property, because errors of drivers contain row values. */
 function describeError(error: unknown): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = (error as { code?: unknown }).code;
@@ -64,7 +65,7 @@ function describeError(error: unknown): unknown {
   };
 }
 
-/** Of a status. */
+/** The reason in a status. */
 function describeReason(reason: unknown): unknown {
   return typeof reason === "string" ? withoutRow(reason) : reason;
 }
@@ -77,7 +78,7 @@ const colours: Readonly<Record<string, string>> = {
 };
 const plain = "\x1b[0m";
 
-/** `12:00:00.000 info  message  key=value …`, a stack below it. */
+/** `12:00:00.000 info  message  key=value …`, with the stack below. */
 function readableLine(json: string): string {
   const { time, level, msg, error, ...fields } = JSON.parse(json) as Record<string, unknown>;
   const clock = String(time).slice(11, 23);

@@ -1,4 +1,4 @@
-// The command line: what each command is called and takes. What the commands do stands elsewhere.
+// The command line: the commands, their arguments and help. What they do is elsewhere.
 
 import { Command } from "commander";
 import manifest from "../package.json";
@@ -98,7 +98,7 @@ async function serve(flags: ServeFlags): Promise<void> {
   try {
     const settings = readSettings(flags, process.env);
     const readable = process.stdout.isTTY === true;
-    // A reader of the log that goes away must not take the service with it.
+    // If the reader of the log goes away, the service must continue.
     process.stdout.on("error", () => {});
     const log = createLog({
       level: settings.logLevel,
@@ -111,7 +111,7 @@ async function serve(flags: ServeFlags): Promise<void> {
     console.error(`millrace serve: ${message} (${code})`);
     process.exitCode = 1;
   }
-  // Whatever a library still holds open must not keep a stopped service alive.
+  // A handle that a library leaves open must not keep a stopped service alive.
   process.exit();
 }
 

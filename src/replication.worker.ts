@@ -1,96 +1,101 @@
-// Thread entry: the replication of connectors. Wires source, pipeline and sink of each to the main thread, which keeps the state;
-// everything else is in those folders.
+// Thread entry for the replication of connectors. It wires each connector's source, pipeline and sink to the main
+// thread, which owns the state.
 
 import type { TupleForm } from "./change/change-batch.ts";
 import { areConnectionsBounded, parallelCopies } from "./connector/config/parallel-copies.ts";
 import { slotName } from "./connector/connector-id.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
 import { defaultCopyPace, webhookCopyPace } from "./pipeline/copy/copy-pace.ts";
+import { TaskQueue } from "./pipeline/copy/task-queue.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
-import { TaskQueue } from "./pipeline/task-queue.ts";
-import { checkpointStore, type MainThread, noteStore } from "./runtime/threads/main-thread.ts";
+import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
+import {
+  checkpointStore,
+  type MainThreadChannel,
+  sourceStateStore,
+} from "./runtime/threads/main-thread-channel.ts";
 import type { FromReplicationWorker, ToReplicationWorker } from "./runtime/threads/messages.ts";
-import { hostSeats, type Seat } from "./runtime/threads/seats.ts";
 import { offeredTask, wireError, workerReporter } from "./runtime/threads/worker-reporter.ts";
 import { createSink } from "./sink/registry.ts";
 import { createSource } from "./source/registry.ts";
-import { SourceNotes } from "./source/source-notes.ts";
+import { SourceState } from "./source/source-state.ts";
 
 declare const self: Worker;
 
-/** How long the batch in hand may take once the run is told to stop. */
+/** How long the current batch may take after the run was asked to stop. */
 const stopGraceMs = 5_000;
 
 type Start = Extract<ToReplicationWorker, { type: "start" }>;
 
-class ReplicationSeat implements Seat<ToReplicationWorker> {
-  readonly #main: MainThread<FromReplicationWorker>;
+class ReplicationAssignment implements Assignment<ToReplicationWorker> {
+  readonly #main: MainThreadChannel<FromReplicationWorker>;
   readonly #tasks = new TaskQueue();
   readonly #stop = new AbortController();
   readonly #abort = new AbortController();
-  #aborting: Timer | undefined;
-  #life: Promise<void> | null = null;
+  #abortTimer: Timer | undefined;
+  #running: Promise<void> | null = null;
   #webhook: MessagePort | null = null;
 
-  constructor(main: MainThread<FromReplicationWorker>) {
+  constructor(main: MainThreadChannel<FromReplicationWorker>) {
     this.#main = main;
   }
 
-  hear(message: ToReplicationWorker): void {
+  receive(message: ToReplicationWorker): void {
     switch (message.type) {
       case "start":
         this.#webhook = message.webhook;
-        this.#life = this.#live(message);
+        this.#running = this.#execute(message);
         break;
       case "stop":
-        this.#beginStop();
+        this.#finish();
         break;
       case "task.offer":
         this.#tasks.offer(message.taskId, offeredTask(this.#main, message));
         break;
       case "reply":
-        this.#main.settle(message);
+        this.#main.receiveReply(message);
         break;
       default:
         message satisfies never;
     }
   }
 
-  async leave(): Promise<void> {
-    this.#main.hangUp();
-    this.#breakOff();
-    await this.#life;
+  async stop(): Promise<void> {
+    this.#main.close();
+    this.#abortRun();
+    await this.#running;
     this.#webhook?.close();
   }
 
-  #beginStop(): void {
+  /** Ends the run after the current batch, or when that takes too long. */
+  #finish(): void {
     this.#stop.abort();
-    this.#aborting ??= setTimeout(() => this.#breakOff(), stopGraceMs);
+    this.#abortTimer ??= setTimeout(() => this.#abortRun(), stopGraceMs);
   }
 
-  /** Of what went on beside the run, too, and would end by itself only some time behind it. */
-  #breakOff(): void {
-    clearTimeout(this.#aborting);
+  /** Also ends work outside the stream that would end only some time after the run. */
+  #abortRun(): void {
+    clearTimeout(this.#abortTimer);
     this.#abort.abort(new MillraceError("internal", "The run was stopped."));
   }
 
-  async #live(start: Start): Promise<void> {
+  async #execute(start: Start): Promise<void> {
     try {
-      const notes = await SourceNotes.load(noteStore(this.#main));
-      await this.#run(start, notes).finally(() => notes.saved());
-      this.#main.tell({ type: "ended", error: null });
+      const state = await SourceState.load(sourceStateStore(this.#main));
+      await this.#run(start, state).finally(() => state.saved());
+      this.#main.send({ type: "ended", error: null });
     } catch (error) {
-      this.#main.tell({ type: "ended", error: this.#stop.signal.aborted ? null : wireError(error) });
+      this.#main.send({ type: "ended", error: this.#stop.signal.aborted ? null : wireError(error) });
     }
   }
 
-  async #run(start: Start, notes: SourceNotes): Promise<void> {
+  async #run(start: Start, state: SourceState): Promise<void> {
     let forms: readonly TupleForm[] = ["binary", "text"];
     let { initialized } = start;
     const reporter = workerReporter(this.#main, slotName(start.connector.id));
     while (true) {
       try {
-        await this.#attempt(start, initialized, forms, notes, {
+        await this.#attempt(start, initialized, forms, state, {
           ...reporter,
           async initialized() {
             await reporter.initialized();
@@ -99,7 +104,7 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
         });
         return;
       } catch (error) {
-        // A relation came whose values cannot travel as binary: once more from the checkpoint, as text.
+        // A relation came whose values have no binary form: once more from the checkpoint, as text.
         if (toMillraceError(error).code !== "stream_form_changed" || forms.length === 1) throw error;
         forms = ["text"];
       }
@@ -110,7 +115,7 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
     { connector, work, owner, isAfterRefusal, webhook }: Start,
     initialized: boolean,
     forms: readonly TupleForm[],
-    notes: SourceNotes,
+    state: SourceState,
     reporter: ReturnType<typeof workerReporter>,
   ): Promise<void> {
     const source = connector.source.postgres;
@@ -126,7 +131,7 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
       copyPace: connector.sink.webhook ? webhookCopyPace : defaultCopyPace,
       makeSource: (events) =>
         createSource(connector, {
-          ...{ signal, owner, notes, events, isBegun: initialized },
+          ...{ signal, owner, state, events, isBegun: initialized },
           sinkFollowsShapes: connector.sink.postgres !== undefined,
         }),
       makeSink: (events) =>
@@ -147,4 +152,4 @@ class ReplicationSeat implements Seat<ToReplicationWorker> {
   }
 }
 
-hostSeats<ToReplicationWorker, FromReplicationWorker>(self, (main) => new ReplicationSeat(main));
+hostAssignments<ToReplicationWorker, FromReplicationWorker>(self, (main) => new ReplicationAssignment(main));

@@ -1,4 +1,4 @@
-// The command rotate-key: another encryption key for the state that `serve` would work on with the same settings.
+// The command rotate-key: rotates the encryption key of the state that `serve` would use with the same settings.
 
 import { type Environment, readNewEncryptionKey, readStateSettings, type ServeFlags } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";

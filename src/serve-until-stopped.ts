@@ -1,13 +1,13 @@
-// The service as a process: from its start to a signal, a lost state, or a fault that nobody caught.
+// The service as a process: from its start until a signal, a lost state, or an uncaught exception.
 
 import type { Settings } from "./config.ts";
+import { ConfigReloader } from "./config-reloader.ts";
 import type { Log } from "./log.ts";
-import { Reloading } from "./reloading.ts";
 import { startService } from "./serve.ts";
 
-/** The bound on a stop in order. What is still in flight then comes again after the next start. */
+/** The time limit of an orderly stop. What is still in flight then is sent again after the next start. */
 const stopMs = 9_500;
-/** The same when it comes while the service is starting: nothing that matters is in flight. */
+/** The limit while the service is starting: nothing important is in flight. */
 const startingStopMs = 3_000;
 
 /** Resolves with the exit code when the service has stopped. Throws when it cannot start. */
@@ -18,11 +18,11 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
     end.resolve(0);
   };
   process.on("SIGINT", stopBySignal).on("SIGTERM", stopBySignal);
-  const reloading = new Reloading(settings, log);
-  // Of a terminal that is gone it says so; of an administrator, that the configuration is another one.
-  process.on("SIGHUP", (signal) => (process.stdout.isTTY ? stopBySignal(signal) : reloading.ask()));
-  // A promise that nobody waits for concerns nobody else. Behind an exception that nobody caught, what is in memory
-  // cannot be trusted; what is durable can.
+  const reloader = new ConfigReloader(settings, log);
+  // On a terminal SIGHUP means that the terminal is gone; otherwise an administrator has changed the configuration.
+  process.on("SIGHUP", (signal) => (process.stdout.isTTY ? stopBySignal(signal) : reloader.request()));
+  // An unhandled rejection concerns nobody else. After an uncaught exception, memory cannot be trusted; what is durable
+  // can.
   process.on("unhandledRejection", (error) => log.error({ error }, "a failure that nobody waited for"));
   process.on("uncaughtException", (error) => {
     log.error({ error }, "stopping: a fault that nobody caught");
@@ -30,10 +30,10 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
   });
 
   let isStarting = true;
-  void end.promise.then(() => setTimeout(cutShort, isStarting ? startingStopMs : stopMs, log));
+  void end.promise.then(() => setTimeout(exitAtOnce, isStarting ? startingStopMs : stopMs, log));
   const service = await startService(settings, log, version);
   isStarting = false;
-  reloading.begin(service);
+  reloader.start(service);
   const stopLost = () => {
     log.error({ error: service.lost.reason }, "stopping: the state is lost to this service");
     end.resolve(1);
@@ -56,7 +56,7 @@ export async function serveUntilStopped(settings: Settings, log: Log, version: s
   return code;
 }
 
-function cutShort(log: Log): void {
+function exitAtOnce(log: Log): void {
   log.warn("the stop took too long and is cut short; nothing is lost by it");
   process.exit(1);
 }

@@ -1,4 +1,4 @@
-// The service put together: state, runtime and HTTP, started in order and stopped in the opposite one.
+// Assembles the service: state, runtime and HTTP, started in this order and stopped in reverse.
 
 import { randomBytes } from "node:crypto";
 import type { Fault } from "./api/error-handling.ts";
@@ -6,7 +6,7 @@ import type { Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
-import { examineDisk } from "./doctor/disk-room.ts";
+import { examineDisk } from "./doctor/disk-space.ts";
 import { LiveDoctorService } from "./doctor/doctor-service.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
@@ -26,11 +26,14 @@ import { dropSourceObjects, examineSource, readSourceCatalog, validateSource } f
 import { openState, type State } from "./state/open-state.ts";
 
 export interface RunningService extends AsyncDisposable {
-  /** Where it listens, as a client would write it. */
+  /** The URL to reach it at. */
   readonly url: string;
-  /** Aborted with the reason when the service may not go on: its state is another one's, or has died. */
+  /** Aborted with the reason when the service must stop: another one may own its state, or the state has died. */
   readonly lost: AbortSignal;
-  /** Reads the declared connectors again, and creates or replaces them as at the start. Throws `invalid_setting`; then none is changed. */
+  /**
+   * Reads the declared connectors again, and creates or replaces them as at the start. Throws `invalid_setting`; then
+   * nothing is changed.
+   */
   reload(): Promise<void>;
 }
 
@@ -46,7 +49,7 @@ export async function startService(settings: Settings, log: Log, version: string
       databaseUrl: settings.databaseUrl,
       dataDirectory: settings.dataDirectory,
       encryptionKey: settings.encryptionKey,
-      reportUpkeep: (error) => log.warn({ error }, "the state's upkeep failed and is tried again"),
+      reportMaintenance: (error) => log.warn({ error }, "the state's maintenance failed and is tried again"),
     }),
   );
   const now = () => new Date();
@@ -107,7 +110,7 @@ function createServices(parts: ServiceParts): Services {
   const metrics = new PrometheusMetricsService(parts);
   board.listener = metrics;
   const doctor = new LiveDoctorService({
-    patients: async () =>
+    connectors: async () =>
       (await state.connectors.list()).map(({ id, config, initialized }) => ({
         ...{ config, initialized, status: board.status(id) },
       })),
@@ -143,7 +146,7 @@ function urlOf(host: string, port: number | undefined): string {
   return `http://${host.includes(":") ? `[${host.replace(/^\[|\]$/g, "")}]` : host}:${port}`;
 }
 
-/** The details go to the log, under the id that the client is told. */
+/** The details go to the log, under the id that the client receives. */
 function reportFault(log: Log, { error, method, path }: Fault): string {
   const id = Bun.randomUUIDv7();
   log.error({ id, method, path, error }, "a request failed by a fault of ours");

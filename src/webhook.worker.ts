@@ -1,70 +1,74 @@
-// Thread entry: the senders of webhook connectors. Wires the delivery of each to the main thread, which keeps its
-// record and its log; everything else is in sink/webhook.
+// Thread entry for the senders of webhook connectors. It wires each connector's delivery to the main thread, which owns
+// the record and the log.
 
-import { PassingBytes } from "./change/passing-bytes.ts";
+import { GcPacer } from "./change/gc-pacer.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
-import { checkpointStore, type MainThread } from "./runtime/threads/main-thread.ts";
+import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
+import { checkpointStore, type MainThreadChannel } from "./runtime/threads/main-thread-channel.ts";
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/threads/messages.ts";
-import { hostSeats, type Seat } from "./runtime/threads/seats.ts";
-import { configuredSink } from "./sink/delivery/configured-sink.ts";
+import { DeliverySession } from "./sink/delivery/delivery-session.ts";
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
-import { WebhookDelivery } from "./sink/delivery/webhook-delivery.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { createSender } from "./sink/webhook/sender.ts";
+import { webhookConfig, webhookSettings } from "./sink/webhook/webhook-settings.ts";
 
 declare const self: Worker;
 
 const attemptsIntervalMs = 1_000;
-/** Of small objects, at about. Where a request is one row they come to 100 MB before the collector looks. */
+/**
+ * Garbage of a request, approximately. Where each row is a request it would pile up to 100 MB before the collector
+ * runs.
+ */
 const leftByRequestBytes = 3 * 1024;
-/** How long the state may take to keep what has been delivered, when the sender ends. */
+/** How long the state may take to store what was delivered, when the sender ends. */
 const lastRecordMs = 300;
 
-/** The collector looks at the whole thread. */
-const passing = new PassingBytes();
+/** Shared by the assignments, because garbage is collected for the whole thread. */
+const garbage = new GcPacer();
 
-class WebhookSeat implements Seat<ToWebhookWorker> {
-  readonly #main: MainThread<FromWebhookWorker>;
+class WebhookAssignment implements Assignment<ToWebhookWorker> {
+  readonly #main: MainThreadChannel<FromWebhookWorker>;
   readonly #pool = new ConnectionPool();
   readonly #attempts = new AttemptCounter();
-  #told = 0;
-  #telling: Disposable | null = null;
+  #reportedCount = 0;
+  #reporting: Disposable | null = null;
   #server: LineServer | null = null;
 
-  constructor(main: MainThread<FromWebhookWorker>) {
+  constructor(main: MainThreadChannel<FromWebhookWorker>) {
     this.#main = main;
   }
 
-  hear(message: ToWebhookWorker): void {
+  receive(message: ToWebhookWorker): void {
     switch (message.type) {
       case "start":
         this.#start(message);
         break;
       case "reply":
-        this.#main.settle(message);
+        this.#main.receiveReply(message);
         break;
       default:
         message satisfies never;
     }
   }
 
-  async leave(): Promise<void> {
-    const hangingUp = setTimeout(() => this.#main.hangUp(), lastRecordMs);
+  async stop(): Promise<void> {
+    const closing = setTimeout(() => this.#main.close(), lastRecordMs);
     await this.#server?.close();
-    clearTimeout(hangingUp);
-    this.#telling?.[Symbol.dispose]();
-    this.#tellAttempts();
+    clearTimeout(closing);
+    this.#reporting?.[Symbol.dispose]();
+    this.#reportAttempts();
     this.#pool[Symbol.dispose]();
   }
 
-  #start({ connector, line }: Extract<ToWebhookWorker, { type: "start" }>): void {
-    const config = configuredSink(connector);
+  #start({ connector, port }: Extract<ToWebhookWorker, { type: "start" }>): void {
+    const config = webhookConfig(connector);
+    const settings = webhookSettings(connector);
     const monotonic = () => performance.now();
-    this.#telling = sharedInterval(attemptsIntervalMs, () => this.#tellAttempts());
+    this.#reporting = sharedInterval(attemptsIntervalMs, () => this.#reportAttempts());
     const attempt = createSender(config, {
       egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: this.#pool },
       pacer: new Pacer({
@@ -75,23 +79,23 @@ class WebhookSeat implements Seat<ToWebhookWorker> {
       monotonic,
       sleep,
       attempted: (result, bytes) => {
-        this.#attempts.note(result, bytes);
-        passing.note(leftByRequestBytes);
+        this.#attempts.add(result, bytes);
+        garbage.released(leftByRequestBytes);
       },
     });
     const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
-      this.#main.tell({ type: "log", level, message, fields });
+      this.#main.send({ type: "log", level, message, fields });
     const store = checkpointStore(this.#main);
     const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
-    this.#server = new LineServer(line, (send) => new WebhookDelivery(connector, tools, send));
+    this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send));
   }
 
-  /** At most about once a second. */
-  #tellAttempts(): void {
-    if (this.#attempts.count !== this.#told)
-      this.#main.tell({ type: "attempts", ...this.#attempts.counts() });
-    this.#told = this.#attempts.count;
+  /** Sends the counters if they have changed. */
+  #reportAttempts(): void {
+    if (this.#attempts.count !== this.#reportedCount)
+      this.#main.send({ type: "attempts", ...this.#attempts.counts() });
+    this.#reportedCount = this.#attempts.count;
   }
 }
 
-hostSeats<ToWebhookWorker, FromWebhookWorker>(self, (main) => new WebhookSeat(main));
+hostAssignments<ToWebhookWorker, FromWebhookWorker>(self, (main) => new WebhookAssignment(main));

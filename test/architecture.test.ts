@@ -56,6 +56,9 @@ function reachable(start: string): Set<string> {
   return seen;
 }
 
+const sourceContract = ["source", "table-source", "change-stream"].map((name) => `src/source/${name}.ts`);
+const sinkContract = ["sink", "copy-sink", "sink-events"].map((name) => `src/sink/${name}.ts`);
+
 describe("who may import whom", () => {
   const allowed: Readonly<Record<string, readonly string[]>> = {
     errors: [],
@@ -64,15 +67,26 @@ describe("who may import whom", () => {
     connection: ["src/connector", "src/errors"],
     source: ["src/change", "src/connection", "src/connector", "src/errors", "src/measure/shared-interval.ts"],
     sink: ["src/change", "src/connection", "src/connector", "src/errors"],
-    // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
-    measure: [],
-    pipeline: [
+    // Rows as messages: no I/O. What the delivery of messages needs is the same for each transport.
+    "sink/format": ["src/change", "src/connector", "src/errors"],
+    "sink/delivery": [
       "src/change",
-      "src/measure",
+      "src/connection",
+      "src/connector",
       "src/errors",
-      "src/source/source.ts",
-      "src/sink/sink.ts",
-      "src/connector/task.ts",
+      "src/sink/format",
+      ...sinkContract,
+    ],
+    "sink/webhook": [
+      ...["src/change", "src/connection", "src/connector", "src/errors"],
+      ...["src/sink/format", "src/sink/delivery", ...sinkContract],
+    ],
+    "sink/postgres": ["src/change", "src/connection", "src/connector", "src/errors", ...sinkContract],
+    measure: [],
+    // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.
+    pipeline: [
+      ...["src/change", "src/measure", "src/errors", "src/connector/task.ts"],
+      ...[...sourceContract, ...sinkContract],
     ],
     api: ["src/connector", "src/errors"],
     state: ["src/connector", "src/errors"],
@@ -81,7 +95,7 @@ describe("who may import whom", () => {
       "src/connector",
       "src/errors",
       "src/api/guards/json-scan.ts",
-      "src/doctor/disk-room.ts",
+      "src/doctor/disk-space.ts",
       "src/loopback.ts",
     ],
     doctor: ["src/connector", "src/errors", "src/api/services.ts"],
@@ -111,6 +125,28 @@ describe("who may import whom", () => {
     ).toEqual([]);
   });
 
+  test("nobody imports in a circle, types included", () => {
+    const circles: string[] = [];
+    const done = new Set<string>();
+    const walk = (path: string, above: readonly string[]) => {
+      if (above.includes(path)) circles.push([...above.slice(above.indexOf(path)), path].join(" → "));
+      if (done.has(path) || above.includes(path)) return;
+      for (const name of importsOf(path)) if (texts.has(name)) walk(name, [...above, path]);
+      done.add(path);
+    };
+    for (const path of sourceFiles) walk(path, []);
+    expect(circles).toEqual([]);
+  });
+
+  test("formats do no I/O", () => {
+    const packages = sourceFiles
+      .filter((path) => inFolder(path, "sink/format"))
+      .flatMap((path) =>
+        importsOf(path).filter((name) => !/^(src\/|package\.json$|node:buffer$)/.test(name)),
+      );
+    expect(packages).toEqual([]);
+  });
+
   test("workers are found by one file", () => {
     const naming = sourceFiles.filter((path) => /new URL\([^)]*\.worker\.ts/.test(texts.get(path) ?? ""));
     expect(naming).toEqual(["src/worker-urls.ts"]);
@@ -120,6 +156,8 @@ describe("who may import whom", () => {
 describe("files", () => {
   /** About 300, so that nobody has to split a file for the sake of a line. */
   const maxLines = 320;
+  const maxContractLines = 130;
+  const mostFiles = 22;
   const vague = /(^|-)(utils?|helpers?|types|common|misc|shared)\.ts$|^(index|base)\.ts$/;
 
   test("are named in kebab-case, for the one thing that they hold", () => {
@@ -135,6 +173,18 @@ describe("files", () => {
       .filter(([path]) => path.startsWith("src/"))
       .map(([path, text]) => [path, text.trimEnd().split("\n").length] as const);
     expect(long.filter(([, lines]) => lines > maxLines)).toEqual([]);
+  });
+
+  test("are about twenty in a folder at most", () => {
+    const counts = Map.groupBy(sourceFiles, (path) => dirname(path));
+    const crowded = [...counts].filter(([, paths]) => paths.length > mostFiles);
+    expect(crowded.map(([folder, paths]) => `${folder}: ${paths.length}`)).toEqual([]);
+  });
+
+  test("hold a contract on a screen and a half", () => {
+    const lines = (path: string) => texts.get(path)?.trimEnd().split("\n").length ?? 0;
+    const long = [...sourceContract, ...sinkContract].filter((path) => lines(path) > maxContractLines);
+    expect(long).toEqual([]);
   });
 
   test("say at the top what they are for", () => {

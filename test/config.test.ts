@@ -1,4 +1,4 @@
-// Settings: flags over environment over defaults, and no open address without authentication.
+// Settings: flags win over the environment, and the environment over defaults. An open address requires authentication.
 
 import { expect, test } from "bun:test";
 import { resolve } from "node:path";
@@ -14,7 +14,7 @@ function refusal(action: () => unknown): { code: string; message: string } {
   throw new Error("it was accepted");
 }
 
-test("defaults listen on this machine only and keep the state in ./data", () => {
+test("the defaults listen only on this machine and keep the state in ./data", () => {
   expect(readSettings({}, {})).toEqual({
     host: "127.0.0.1",
     port: 3000,
@@ -60,11 +60,11 @@ test("flags win over the environment, which wins over the defaults", () => {
   expect(readSettings(flags, environment)).toMatchObject(expected);
 });
 
-test("an empty variable is as good as none", () => {
+test("an empty variable counts as absent", () => {
   expect(readSettings({}, { DATABASE_URL: "", MILLRACE_API_TOKEN: " " })).toEqual(readSettings({}, {}));
 });
 
-test("an open address is refused without authentication, and the text says what to set", () => {
+test("an open address without authentication is refused, and the message names the settings", () => {
   for (const host of ["0.0.0.0", "::", "192.168.1.5", "db.example.com", "127.0.0.1.example.com"]) {
     const { code, message } = refusal(() => readSettings({ host }, {}));
     expect(code).toBe("invalid_setting");
@@ -79,20 +79,20 @@ test("an open address is refused without authentication, and the text says what 
   expect(refusal(() => readSettings(open, { MILLRACE_ALLOW_ANONYMOUS: "0" })).code).toBe("invalid_setting");
 });
 
-test("half of a user name and password is refused", () => {
+test("a user name without a password, or the reverse, is refused", () => {
   expect(refusal(() => readSettings({}, { MILLRACE_USERNAME: "ada" })).message).toContain(
     "MILLRACE_PASSWORD",
   );
   expect(refusal(() => readSettings({}, { MILLRACE_PASSWORD: "x" })).message).toContain("MILLRACE_USERNAME");
 });
 
-test("a token that no header can carry is refused", () => {
+test("a token with characters that headers do not allow is refused", () => {
   for (const token of ["a b", "t€", "a\u0001"]) {
     expect(() => readSettings({}, { MILLRACE_API_TOKEN: token })).toThrow("visible ASCII");
   }
 });
 
-test("what is wrong is refused without being repeated", () => {
+test("the message for an invalid value does not repeat it", () => {
   const wrong = [
     { DATABASE_URL: "mysql://user:planted@db/state" },
     { DATABASE_URL: "planted" },
@@ -111,7 +111,7 @@ test("what is wrong is refused without being repeated", () => {
   }
 });
 
-test("loopback is what cannot be reached from elsewhere", () => {
+test("loopback addresses are those that other machines cannot reach", () => {
   for (const host of [
     "127.0.0.1",
     "127.8.8.8",

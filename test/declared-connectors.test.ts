@@ -1,4 +1,4 @@
-// `serve --config`: connectors that a file declares, over restarts of the service.
+// `serve --config`: connectors that a file declares, across restarts of the service.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -44,7 +44,7 @@ function declared(id: string, change: object = {}) {
   return { id, source, sink: { webhook: { url: "http://127.0.0.1:1/" } }, disabled: true, ...change };
 }
 
-test("they are created, kept as they are, or replaced; a mistake changes none and says where it is", async () => {
+test("they are created, left alone, or replaced; an invalid file changes nothing, and the error names the location", async () => {
   const config = join(directory, "connectors.json");
   const declare = (...connectors: object[]) => writeFile(config, JSON.stringify({ connectors }));
   await declare(declared("a"), declared("b"));
@@ -78,7 +78,7 @@ test("they are created, kept as they are, or replaced; a mistake changes none an
   await expect(service.launch()).rejects.toThrow(
     /--config \(MILLRACE_CONFIG\): b: [\s\S]*\/sinks: unknown key[\s\S]*d: /,
   );
-  // None has begun as it was declared before.
+  // No connector has started in its previous form.
   expect(statuses()).toBe(begun);
   await declare(declared("a"));
   await service.launch();
@@ -86,7 +86,7 @@ test("they are created, kept as they are, or replaced; a mistake changes none an
   expect(third.get("a")?.connector.name).toBeNull();
   expect([...third.keys()].sort()).toEqual(["a", "b", "c"]);
 
-  // SIGHUP has them read again, while the service goes on.
+  // SIGHUP rereads the file while the service runs.
   const hangUp = async (answer: string) => {
     process.kill(service.pid ?? 0, "SIGHUP");
     await waitFor(answer, () => service.log.includes(answer));
@@ -103,7 +103,7 @@ test("they are created, kept as they are, or replaced; a mistake changes none an
   expect(service.log).not.toContain("planted");
 });
 
-test("one that cannot be stored now does not keep the others, nor the service", async () => {
+test("a connector that cannot be stored now does not block the others, nor the service", async () => {
   const lines: string[] = [];
   const log = createLog({ level: "info", readable: false, write: (line) => lines.push(line) });
   const conflict = { code: "conflict", detail: "The connector z is being deleted." };

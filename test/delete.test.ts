@@ -1,4 +1,4 @@
-// Delete, in the middle of whatever the connector is doing: soon nothing is left of it at the source.
+// Deletion at any moment of a connector's work: soon nothing of it is left at the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -63,9 +63,9 @@ async function expectGone(id: string): Promise<void> {
   const begunAt = performance.now();
   await api.deleteConnector(id);
   await waitFor("the connector is gone", async () => !(await api.exists(id)));
-  // A walsender is listed for a moment longer than its slot.
+  // A walsender is listed a moment longer than its slot.
   await waitFor("nothing is left", async () => (await leftAtSource()).length === 0);
-  // The transaction that a slot waits for goes on, and wal_sender_timeout is a minute.
+  // The transaction that the slot waits for continues, and wal_sender_timeout is one minute.
   expect(performance.now() - begunAt).toBeLessThan(20_000);
 }
 
@@ -91,7 +91,7 @@ test("while its slot waits for a transaction", async () => {
   await writer.query("rollback");
 });
 
-test("after the service was killed, and before its walsender was missed", async () => {
+test("after the service was killed, and before the server noticed that the walsender's client is gone", async () => {
   await create("killed");
   await waitFor("the stream", isRealtime("killed"));
   await service.kill();
@@ -101,7 +101,7 @@ test("after the service was killed, and before its walsender was missed", async 
   await expectGone("killed");
 });
 
-test("without a word to a publication that the user owns", async () => {
+test("without changing a publication that the user owns", async () => {
   await server.query("create publication own for table t", "shop");
   await create("named", "own");
   await waitFor("the stream", isRealtime("named"));

@@ -1,4 +1,4 @@
-// The log: a JSON object per line, or a line for people; never a secret.
+// The log: one JSON object per line, or one line for people, and never a secret.
 
 import { expect, test } from "bun:test";
 import { ofTransaction, rowOf, rowOfCopy } from "../src/errors/row-in-reason.ts";
@@ -24,7 +24,7 @@ test("writes JSON lines with level, time and message", () => {
   expect(lines[0]?.endsWith("\n")).toBe(true);
 });
 
-test("redacts secrets wherever they stand", () => {
+test("redacts secrets everywhere", () => {
   const { log, lines } = collect(false);
   const connection = { host: "db", password: "planted", ssl_key: "planted" };
   log.info(
@@ -36,7 +36,7 @@ test("redacts secrets wherever they stand", () => {
   expect(lines.join("")).toContain('"host":"db"');
 });
 
-test("names no row that a sink has refused, whatever is in it", () => {
+test("contains no row that a sink has refused, whatever its values are", () => {
   const { log, lines } = collect(false);
   const keys = [
     "planted",
@@ -63,7 +63,7 @@ test("names no row that a sink has refused, whatever is in it", () => {
   expect(third).toBe("Table public.t: refused. It is row 3 of the copy: (told by the status). Mend it.");
 });
 
-test("shows of an error its name, code, message and causes, and nothing that a driver added", () => {
+test("shows an error's name, code, message and causes, and no property that a driver added", () => {
   const { log, lines } = collect(false);
   const cause = Object.assign(new Error("duplicate key"), { code: "23505", detail: "Key (id)=(planted)" });
   log.error({ error: new Error("failed", { cause }) }, "it failed");

@@ -1,5 +1,5 @@
-// The service as a process: what it prints, what it refuses, how it stops, and that a state store that goes away for a
-// while takes nothing with it.
+// The service as a process: its output, refusals and shutdown, and an outage of the state store, which must not affect
+// anything else.
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -36,7 +36,7 @@ async function run(args: readonly string[], environment: Record<string, string> 
   return { code: await child.exited, output, errors };
 }
 
-test("version, help and a wrong command say what they should", async () => {
+test("version, help and an unknown command print what they should", async () => {
   expect(await run(["version"])).toMatchObject({
     code: 0,
     output: expect.stringMatching(/^millrace \d+\.\d+\.\d+\n$/),
@@ -60,7 +60,7 @@ test("version, help and a wrong command say what they should", async () => {
   expect(wrong.errors).toContain("serve");
 });
 
-test("a setting that is wrong ends it with one line that says what to do", async () => {
+test("an invalid setting ends it with one line that says what to do", async () => {
   const open = await run(["serve", "--host", "0.0.0.0"]);
   expect(open.code).toBe(1);
   expect(open.errors).toContain("MILLRACE_API_TOKEN");
@@ -70,7 +70,7 @@ test("a setting that is wrong ends it with one line that says what to do", async
   expect(key.errors + key.output).not.toContain(plantedSecret);
 });
 
-test("it stops in order on SIGTERM, and a second one on its state or port is refused meanwhile", async () => {
+test("it stops in order on SIGTERM, and meanwhile a second one on its state or port is refused", async () => {
   await using service = await ServiceProcess.start(options());
   const second = await run(["serve", "--port", "0", "--data-dir", join(directory, "data")]);
   expect(second.code).toBe(1);
@@ -90,7 +90,7 @@ test("it stops in order on SIGTERM, and a second one on its state or port is ref
   for (const line of service.log.split("\n")) expect(() => JSON.parse(line)).not.toThrow();
 });
 
-test("it stops on SIGTERM also while its start waits for its database", async () => {
+test("SIGTERM also stops it while it waits for its database at the start", async () => {
   await using server = await PostgresServer.start();
   await using blocker = await server.connect();
   await blocker.query("begin");
@@ -112,7 +112,7 @@ test("it stops on SIGTERM also while its start waits for its database", async ()
   }
 });
 
-test("without authentication, only those who call it by a loopback name get in", async () => {
+test("without authentication, only requests to a loopback name are accepted", async () => {
   const statusAs = async (service: ServiceProcess, host: string) =>
     (await fetch(`${service.url}/api/v1/connectors`, { headers: { host } })).status;
   {
@@ -124,7 +124,7 @@ test("without authentication, only those who call it by a loopback name get in",
   expect(await statusAs(open, "millrace.example")).toBe(200);
 });
 
-test("with a token set, only those who have it get in", async () => {
+test("with a token set, only requests with that token are accepted", async () => {
   await using service = await ServiceProcess.start(options({ MILLRACE_API_TOKEN: plantedSecret }));
   const path = `${service.url}/api/v1/connectors`;
   expect((await fetch(path)).status).toBe(401);
@@ -135,7 +135,7 @@ test("with a token set, only those who have it get in", async () => {
   expect(service.log).not.toContain(plantedSecret);
 });
 
-test("a state store that goes away is told by /readyz, and connectors catch up when it is back", async () => {
+test("an outage of the state store shows in /readyz, and connectors catch up afterwards", async () => {
   await using server = await PostgresServer.start();
   await using stateServer = await PostgresServer.start();
   await server.createDatabase("shop");

@@ -1,5 +1,5 @@
-// Turns whatever is thrown into problem+json. Elysia's own answers would repeat what was sent, passwords
-// included: nothing of them is used.
+// Turns every error into problem+json. Elysia's own responses are never used, because they repeat what was sent,
+// including passwords.
 
 import type { TSchema } from "@sinclair/typebox";
 import { Elysia, type ValidationError } from "elysia";
@@ -9,37 +9,35 @@ import { allowedMethods, type RoutePattern } from "./guards/allowed-methods.ts";
 import { requestPath } from "./guards/request-path.ts";
 import { faultResponse, problemResponse } from "./problem.ts";
 
-/** A fault of ours: something that no request should be able to bring about. */
+/** An internal error: no request should be able to cause one. */
 export interface Fault {
   readonly method: string;
   readonly path: string;
   readonly error: unknown;
 }
 
-/** Writes the fault to the log and returns the id that it can be found under. */
+/** Logs the fault and returns the id under which it is logged. */
 export type ReportFault = (fault: Fault) => string;
 
-/**
- * @param routes all routes of the service, asked for when a path was not found
- */
+/** @param routes all routes of the service; called when a path was not found */
 export function errorHandling(reportFault: ReportFault, routes: () => readonly RoutePattern[]) {
   return new Elysia({ name: "error-handling" }).onError({ as: "global" }, ({ code, error, request, set }) => {
     const path = requestPath(request.url);
-    // What a handler set for its success is not for the problem.
+    // Headers and status that a handler set for its success do not apply to the problem.
     set.headers = {};
     set.status = 200;
     const fault = () =>
       faultResponse(reportFault({ method: request.method, path, error: withoutValues(error) }));
-    // What a parser throws comes wrapped.
+    // Elysia wraps the errors of body parsers.
     const cause = code === "PARSE" ? error.cause : error;
     if (cause instanceof MillraceError) return cause.status === 500 ? fault() : problemResponse(cause);
     switch (code) {
       case "NOT_FOUND":
         return notFound(allowedMethods(routes(), path), request.method);
       case "VALIDATION":
-        // A path that cannot be decoded names nothing.
+        // A path that cannot be decoded matches no route.
         if (error.type === "params") return notFound([], request.method);
-        // A response that breaks its schema is a fault of ours.
+        // A response that breaks its schema is an internal error.
         return error.type === "response" ? fault() : problemResponse(refusal(error));
       case "PARSE":
         return problemResponse(new MillraceError("malformed_json", "The body is not valid JSON."));
@@ -49,7 +47,7 @@ export function errorHandling(reportFault: ReportFault, routes: () => readonly R
   });
 }
 
-/** A method that is allowed and was not found: the router could make nothing of the URL's host. */
+/** A method can be allowed and still not found, if the router could not parse the URL's host. */
 function notFound(methods: readonly string[], method: string): Response {
   if (methods.length === 0 || methods.includes(method))
     return problemResponse(new MillraceError("not_found", "There is no such path."));
@@ -59,7 +57,7 @@ function notFound(methods: readonly string[], method: string): Response {
   });
 }
 
-/** What is needed of Elysia's ValidationError. */
+/** The parts of Elysia's ValidationError that are used. */
 type RefusedValue = Pick<ValidationError, "type" | "validator" | "value">;
 
 function refusal(error: RefusedValue): MillraceError {
@@ -80,16 +78,16 @@ function violationsOf(error: RefusedValue): Violation[] {
 }
 
 function schemaOf({ validator }: RefusedValue): TSchema | null {
-  // library edge: Elysia hands over the compiled validator, whose schema is not in its type.
+  // library edge: Elysia passes the compiled validator, whose type lacks the schema.
   const { schema } = validator as { schema?: TSchema };
   return schema ?? null;
 }
 
-/** An error of Elysia's validation holds the value that it refused: the log gets the places only. */
+/** Elysia's validation error contains the refused value. The log gets paths and messages only. */
 function withoutValues(error: unknown): unknown {
   if (!(error instanceof Error) || !("validator" in error)) return error;
-  const places = violationsOf(error as Error & RefusedValue).map(
+  const violations = violationsOf(error as Error & RefusedValue).map(
     ({ path, message }) => `${path}: ${message}`,
   );
-  return new Error(`The response breaks its schema. ${places.slice(0, 20).join("; ")}`);
+  return new Error(`The response breaks its schema. ${violations.slice(0, 20).join("; ")}`);
 }

@@ -1,4 +1,4 @@
-// RFC 9457: the one form of everything that is not a success. Which error it is, is decided elsewhere.
+// Problem responses (RFC 9457), the one form of everything that is not a success. The callers decide which error it is.
 
 import { Type } from "@sinclair/typebox";
 import { strictObject } from "../connector/request/schema-forms.ts";
@@ -28,12 +28,12 @@ export const ProblemSchema = strictObject(
 );
 
 export interface ProblemOptions {
-  /** Where to look in the log. With it, nothing else is told. */
+  /** The id in the log. If it is set, the response says nothing else. */
   readonly faultId?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** The response for an error that clients may know about. */
+/** The response for an error that clients may see. */
 export function problemResponse(error: MillraceError, options: ProblemOptions = {}): Response {
   return response(
     {
@@ -48,7 +48,7 @@ export function problemResponse(error: MillraceError, options: ProblemOptions = 
   );
 }
 
-/** The response for a fault of ours: an id, and nothing that could tell of the inside. */
+/** The response for an internal error: an id, and nothing that reveals the inside of the service. */
 export function faultResponse(id: string): Response {
   return response({
     type: "about:blank",

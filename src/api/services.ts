@@ -1,15 +1,13 @@
-// What the API is handed: everything behind HTTP, as interfaces. The runtime implements them; the API neither
-// stores nor connects to anything.
+// The services behind the API, as interfaces that the runtime implements. The API itself neither stores anything nor
+// connects to anything.
 //
 // - The API has validated every argument against its schema and rules. Nobody else needs to.
-// - Errors are MillraceErrors; the API turns them into problem+json by the table of error codes. Anything
-//   else that is thrown becomes a 500 that shows an id only.
-// - Services return connectors in full form *with* secrets; the API redacts every response
-//   (`redactConnector`).
-// - What reads and then writes one connector is one step: two calls for the same connector come one after the
-//   other, and the second sees what the first stored. Calls for different connectors do not wait for each
-//   other.
-// - Steps that decide are pure functions of src/connector, named below at the methods that use them.
+// - Errors are MillraceErrors, which the API turns into problem+json by the table of error codes. Any other exception becomes a
+//   500 that shows an id only.
+// - Services return connectors in full form *with* secrets. The API redacts every response (`redactConnector`).
+// - Reading and then writing one connector is atomic: calls for the same connector run one by one, and the second sees what
+//   the first has stored. Calls for different connectors do not wait for each other.
+// - Decisions are pure functions of src/connector, named at the methods that use them.
 
 import type { Catalog } from "../connector/config/catalog.ts";
 import type { SinkRequest } from "../connector/config/sink-config.ts";
@@ -44,18 +42,17 @@ export interface ConnectorService {
   get(id: string): Promise<ConnectorWithStatus>;
 
   /**
-   * Stores a connector under a new id (`newConnectorId`) and starts it unless it is disabled. `request.id` is
-   * ignored. Config: `resolveConnector(request, { id, stored: null })`. Durable on return; starting goes on
-   * after it. Throws what `resolveConnector` throws, and `conflict` when the slot name is taken.
+   * Stores a connector under a new id (`newConnectorId`) and starts it unless it is disabled. Ignores `request.id`.
+   * Config: `resolveConnector(request, { id, stored: null })`. Durable on return; the start continues afterwards.
+   * Throws what `resolveConnector` throws, and `conflict` when the slot name is taken.
    */
   create(request: ConnectorRequest): Promise<ConnectorWithStatus>;
 
   /**
-   * Stores a connector under `id`, new or in place of the one that is there. A running one goes on by a new
-   * run with the new config. Config: `resolveConnector(request, { id, stored })`, where `stored` is the
-   * connector of `cloneFrom` when that is given, else the one that is replaced, else null. Throws
-   * `connector_not_found` when `cloneFrom` does not exist, what `resolveConnector` throws, and `conflict`
-   * when another connector has the same slot name (`slotName`).
+   * Stores a connector under `id`, new or replacing the existing one. A running connector continues in a new run with
+   * the new config. Config: `resolveConnector(request, { id, stored })`, where `stored` is the connector `cloneFrom` if
+   * that is given, else the replaced one, else null. Throws `connector_not_found` when `cloneFrom` does not exist, what
+   * `resolveConnector` throws, and `conflict` when another connector has the same slot name (`slotName`).
    */
   createOrReplace(
     id: string,
@@ -64,27 +61,26 @@ export interface ConnectorService {
   ): Promise<"created" | "replaced">;
 
   /**
-   * Changes a connector: `patchConnector(stored, patch)`, stored and put into effect by a new run.
-   * Throws `connector_not_found`, `immutable_field`, `invalid_request`, `missing_secret`, `unsupported_kind`.
+   * Changes a connector to `patchConnector(stored, patch)`, which takes effect in a new run. Throws
+   * `connector_not_found`, `immutable_field`, `invalid_request`, `missing_secret`, `unsupported_kind`.
    */
   patch(id: string, patch: JsonObject): Promise<ConnectorWithStatus>;
 
   /**
-   * Accepts a command; its effects go on after the return. `Delete` stops the run, drops the slot and the
-   * publication that the service made, and removes the connector: `get` fails with `connector_not_found`
-   * within seconds. `ForceDelete` does not wait for the source and logs what it left behind. `ReInitialize`
-   * and `ReIntialize` are the same. `Start` of a running connector and `Stop` of a stopped one change
-   * nothing. Throws `connector_not_found`, and `conflict` while the connector is being deleted.
+   * Accepts a command; its effects continue after the return. `Delete` stops the run, drops the slot and the
+   * publication that the service created, and removes the connector: within seconds `get` throws `connector_not_found`.
+   * `ForceDelete` does not wait for the source, and logs what it leaves behind. `ReInitialize` and `ReIntialize` are
+   * the same. `Start` of a running connector and `Stop` of a stopped one change nothing. Throws `connector_not_found`,
+   * and `conflict` while the connector is being deleted.
    */
   command(id: string, command: Command): Promise<void>;
 
-  /** What happened, oldest first, the most recent 1,000 or so. Throws `connector_not_found`. */
+  /** The status history, oldest first, about the last 1,000 records. Throws `connector_not_found`. */
   history(id: string): Promise<readonly HistoryEntry[]>;
 
   /**
-   * What would be stored, storing nothing: `resolveConnector(request, { id: request.id, stored })`, `stored`
-   * being the connector of `fillFrom`, or null. Throws `connector_not_found` and what `resolveConnector`
-   * throws.
+   * What would be stored, without storing it: `resolveConnector(request, { id: request.id, stored })`, where `stored`
+   * is the connector `fillFrom`, or null. Throws `connector_not_found` and what `resolveConnector` throws.
    */
   preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig>;
 }
@@ -97,8 +93,8 @@ export interface TaskService {
   get(connectorId: string, taskId: string): Promise<Task>;
 
   /**
-   * A new pending task with `completeTaskSpec(request, connector)`; or the task with the same whole spec that
-   * is pending or running (`isSameSpec`), also when two calls race. Never connects to anything. Throws
+   * Creates a pending task with `completeTaskSpec(request, connector)`, or returns the pending or running task with the
+   * same complete spec (`isSameSpec`), even if two calls race. Never connects to anything. Throws
    * `connector_not_found`, and `conflict` while the connector is being deleted.
    */
   create(connectorId: string, request: TaskRequest): Promise<Task>;
@@ -111,24 +107,22 @@ export interface TaskService {
 }
 
 /**
- * Looks at sources and sinks without storing anything. `fillFrom` is the id of the connector that missing
- * secrets come from, or null; an unknown one is `connector_not_found`. Configs: `resolveSource(request,
- * stored)` and `resolveSink(request, stored)`. The signal ends the work when the client went away.
+ * Inspects sources and sinks without storing anything. `fillFrom` is the id of the connector that missing secrets come
+ * from, or null; an unknown id is `connector_not_found`. Configs: `resolveSource(request, stored)` and
+ * `resolveSink(request, stored)`. The signal fires when the client has gone away.
  */
 export interface InspectionService {
-  /**
-   * Throws `source_unreachable`, `source_timeout`, and the source's other errors, which the API shows as 502.
-   */
+  /** Throws `source_unreachable`, `source_timeout`, and the source's other errors, which the API returns as 502. */
   sourceCatalog(source: SourceRequest, fillFrom: string | null, signal: AbortSignal): Promise<Catalog>;
 
-  /** A check that fails is an event, not an error. Ends within 60 s. */
+  /** A failed check is an event, not an error. Returns within 60 s. */
   validateSource(
     source: SourceRequest,
     fillFrom: string | null,
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]>;
 
-  /** A check that fails is an event, not an error. Ends within 60 s. */
+  /** A failed check is an event, not an error. Returns within 60 s. */
   validateSink(
     sink: SinkRequest,
     fillFrom: string | null,
@@ -138,23 +132,21 @@ export interface InspectionService {
 
 export interface DoctorService {
   /**
-   * What is wrong, and what is not, with the service and all its connectors, or with one of them: null is all. It changes nothing.
-   * A side that does not answer is a finding, after 30 s at most. Throws `connector_not_found`.
+   * Examines the service and one of its connectors, or all (null), and reports what is wrong and what is not. Changes
+   * nothing. A side that does not answer becomes a finding after 30 s. Throws `connector_not_found`.
    */
   examine(connectorId: string | null, signal: AbortSignal): Promise<readonly Diagnosis[]>;
 }
 
 export interface HealthService {
-  /**
-   * Whether the service can do its work now: the state store answers, and it is not stopping. Never throws.
-   */
+  /** Whether the service can work now: the state store answers, and the service is not stopping. Never throws. */
   readiness(): Promise<Readiness>;
 }
 
 export type Readiness = { readonly ready: true } | { readonly ready: false; readonly reason: string };
 
 export interface SnapshotService {
-  /** How many tables are being copied now, over all connectors, and whether some wait for their turn. */
+  /** How many tables are being copied, over all connectors, and whether others wait. */
   activity(): SnapshotActivity;
 }
 

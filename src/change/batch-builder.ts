@@ -1,5 +1,5 @@
-// Fills a ChangeBatch: growing arrays over one arena. The source's decoder writes tuples straight into `arena`;
-// the builder knows where transactions begin and end, and where the batch may be cut.
+// Fills a ChangeBatch: growing arrays over one arena. The source's decoder writes tuples straight into `arena`; the
+// builder tracks where transactions begin and end, and where the batch may be cut.
 
 import { type ChangeBatch, ChangeKind, type TupleForm } from "./change-batch.ts";
 import { type Lsn, lsn } from "./lsn.ts";
@@ -8,16 +8,19 @@ import type { Relation } from "./relation.ts";
 const initialChanges = 256;
 const initialTransactions = 64;
 const initialArenaBytes = 16 * 1024;
-/** What a builder begins with at most: memory that is not written to costs little, but a large value comes seldom twice. */
-const mostBeforehand = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4.5 * 1024 * 1024 };
+/**
+ * The most that a new builder allocates in advance. Untouched memory costs little, but a large value seldom comes twice
+ * in a row.
+ */
+const maxPreallocated = { changes: 64 * 1024, transactions: 64 * 1024, arenaBytes: 4.5 * 1024 * 1024 };
 
-/** What a batch keeps of each change beside its values, and where its place is kept. */
+/** What a batch stores for each change besides its values; in text form also the change's LSN. */
 const changeBytes = 30;
-const placeBytes = 8;
+const changeLsnBytes = 8;
 
-/** Memory that a batch holds on to, in bytes: what it keeps of its changes is much where rows are few. */
-export function heldBytes({ arena, kind, place }: ChangeBatch): number {
-  return arena.byteLength + kind.length * (place ? changeBytes + placeBytes : changeBytes);
+/** Memory that a batch keeps alive, in bytes. Where rows are small, the arrays outweigh the arena. */
+export function retainedBytes({ arena, kind, changeLsn }: ChangeBatch): number {
+  return arena.byteLength + kind.length * (changeLsn ? changeBytes + changeLsnBytes : changeBytes);
 }
 
 export class BatchBuilder {
@@ -26,10 +29,10 @@ export class BatchBuilder {
   arenaEnd = 0;
   count = 0;
   relations: Relation[] = [];
-  /** Behind the last transaction that ended, in this builder or before it. */
+  /** Behind the last transaction that ended, in this builder or an earlier one. */
   resumeLsn: Lsn;
-  /** Of the change that is added next; see `ChangeBatch`. */
-  place = 0;
+  /** Of the next change that is added; see `ChangeBatch`. */
+  changeLsn = 0;
 
   #capacity = initialChanges;
   #kind = new Uint8Array(initialChanges);
@@ -41,8 +44,8 @@ export class BatchBuilder {
   #oldEnd = new Uint32Array(initialChanges);
   #newStart = new Uint32Array(initialChanges);
   #newEnd = new Uint32Array(initialChanges);
-  /** Binary batches go to sinks that have no use for it. */
-  #place: Float64Array<ArrayBuffer> | null;
+  /** Null in binary form: no sink that takes binary tuples uses it. */
+  #changeLsn: Float64Array<ArrayBuffer> | null;
 
   #transactions = 0;
   #transactionCapacity = initialTransactions;
@@ -51,19 +54,19 @@ export class BatchBuilder {
   #commitTimeUs = new BigInt64Array(initialTransactions);
   #xid = new Uint32Array(initialTransactions);
 
-  /** The open transaction, kept outside the arrays until its first change. */
+  /** The open transaction. It enters the arrays with its first change, so that empty transactions take no space. */
   #open: { commitLsn: bigint; commitTimeUs: bigint; xid: number; listed: boolean } | null = null;
   #isInsertsOnly = true;
-  /** Changes and arena bytes up to the last transaction that ended. */
-  #wholeCount = 0;
-  #wholeArenaEnd = 0;
+  /** Changes and arena bytes of the transactions that have ended. */
+  #completeCount = 0;
+  #completeArenaEnd = 0;
 
   constructor(
     private readonly form: TupleForm,
     resumeLsn: Lsn,
   ) {
     this.resumeLsn = resumeLsn;
-    this.#place = form === "text" ? new Float64Array(initialChanges) : null;
+    this.#changeLsn = form === "text" ? new Float64Array(initialChanges) : null;
   }
 
   get inTransaction(): boolean {
@@ -71,16 +74,16 @@ export class BatchBuilder {
   }
 
   /** Changes of transactions that have ended. */
-  get wholeCount(): number {
-    return this.#wholeCount;
+  get completeCount(): number {
+    return this.#completeCount;
   }
 
-  /** None of its changes can take the place of another. */
+  /** No change of the batch can replace another. */
   get isInsertsOnly(): boolean {
     return this.#isInsertsOnly;
   }
 
-  /** Bytes of what it holds, roughly. */
+  /** Bytes in use, approximately. */
   get bytes(): number {
     return this.arenaEnd + this.count * changeBytes;
   }
@@ -89,8 +92,8 @@ export class BatchBuilder {
     this.#open = { commitLsn, commitTimeUs, xid, listed: false };
   }
 
-  /** Says where the open transaction was committed, which was not known when it was begun. */
-  settle(commitLsn: Lsn, commitTimeUs: bigint): void {
+  /** Sets the commit of a transaction that was begun before its commit was known. */
+  setCommit(commitLsn: Lsn, commitTimeUs: bigint): void {
     const open = this.#open;
     if (open === null) throw new Error("no transaction is open");
     open.commitLsn = commitLsn;
@@ -103,18 +106,18 @@ export class BatchBuilder {
   commit(endLsn: Lsn): void {
     if (this.#open?.listed) this.#endLsn[this.#transactions - 1] = endLsn;
     this.#open = null;
-    // A transaction that is done already may end before the place where the stream was asked to begin.
+    // A transaction that is already done may end before the LSN where the stream starts.
     if (endLsn > this.resumeLsn) this.resumeLsn = endLsn;
-    this.#wholeCount = this.count;
-    this.#wholeArenaEnd = this.arenaEnd;
+    this.#completeCount = this.count;
+    this.#completeArenaEnd = this.arenaEnd;
   }
 
-  /** Index of `relation` in the batch; a relation is to be added once. */
+  /** Index of `relation` in the batch. Add each relation once. */
   addRelation(relation: Relation): number {
     return this.relations.push(relation) - 1;
   }
 
-  /** Makes room for `bytes` behind `arenaEnd`. */
+  /** Grows the arena where fewer than `bytes` are free behind `arenaEnd`. */
   reserve(bytes: number): void {
     const needed = this.arenaEnd + bytes;
     if (needed <= this.arena.length) return;
@@ -123,14 +126,14 @@ export class BatchBuilder {
     this.arena = grown;
   }
 
-  /** Takes memory in which the next tuples are made, in the place of its own. Only while it holds no change. */
-  adopt(arena: Uint8Array<ArrayBuffer>): void {
+  /** Replaces the arena by memory that the caller provides. Only while the builder has no change. */
+  useArena(arena: Uint8Array<ArrayBuffer>): void {
     if (this.count > 0) throw new Error("a builder that holds changes cannot take another arena");
     this.arena = arena;
     this.arenaEnd = 0;
   }
 
-  /** Lists a change whose tuples have been written. Empty tuples are `start === end`. */
+  /** Adds a change whose tuples are already in the arena. `start === end`: there is no such tuple. */
   add(
     kind: ChangeKind,
     flags: number,
@@ -153,24 +156,24 @@ export class BatchBuilder {
     this.#oldEnd[i] = oldEnd;
     this.#newStart[i] = newStart;
     this.#newEnd[i] = newEnd;
-    if (this.#place !== null) this.#place[i] = this.place;
+    if (this.#changeLsn !== null) this.#changeLsn[i] = this.changeLsn;
     this.count = i + 1;
   }
 
-  /** The batch up to the last transaction that ended, and a builder that goes on with what is behind it. */
-  takeWhole(): { batch: ChangeBatch; rest: BatchBuilder } {
+  /** The batch up to the last transaction that ended, and a builder that continues with the rest. */
+  takeComplete(): { batch: ChangeBatch; rest: BatchBuilder } {
     const rest = new BatchBuilder(this.form, this.resumeLsn);
-    rest.#makeRoomAsIn(this);
-    rest.#adoptTail(this);
+    rest.#preallocateLike(this);
+    rest.#copyTail(this);
     const openIsListed = this.#open?.listed === true;
     const transactions = openIsListed ? this.#transactions - 1 : this.#transactions;
-    return { batch: this.#batch(this.#wholeCount, transactions, false), rest };
+    return { batch: this.#batch(this.#completeCount, transactions, false), rest };
   }
 
-  /** Everything so far, also of the open transaction, and a builder that goes on inside it. */
+  /** Everything so far, including the open transaction, and a builder that continues within it. */
   takeAll(): { batch: ChangeBatch; rest: BatchBuilder } {
     const rest = new BatchBuilder(this.form, this.resumeLsn);
-    rest.#makeRoomAsIn(this);
+    rest.#preallocateLike(this);
     if (this.#open) rest.#open = { ...this.#open, listed: false };
     return { batch: this.#batch(this.count, this.#transactions, this.#open?.listed === true), rest };
   }
@@ -190,7 +193,7 @@ export class BatchBuilder {
       oldEnd: this.#oldEnd,
       newStart: this.#newStart,
       newEnd: this.#newEnd,
-      ...(this.#place === null ? {} : { place: this.#place }),
+      ...(this.#changeLsn === null ? {} : { changeLsn: this.#changeLsn }),
       transactions: {
         count: transactions,
         commitLsn: this.#commitLsn,
@@ -203,17 +206,17 @@ export class BatchBuilder {
     };
   }
 
-  /** Takes over what `from` holds of its open transaction. */
-  #adoptTail(from: BatchBuilder): void {
+  /** Copies what `from` has of its open transaction. */
+  #copyTail(from: BatchBuilder): void {
     if (from.#open) this.#open = { ...from.#open, listed: false };
-    const shift = from.#wholeArenaEnd;
+    const shift = from.#completeArenaEnd;
     this.reserve(from.arenaEnd - shift);
     this.arena.set(from.arena.subarray(shift, from.arenaEnd));
     this.arenaEnd = from.arenaEnd - shift;
-    if (from.count > from.#wholeCount) this.relations = [...from.relations];
-    for (let i = from.#wholeCount; i < from.count; i++) {
+    if (from.count > from.#completeCount) this.relations = [...from.relations];
+    for (let i = from.#completeCount; i < from.count; i++) {
       const hasOld = from.#oldEnd[i]! > from.#oldStart[i]!;
-      this.place = from.#place?.[i] ?? 0;
+      this.changeLsn = from.#changeLsn?.[i] ?? 0;
       const hasNew = from.#newEnd[i]! > from.#newStart[i]!;
       this.add(
         from.#kind[i] as ChangeKind,
@@ -245,15 +248,15 @@ export class BatchBuilder {
   }
 
   /**
-   * Under load the next batch is about as large as the last: to grow to that by doubling would copy most of it twice. One that is a
-   * little larger would do so at its end, and take twice the memory.
+   * Under load the next batch is about as large as the last one: growing to that size by doubling would copy most of it
+   * twice. The margin keeps a slightly larger batch from doubling at its end, and so from taking twice the memory.
    */
-  #makeRoomAsIn(last: BatchBuilder): void {
-    const arenaBytes = Math.min(Math.ceil(last.arenaEnd * 1.125), mostBeforehand.arenaBytes);
+  #preallocateLike(last: BatchBuilder): void {
+    const arenaBytes = Math.min(Math.ceil(last.arenaEnd * 1.125), maxPreallocated.arenaBytes);
     if (arenaBytes > this.arena.length) this.arena = new Uint8Array(arenaBytes);
-    const changes = Math.min(last.count, mostBeforehand.changes);
+    const changes = Math.min(last.count, maxPreallocated.changes);
     if (changes > this.#capacity) this.#growChanges(changes);
-    const transactions = Math.min(last.#transactions, mostBeforehand.transactions);
+    const transactions = Math.min(last.#transactions, maxPreallocated.transactions);
     if (transactions > this.#transactionCapacity) this.#growTransactions(transactions);
   }
 
@@ -267,7 +270,7 @@ export class BatchBuilder {
     this.#oldEnd = grownWords(this.#oldEnd, capacity);
     this.#newStart = grownWords(this.#newStart, capacity);
     this.#newEnd = grownWords(this.#newEnd, capacity);
-    this.#place = this.#place && grownPlaces(this.#place, capacity);
+    this.#changeLsn = this.#changeLsn && grownLsns(this.#changeLsn, capacity);
     this.#capacity = capacity;
   }
 
@@ -298,13 +301,13 @@ function grownWords(from: Uint32Array, capacity: number): Uint32Array<ArrayBuffe
   return grown;
 }
 
-function grownPlaces(from: Float64Array, capacity: number): Float64Array<ArrayBuffer> {
+function grownLsns(from: Float64Array, capacity: number): Float64Array<ArrayBuffer> {
   const grown = new Float64Array(capacity);
   grown.set(from);
   return grown;
 }
 
-/** A batch without changes that says how far the stream has come. */
+/** A batch without changes, to report how far the stream has come. */
 export function emptyBatch(form: TupleForm, resumeLsn: Lsn): ChangeBatch {
   return new BatchBuilder(form, lsn(resumeLsn)).takeAll().batch;
 }

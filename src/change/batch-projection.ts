@@ -1,5 +1,5 @@
-// Leaves columns out of a batch's tuples, in their place: a large one is not held twice. For sinks that cannot write all of them; the many
-// batches pass as they are.
+// Removes columns from a batch's tuples in place, so that a large batch is not in memory twice. For sinks that cannot
+// write every column; most batches pass unchanged.
 
 import type { ChangeBatch } from "./change-batch.ts";
 import { ChangeKind } from "./change-batch.ts";
@@ -7,8 +7,8 @@ import { storedBytes } from "./packed-hex.ts";
 import type { Relation } from "./relation.ts";
 
 /**
- * The batch with `relations` in the place of its own, and of the tuples the columns that `keep` says, by relation; null: all of
- * them. Where something is left out, the tuples of `batch` are written over: only the returned one is to be used.
+ * Returns the batch with `relations` instead of its own, and with the columns that `keep` selects, by relation; null:
+ * all columns. Where a column is removed, the tuples of `batch` are overwritten: use only the returned batch.
  */
 export function projectBatch(
   batch: ChangeBatch,
@@ -23,7 +23,7 @@ export function projectBatch(
     newStart: batch.newStart.slice(),
     newEnd: batch.newEnd.slice(),
   };
-  // Tuples lie in their order and none grows: what is written never catches up with what is read.
+  // Tuples lie in order and none grows, so writing never overtakes reading.
   let end = 0;
   const project = (i: number, from: Uint32Array, to: Uint32Array, start: Uint32Array, stop: Uint32Array) => {
     if (to[i] === from[i]) return;
@@ -33,7 +33,7 @@ export function projectBatch(
     stop[i] = end;
   };
   for (let i = 0; i < batch.count; i++) {
-    // Its numbers are no places in the arena.
+    // A truncate's numbers are no offsets into the arena.
     if (batch.kind[i] === ChangeKind.truncate) continue;
     project(i, batch.oldStart, batch.oldEnd, projected.oldStart, projected.oldEnd);
     project(i, batch.newStart, batch.newEnd, projected.newStart, projected.newEnd);
@@ -46,7 +46,7 @@ function move(arena: Uint8Array, start: number, stop: number, to: number): numbe
   return to + stop - start;
 }
 
-/** Moves the tuple at `start` with these of its columns. Returns where it ends. */
+/** Moves the selected columns of the tuple at `start` to `to`. Returns the end of the moved tuple. */
 function moveColumns(arena: Uint8Array, start: number, keep: readonly boolean[], to: number): number {
   const view = new DataView(arena.buffer, arena.byteOffset);
   let read = start + 2;

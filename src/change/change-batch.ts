@@ -5,29 +5,31 @@ import type { Lsn } from "./lsn.ts";
 import type { Relation } from "./relation.ts";
 
 /**
- * How column values stand in the tuples: `binary` as the type's send function writes them, `text` as its
- * output function prints them (UTF-8; DateStyle ISO, IntervalStyle postgres, TimeZone UTC, bytea hex).
+ * The form of column values in tuples. `binary`: as the type's send function writes them. `text`: as its output
+ * function prints them (UTF-8; DateStyle ISO, IntervalStyle postgres, TimeZone UTC, bytea hex).
  */
 export type TupleForm = "binary" | "text";
 
-/** What a change is. Numbers, because they live in a Uint8Array. */
+/** The kinds of change. Numbers, because they are stored in a Uint8Array. */
 export const ChangeKind = {
   insert: 1,
   update: 2,
   delete: 3,
   truncate: 4,
-  /** A row of a snapshot: it has a new tuple only. */
+  /** A row of a snapshot. It has a new tuple only. */
   read: 5,
-  /** No row: the table has the relation's shape from here on. For sinks that asked for it; see `PreparedTables`. */
+  /**
+   * No row: from here on the table has the relation's shape. Only for sinks that asked for it; see `PreparedTables`.
+   */
   shape: 6,
 } as const;
 export type ChangeKind = (typeof ChangeKind)[keyof typeof ChangeKind];
 
 /** Bits of `flags`. */
 export const ChangeFlag = {
-  /** The old tuple holds only the replica identity's columns; the others are null in it. */
+  /** The old tuple has only the replica identity's columns; the others are null in it. */
   oldIsKey: 1,
-  /** The new tuple holds at least one column of length `UNCHANGED`. */
+  /** The new tuple has at least one column of length `UNCHANGED_LENGTH`. */
   hasUnchanged: 2,
   /** TRUNCATE … CASCADE. */
   cascade: 4,
@@ -35,28 +37,27 @@ export const ChangeFlag = {
   restartIdentity: 8,
 } as const;
 
-/** A column length in a tuple: the value is null. */
+/** Length of a column in a tuple: the value is null. */
 export const NULL_LENGTH = -1;
-/** A column length in a tuple: a TOASTed value that the change did not touch, and that the source did not send. */
+/** Length of a column in a tuple: a TOASTed value that the change did not touch, so the source did not send it. */
 export const UNCHANGED_LENGTH = -2;
 
 /**
- * Changes in the order of the stream. Column-wise: field `f` of change `i` is `f[i]`, valid for `i < count`
- * (the arrays may be longer).
+ * Changes in stream order, stored by column: field `f` of change `i` is `f[i]`, valid for `i < count` (the arrays may
+ * be longer).
  *
- * A **tuple** in `arena` is laid out as a row of COPY BINARY: int16 column count, then for each column int32
- * length and that many bytes; all big-endian. `NULL_LENGTH` and `UNCHANGED_LENGTH` have no bytes. In text form a large value may
- * be packed, which its length tells: see packed-hex.ts. Tuples of
- * consecutive changes lie one behind the other, so a run of inserts into one relation is a contiguous slice that
- * COPY BINARY takes as it is.
+ * A **tuple** in `arena` has the layout of a COPY BINARY row: an int16 column count, then an int32 length and that many
+ * bytes for each column, all big-endian. `NULL_LENGTH` and `UNCHANGED_LENGTH` have no bytes. In text form a large value
+ * may be packed, which its length shows; see packed-hex.ts. Tuples of consecutive changes are adjacent, so a run of
+ * inserts into one relation is a slice that COPY BINARY takes as it is.
  * https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
  *
- * A TRUNCATE of several tables is as many consecutive `truncate` changes, which share the number in `newStart`.
+ * A TRUNCATE of several tables becomes consecutive `truncate` changes that share the number in `newStart`.
  */
 export interface ChangeBatch {
   readonly form: TupleForm;
   readonly count: number;
-  /** Shapes that `relation` indexes into. */
+  /** The shapes that `relation` is an index into. */
   readonly relations: readonly Relation[];
   readonly arena: Uint8Array;
 
@@ -65,38 +66,43 @@ export interface ChangeBatch {
   readonly relation: Uint32Array;
   /** Index into the transaction arrays. */
   readonly transaction: Uint32Array;
-  /** The change's place in its transaction, counted from 0, also over changes that a selection left out. */
+  /** The change's position in its transaction, from 0. Changes of tables that are not selected count too. */
   readonly ordinal: Uint32Array;
-  /** Old tuple `arena[oldStart, oldEnd)`; empty when there is none. */
+  /** The old tuple is `arena[oldStart, oldEnd)`; empty when there is none. */
   readonly oldStart: Uint32Array;
   readonly oldEnd: Uint32Array;
-  /** New tuple `arena[newStart, newEnd)`; empty when there is none. Of a `truncate`: the statement's number in the batch. */
+  /**
+   * The new tuple is `arena[newStart, newEnd)`; empty when there is none. For a `truncate`: the statement's number in
+   * the batch.
+   */
   readonly newStart: Uint32Array;
   readonly newEnd: Uint32Array;
   /**
-   * Where each change stands in the source's log, in bytes from the log's beginning; 0: not known. Of batches in text form, where the
-   * source has such places. It tells changes apart for people; the order is that of commits.
+   * Each change's own LSN, as a number; 0: not known. Only in text form, and only where the source has LSNs. Sinks show
+   * it to people; the order of changes is that of commits.
    */
-  readonly place?: Float64Array;
+  readonly changeLsn?: Float64Array;
 
   readonly transactions: TransactionTable;
-  /** The last transaction goes on in the next batch. */
+  /** The last transaction continues in the next batch. */
   readonly endsInTransaction: boolean;
-  /** All of the batch is of one transaction, which the source had not committed when it sent this; see `InProgress`. */
+  /**
+   * The whole batch belongs to one transaction that the source had not committed when it sent this; see `InProgress`.
+   */
   readonly inProgress?: InProgress | undefined;
   /**
-   * Where the stream stands behind this batch. Each transaction that ends in the batch, and each one before it
-   * (also those that hold nothing for us), has its commit record before `resumeLsn`.
+   * The stream's position after this batch. Each transaction that ends in the batch, and each earlier one (also those
+   * without a change for us), has its commit record before `resumeLsn`.
    */
   readonly resumeLsn: Lsn;
 }
 
-/** The transactions of a batch, column-wise; valid for index `< count`. */
+/** The transactions of a batch, stored by column; valid for index `< count`. */
 export interface TransactionTable {
   readonly count: number;
-  /** LSN of the commit record: the transaction's place in commit order. */
+  /** LSN of the commit record: the transaction's position in commit order. */
   readonly commitLsn: BigUint64Array;
-  /** LSN behind the commit record. 0 while the transaction goes on in the next batch. */
+  /** LSN behind the commit record. 0 while the transaction continues in the next batch. */
   readonly endLsn: BigUint64Array;
   /** Commit time in microseconds since 1970-01-01 UTC. */
   readonly commitTimeUs: BigInt64Array;
@@ -104,19 +110,22 @@ export interface TransactionTable {
 }
 
 /**
- * A part of a large transaction that came before its end was known. Batches of others may come between its parts, and are committed
- * before it; what it changes, none of them does. Its commit LSN in `transactions` is a place before the true one, and after all that
- * was committed before.
+ * A part of a large transaction that the source streams before its commit. Batches of other transactions may come
+ * between its parts; they commit earlier and change none of its rows. Its commit LSN in `transactions` is provisional:
+ * before the true one, and after everything that committed earlier.
  */
 export interface InProgress {
   readonly xid: number;
-  /** `committed`: with this part it is whole, and `resumeLsn` is behind it. `aborted`: none of it ever was. */
+  /**
+   * `committed`: this part completes the transaction, and `resumeLsn` is behind it. `aborted`: discard all of its
+   * parts.
+   */
   readonly outcome: "open" | "committed" | "aborted";
-  /** Of its commit record; null before it is committed. */
+  /** LSN of its commit record; null before it is committed. */
   readonly commitLsn: Lsn | null;
 }
 
-/** Bytes of the arena that the batch's tuples take. */
+/** Bytes of the arena that the batch's tuples occupy. */
 export function bytesOfTuples({ count, oldEnd, newEnd }: ChangeBatch): number {
   return count > 0 ? Math.max(oldEnd[count - 1]!, newEnd[count - 1]!) : 0;
 }

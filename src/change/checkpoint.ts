@@ -1,10 +1,10 @@
-// Where a sink stands in the source's stream of commits. The only thing that a restart believes.
+// A sink's position in the source's stream of commits: all that a restart relies on.
 
 import type { Lsn } from "./lsn.ts";
 
 /**
- * A change's place: the LSN of its transaction's commit record and its ordinal among the changes of that
- * transaction, counted from 0 in the order of the stream. The same on every replay, unlike a change's own LSN.
+ * The position of a change: the LSN of its transaction's commit record, and its ordinal among the changes of that
+ * transaction, from 0 in stream order. Unlike the change's own LSN it is the same on every replay.
  */
 export interface Position {
   readonly commitLsn: Lsn;
@@ -12,25 +12,25 @@ export interface Position {
 }
 
 /**
- * What a checkpoint's log begins with where nothing is streamed: then it names the database alone, where that can be told from
- * others, and its LSN tells about where the source was, and no more.
+ * Prefix of a checkpoint's log where nothing is streamed. The log then identifies the database alone, where the source
+ * can tell it from others, and the LSN is only a rough position.
  */
-export const noStream = "copies of ";
+export const copiesLogPrefix = "copies of ";
 
-/** Whether both logs are those of copies of one database, in which tables keep their ids. */
+/** Whether both logs name copies of the same database, in which tables keep their OIDs. */
 export function areOfOneDatabase(log: string, other: string | undefined): boolean {
-  return log === other && log.startsWith(noStream) && log !== noStream;
+  return log === other && log.startsWith(copiesLogPrefix) && log !== copiesLogPrefix;
 }
 
 /**
- * Everything up to here is durable at the sink.
+ * Everything before it is durable at the sink.
  *
- * - `resumeLsn`: each transaction whose commit record starts before it is done. It is what the source is
- *   asked to stream from, and the most that may be acknowledged to it.
- * - `partial`: set while a transaction is done only in part: the last change of it that is durable. Its
- *   commit record starts at or after `resumeLsn`.
- * - `lastVersion`: the last `_sm_version` given out, so that versions go on rising and repeat on replay.
- * - `log`: which log the LSNs are addresses in, as the source names it; absent where that is not known.
+ * - `resumeLsn`: each transaction whose commit record starts before it is done. The source is asked to stream from here,
+ *   and nothing beyond it may be acknowledged.
+ * - `partial`: set while a transaction is done only in part: the last change of it that is durable. Its commit record
+ *   starts at or after `resumeLsn`.
+ * - `lastVersion`: the last `_sm_version` given out, so that versions keep rising and repeat on replay.
+ * - `log`: the log that the LSNs are addresses in, as the source names it; absent where that is not known.
  */
 export interface Checkpoint {
   readonly resumeLsn: Lsn;
@@ -39,7 +39,7 @@ export interface Checkpoint {
   readonly log?: string;
 }
 
-/** Whether the change at `position` is already durable under `checkpoint`. */
+/** Whether the change at `position` is durable under `checkpoint`. */
 export function isDone(checkpoint: Checkpoint, position: Position): boolean {
   if (position.commitLsn < checkpoint.resumeLsn) return true;
   const partial = checkpoint.partial;
@@ -48,7 +48,7 @@ export function isDone(checkpoint: Checkpoint, position: Position): boolean {
   return position.ordinal <= partial.ordinal;
 }
 
-/** The last ordinal of the transaction that is done under `checkpoint`; -1 for none, Infinity for all. */
+/** The last ordinal of the transaction that is durable under `checkpoint`; -1: none, Infinity: all. */
 export function doneThrough(checkpoint: Checkpoint, commitLsn: Lsn): number {
   if (commitLsn < checkpoint.resumeLsn) return Number.POSITIVE_INFINITY;
   const partial = checkpoint.partial;

@@ -1,12 +1,12 @@
-// What of a table a copy is of, where it is not the whole table.
+// The part of a table that a copy reads, where it does not read the whole table.
 
 import type { PageRange } from "./page-range.ts";
 
 export type CopyPart =
-  /** What lies in a range of its pages. */
+  /** The rows in a range of its pages. */
   | { readonly kind: "range"; readonly range: PageRange }
-  /** The rows that have these keys, as far as there are any. */
+  /** The rows with these keys, as far as they exist. */
   | { readonly kind: "rows"; readonly keys: readonly RowKey[] };
 
-/** The text of each value of a row's key, in the order of the relation's key. */
+/** The text of each key column's value, in the order of the relation's key. */
 export type RowKey = readonly string[];

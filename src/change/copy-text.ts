@@ -1,4 +1,4 @@
-// Reads COPY … TO STDOUT in text form into change batches of kind `read`. Pure: no stream, no connection.
+// Parses COPY … TO STDOUT in text form into change batches of kind `read`. Pure: no stream, no connection.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
 import { MillraceError } from "../errors/millrace-error.ts";
@@ -14,19 +14,16 @@ const newline = 10;
 const backslash = 92;
 
 const defaultBatchBytes = 1024 * 1024;
-/** Input taken between two looks at the arena's room. */
+/** Input that is parsed between two checks of the arena's free space. */
 const sliceBytes = 64 * 1024;
-/** What they may become: the worst byte is a lone newline of a row of one empty column, 6 bytes of tuple. */
-const roomFor = (bytes: number): number => bytes * 6 + 16;
+/** The most that so much input becomes: a newline alone, the row of one empty column, becomes 6 bytes of tuple. */
+const maxTupleBytes = (bytes: number): number => bytes * 6 + 16;
 
-/**
- * What is not written to takes no memory, but what is copied is there twice: a long row is not copied again and again. It is
- * not filled with zeroes either, which would be written.
- */
+/** While the arena grows, its content is in memory twice. Untouched memory costs nothing: a long row gets much of it at once. */
 const longRowBytes = 16 * 1024 * 1024;
 const grownBytes = (bytes: number): number => bytes * (bytes < longRowBytes ? 2 : 16);
 
-/** Where the parser stands within an escape; a chunk may end anywhere. */
+/** The parser's state within an escape sequence, because a chunk may end anywhere. */
 const Escape = { none: 0, backslash: 1, octal: 2, hex: 3 } as const;
 
 const hexDigit = (byte: number): number => {
@@ -44,7 +41,7 @@ const controlEscapes: ReadonlyMap<number, number> = new Map([
   [118, 11], // \v
 ]);
 
-/** The copy's consistent point: every row carries it as its transaction. */
+/** The snapshot's consistent point. Every row carries it as its transaction. */
 export interface CopyPoint {
   readonly lsn: Lsn;
   /** Microseconds since 1970-01-01 UTC. */
@@ -52,8 +49,8 @@ export interface CopyPoint {
 }
 
 /**
- * Turns chunks of any size into batches of about `batchBytes` of arena. A row larger than that makes a batch
- * of its own. Throws `protocol_violation` when a row has not as many columns as the relation.
+ * Turns chunks of any size into batches of about `batchBytes` of arena. A larger row becomes a batch of its own. Throws
+ * `protocol_violation` when a row's column count is not the relation's.
  */
 export class CopyTextParser {
   readonly #columns: number;
@@ -67,7 +64,7 @@ export class CopyTextParser {
   #field = 0;
   #fields = 0;
   #isNull = false;
-  /** Of the open field, where that is large. */
+  /** Set while the open field is large and may be bytea. */
   #packing: HexPacking | null = null;
   #escape: number = Escape.none;
   #digits = 0;
@@ -84,12 +81,12 @@ export class CopyTextParser {
     this.#arena = new Uint8Array(sliceBytes);
   }
 
-  /** A row that is longer than a batch is on its way. */
+  /** A row that is longer than a batch is being read. */
   get isInLongRow(): boolean {
     return this.#end >= longRowBytes;
   }
 
-  /** Takes a chunk; gives back the batches that became full. */
+  /** Takes a chunk and returns the batches that became full. */
   push(chunk: Uint8Array): ChangeBatch[] {
     const batches: ChangeBatch[] = [];
     for (let at = 0; at < chunk.length; at += sliceBytes) {
@@ -100,19 +97,19 @@ export class CopyTextParser {
     return batches;
   }
 
-  /** The rows that are left, after the last chunk. Throws `protocol_violation` within a row. */
+  /** Returns the remaining rows, after the last chunk. Throws `protocol_violation` within a row. */
   finish(): ChangeBatch | null {
     if (this.#row >= 0) throw this.#violation("the copy ended within a row");
     return this.#rowEnds.length > 0 ? this.#take() : null;
   }
 
   #parse(chunk: Uint8Array, from: number, to: number): void {
-    this.#reserve(roomFor(to - from));
+    this.#reserve(maxTupleBytes(to - from));
     let i = from;
     while (i < to) {
       if (this.#row < 0) this.#beginRow();
       if (this.#escape === Escape.none) {
-        const arena = this.#arena; // which the end of a large field may have replaced
+        const arena = this.#arena; // The end of a large field may have replaced it.
         let end = this.#end;
         for (; i < to; i++) {
           const byte = chunk[i]!;
@@ -176,7 +173,7 @@ export class CopyTextParser {
     }
   }
 
-  /** Writes the byte that digits named, then looks anew at the byte that ended them. */
+  /** Writes the byte that the digits name, then handles the byte that ended them. */
   #endCode(next: number): void {
     this.#escape = Escape.none;
     this.#put(this.#code);
@@ -202,7 +199,7 @@ export class CopyTextParser {
     this.#packing = null;
   }
 
-  /** Packs what has come of the open field, where it is large. */
+  /** Packs what has arrived of the open field, where it is large. */
   #pack(): void {
     const valueAt = this.#field + 4;
     if (this.#packing === null) {
@@ -210,12 +207,12 @@ export class CopyTextParser {
       this.#packing = new HexPacking();
     }
     if (this.#packing.isText) return;
-    // It may turn out to be no bytea after all, and the rest of the slice is still to come behind it.
-    this.#reserve(this.#packing.packed + hexPrefixBytes + roomFor(sliceBytes));
+    // The value may still prove not to be bytea: leave space to unpack it, and for the rest of the slice behind it.
+    this.#reserve(this.#packing.packed + hexPrefixBytes + maxTupleBytes(sliceBytes));
     this.#end = this.#packing.pack(this.#arena, valueAt, this.#end, this.#end);
   }
 
-  /** The length of the field that ends, as it stands in the tuple. Equal rows have equal tuples, wherever the chunks were cut. */
+  /** The length of the ending field, as stored. Equal rows get equal tuples, however the chunks were cut. */
   #closedLength(): number {
     if (this.#isNull) return NULL_LENGTH;
     this.#pack();
@@ -223,7 +220,7 @@ export class CopyTextParser {
     const packing = this.#packing;
     if (packing === null || packing.isText) return this.#end - valueAt;
     if (this.#end === valueAt + packing.packed) return packing.packed | packedFlag;
-    // A digit is left.
+    // A single digit is left over: not the text of bytea.
     this.#end = packing.unpack(this.#arena, valueAt, this.#end);
     return this.#end - valueAt;
   }
@@ -244,7 +241,7 @@ export class CopyTextParser {
   }
 
   #endRow(): void {
-    // A table without columns has empty lines: what looks like one empty field is none.
+    // A table without columns is copied as empty lines: what looks like one empty field is none.
     if (this.#columns === 0 && this.#fields === 0 && this.#end === this.#field + 4) this.#end = this.#field;
     else this.#closeField();
     if (this.#fields !== this.#columns) throw this.#violation(`a row has ${this.#fields} columns`);
@@ -263,12 +260,12 @@ export class CopyTextParser {
     this.#arena = grown;
   }
 
-  /** A batch of all whole rows; the open row's beginning moves to a new arena. */
+  /** A batch of all complete rows. The beginning of the open row moves to a new arena. */
   #take(): ChangeBatch {
     const whole = this.#rowEnds[this.#rowEnds.length - 1] ?? 0;
     const batch = this.#batch();
     const rest = this.#arena.subarray(whole, this.#end);
-    // The next batch is about as large: to grow to that by doubling would copy most of it twice.
+    // The next batch is about as large: growing to that size by doubling would copy most of it twice.
     const likeThis = whole < this.batchBytes ? sliceBytes : Math.min(this.#arena.length, 2 * this.batchBytes);
     const length = Math.max(rest.length, likeThis);
     this.#arena = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer as ArrayBuffer);

@@ -1,41 +1,43 @@
-// Packs the text of one value in its place, while it comes, where it is that of bytea. It goes by how the text looks, not by a
-// type: what it packs can be unpacked exactly.
+// Packs the text of a bytea value in place while it arrives. It decides by the text's format, not by a type: whatever
+// it packs unpacks to exactly the same text.
 // https://www.postgresql.org/docs/current/datatype-binary.html#DATATYPE-BINARY-BYTEA-HEX-FORMAT
 
 import { unpackInto } from "./packed-hex.ts";
 
-/** A shorter text takes little: it stays as it is. */
+/** A shorter text is not worth packing. */
 export const packedFromBytes = 1024 * 1024;
 
 const backslash = 0x5c;
 const letterX = 0x78;
 export const hexPrefixBytes = 2;
 
-/** What digits stand for; 256 for what is none. Upper-case digits are none: they would not come back. */
+/**
+ * The value of each digit; 256 for any other byte. Upper-case digits do not count: unpacking would write lower case.
+ */
 const digitValues = new Uint16Array(256).fill(256);
 for (let value = 0; value < 16; value++) digitValues[value.toString(16).charCodeAt(0)] = value;
 
-/** Whether the text that begins at `at` may be that of bytea. */
+/** Whether the text at `at` may be that of bytea. */
 export function looksPackable(bytes: Uint8Array, at: number): boolean {
   return bytes[at] === backslash && bytes[at + 1] === letterX;
 }
 
 export class HexPacking {
-  /** Bytes that the value takes so far, from where it begins. */
+  /** Bytes of the packed value so far. */
   packed = 0;
-  /** It turned out to be no bytea, and is the text again that it was. */
+  /** The value proved not to be bytea, and is its original text again. */
   isText = false;
-  /** Of the prefix, while it stands before the digits. */
+  /** Bytes of the `\x` prefix, until packing overwrites it. */
   #prefix = hexPrefixBytes;
 
-  /** Bytes of its text that are packed. */
+  /** Bytes of the text that are packed. */
   get taken(): number {
     return this.#prefix === 0 ? hexPrefixBytes + 2 * this.packed : 0;
   }
 
   /**
-   * Packs what has come of the value at `valueAt`: text up to `textEnd`, but for a single last digit. What lies behind it, up to
-   * `end`, moves along. Returns where that ends now. There must be room for all that came.
+   * Packs what has arrived of the value at `valueAt`: its text up to `textEnd`, without a single last digit. Bytes
+   * behind it, up to `end`, move along. Returns their new end. The buffer must have space for the whole text.
    */
   pack(bytes: Uint8Array, valueAt: number, textEnd: number, end: number): number {
     let write = valueAt + this.packed;
@@ -54,7 +56,7 @@ export class HexPacking {
     return end - (read - write);
   }
 
-  /** Makes it the text that it was. What lies behind it, up to `end`, moves along. Returns where that ends now. */
+  /** Restores the text. Bytes behind it, up to `end`, move along. Returns their new end. */
   unpack(bytes: Uint8Array, valueAt: number, end: number): number {
     return this.#unpack(bytes, valueAt, valueAt + this.packed + this.#prefix, end);
   }

@@ -5,7 +5,7 @@ import { MillraceError } from "../errors/millrace-error.ts";
 
 declare const lsnBrand: unique symbol;
 
-/** An unsigned 64-bit WAL address. Only `formatLsn` turns it into text. */
+/** An unsigned 64-bit WAL address. Only `formatLsn` prints it. */
 export type Lsn = bigint & { readonly [lsnBrand]: true };
 
 export const zeroLsn = 0n as Lsn;

@@ -1,10 +1,10 @@
-// Large bytea in tuples of text: it lies there as its bytes, which are half of what Postgres prints. Where its text is needed, it
-// is made while that is sent. What else reads tuples asks here how long a column is.
+// A packed value: large bytea in a text tuple is stored as its bytes, half the size of the hex text that Postgres
+// prints. The text is made only while it is sent. All readers of tuples get a column's length from here.
 // https://www.postgresql.org/docs/current/datatype-binary.html#DATATYPE-BINARY-BYTEA-HEX-FORMAT
 
 /**
- * Added to a column's length in a tuple: the value's text is `\x` and the bytes that lie here, in lower-case hex digits. No value
- * is so long that its length has this bit.
+ * Added to a column's length in a tuple: the value's text is `\x` and the stored bytes in lower-case hex digits. No
+ * value is so long that its length has this bit.
  */
 export const packedFlag = 0x4000_0000;
 
@@ -12,12 +12,12 @@ export function isPacked(length: number): boolean {
   return length >= packedFlag;
 }
 
-/** The bytes that a column takes behind its length. `length`: as it stands in the tuple. */
+/** The bytes that a column occupies behind its length. `length`: as the tuple stores it. */
 export function storedBytes(length: number): number {
   return length < 0 ? 0 : length & ~packedFlag;
 }
 
-/** A value as it lies in a tuple. */
+/** A value as a tuple stores it. */
 export interface StoredValue {
   readonly bytes: Uint8Array;
   readonly isPacked: boolean;
@@ -49,7 +49,7 @@ const prefix = Buffer.from("\\x");
 const partBytes = 64 * 1024;
 const digits = Buffer.from("0123456789abcdef");
 
-/** The digits of the packed value `bytes[start, end)`, in parts. */
+/** The digits of the packed value `bytes[start, end)`, in chunks. */
 export function* hexDigits(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
   for (let at = start; at < end; at += partBytes) {
     const to = Math.min(end, at + partBytes);
@@ -59,7 +59,10 @@ export function* hexDigits(bytes: Uint8Array, start: number, end: number): Gener
   }
 }
 
-/** Writes the digits of `bytes[start, end)` at `text[at]`, the last ones first: they may be written over the bytes from before. */
+/**
+ * Writes the digits of `bytes[start, end)` at `text[at]`, from the last to the first, so that the digits may overwrite
+ * the bytes.
+ */
 export function unpackInto(
   text: Uint8Array,
   at: number,

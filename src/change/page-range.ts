@@ -1,59 +1,64 @@
-// Ranges of a table's pages: what a copy that is made in parts is divided into. Pure. How the rows in a range are read is the
-// source's matter.
+// Ranges of a table's pages, the chunks of a copy. Pure; how the rows of a range are read is the source's matter.
 
-/** Pages from `from` on, counted from 0. */
+/** Pages `[from, to)`, counted from 0. */
 export interface PageRange {
   readonly from: number;
-  /** The page behind the last; null: to the table's end, wherever that is by then. */
+  /** Null: to the end of the table, wherever that is by then. */
   readonly to: number | null;
 }
 
 /** How much lies where. */
 export interface TableSize {
   readonly pages: number;
-  /** With what lies out of line. */
+  /** Including TOAST. */
   readonly bytes: number;
 }
 
 /** How ranges are cut. */
 export interface RangeCut {
-  /** How large a range is at most, at about. */
+  /** The size of a range at most, approximately. */
   readonly bytes: number;
-  /** How large the first ones are, of which nobody knows how long they take. */
+  /** The size of the first ranges, whose speed is not known yet. */
   readonly firstBytes: number;
-  /** How long one should take. */
+  /** How long a range should take. */
   readonly ms: number;
-  /** How many are copied side by side. */
+  /** How many ranges are copied at once. */
   readonly lanes: number;
 }
 
-/** The last ranges are at least so small a part of a whole one: each costs a transaction at either side. */
-const leastPart = 1 / 16;
-/** How many times as large as those that are known the next ones are at most. */
-const mostGrowth = 4;
-/** They are no smaller a part of the first ones: where each request takes its time, those of a small range do not go side by side. */
-const leastOfFirst = 1 / 4;
+/**
+ * Towards the end ranges shrink, but to no less than this part of a full one: each costs a transaction on both sides.
+ */
+const minPart = 1 / 16;
+/** The next range is at most so many times as large as the largest one that was copied. */
+const maxGrowth = 4;
+/**
+ * No range is smaller than this part of the first ones: a sink that takes its time for each request cannot overlap
+ * those of a small range.
+ */
+const minPartOfFirst = 1 / 4;
 
 /**
- * What is left of a table to be copied: ranges in their order, each cut when somebody is free to copy it. It is as large as those before
- * it let expect of its time. The last ones become smaller, so that all lanes are busy to the end: each takes a lane's share of what is
- * left (C. D. Polychronopoulos and D. J. Kuck, "Guided Self-Scheduling", IEEE Transactions on Computers C-36, 1987).
+ * The ranges of a table that are still to be copied, in order. Each is cut when a worker is free to copy it, as large
+ * as the speed of the earlier ones suggests. Towards the end each takes a worker's share of what is left, so that all
+ * workers stay busy (guided self-scheduling: C. D. Polychronopoulos and D. J. Kuck, IEEE Transactions on Computers
+ * C-36, 1987).
  */
 export class RangesLeft {
-  readonly #lacking: { from: number; readonly to: number | null; readonly end: number }[];
+  readonly #gaps: { from: number; readonly to: number | null; readonly end: number }[];
   /** All in pages. */
-  readonly #most: number;
-  readonly #least: number;
-  readonly #leastInTime: number;
-  /** That had begun, and come as they were. */
-  readonly #again: PageRange[];
+  readonly #max: number;
+  readonly #min: number;
+  readonly #minInTime: number;
+  /** Ranges that an earlier run began: they are copied again as they were cut. */
+  readonly #begun: PageRange[];
   #pagesInTime: number;
   #left: number;
   #inHand = 0;
 
   /**
-   * `done` are those that have been; none of them reach into another. Those that were `begun` come first, as they were cut then. What
-   * lies behind the last page now is part of the last range: a table may have grown since it was measured.
+   * `done` ranges do not overlap. `begun` ranges come first, as they were cut. The last range extends beyond the last
+   * page that was measured, because the table may have grown since.
    */
   constructor(
     private readonly size: TableSize,
@@ -63,42 +68,42 @@ export class RangesLeft {
   ) {
     const pagesOf = (bytes: number) =>
       Math.max(1, Math.floor((size.pages * bytes) / Math.max(1, size.bytes)));
-    this.#most = pagesOf(cut.bytes);
-    this.#least = Math.max(1, Math.floor(this.#most * leastPart));
-    this.#pagesInTime = Math.min(this.#most, pagesOf(cut.firstBytes));
-    this.#leastInTime = Math.max(1, Math.floor(this.#pagesInTime * leastOfFirst));
-    this.#again = apart(begun, done);
-    this.#lacking = gaps([...done, ...this.#again]).map((gap) => ({ ...gap, end: this.#endOf(gap) }));
-    this.#left = this.#lacking.reduce((sum, { from, end }) => sum + end - from, 0);
+    this.#max = pagesOf(cut.bytes);
+    this.#min = Math.max(1, Math.floor(this.#max * minPart));
+    this.#pagesInTime = Math.min(this.#max, pagesOf(cut.firstBytes));
+    this.#minInTime = Math.max(1, Math.floor(this.#pagesInTime * minPartOfFirst));
+    this.#begun = withoutOverlap(begun, done);
+    this.#gaps = gaps([...done, ...this.#begun]).map((gap) => ({ ...gap, end: this.#endOf(gap) }));
+    this.#left = this.#gaps.reduce((sum, { from, end }) => sum + end - from, 0);
   }
 
-  /** All are copied. */
+  /** All ranges are copied. */
   get isDone(): boolean {
-    return this.#again.length === 0 && this.#lacking.length === 0 && this.#inHand === 0;
+    return this.#begun.length === 0 && this.#gaps.length === 0 && this.#inHand === 0;
   }
 
-  /** The next; null: there is none. */
+  /** The next range; null: there is none. */
   next(): PageRange | null {
-    const again = this.#again.shift();
-    const [gap] = this.#lacking;
-    if (again || gap) this.#inHand++;
-    if (again || !gap) return again ?? null;
+    const begun = this.#begun.shift();
+    const [gap] = this.#gaps;
+    if (begun || gap) this.#inHand++;
+    if (begun || !gap) return begun ?? null;
     const { from, to, end } = gap;
     const share = Math.ceil(this.#left / this.cut.lanes);
-    const next = Math.min(end, from + Math.min(this.#pagesInTime, Math.max(this.#least, share)));
+    const next = Math.min(end, from + Math.min(this.#pagesInTime, Math.max(this.#min, share)));
     this.#left -= next - from;
-    if (next === end) this.#lacking.shift();
+    if (next === end) this.#gaps.shift();
     else gap.from = next;
     return { from, to: next === end ? to : next };
   }
 
-  /** One that `next` gave is copied, and has taken so long. */
+  /** A range from `next` was copied in this time. */
   copied(range: PageRange, ms: number): void {
     this.#inHand--;
     const pages = this.#endOf(range) - range.from;
     const expected = Math.floor((pages * this.cut.ms) / Math.max(1, ms));
-    const grown = Math.max(this.#pagesInTime, pages * mostGrowth);
-    this.#pagesInTime = Math.max(this.#leastInTime, Math.min(this.#most, grown, expected));
+    const grown = Math.max(this.#pagesInTime, pages * maxGrowth);
+    this.#pagesInTime = Math.max(this.#minInTime, Math.min(this.#max, grown, expected));
   }
 
   #endOf({ from, to }: PageRange): number {
@@ -106,8 +111,8 @@ export class RangesLeft {
   }
 }
 
-/** Those that reach into no other, nor into one that is done. */
-function apart(begun: readonly PageRange[], done: readonly PageRange[]): PageRange[] {
+/** The begun ranges that overlap no other one, and none that is done. */
+function withoutOverlap(begun: readonly PageRange[], done: readonly PageRange[]): PageRange[] {
   const taken = [...done];
   const kept: PageRange[] = [];
   for (const range of begun) {
@@ -118,7 +123,7 @@ function apart(begun: readonly PageRange[], done: readonly PageRange[]): PageRan
   return kept;
 }
 
-/** Whether there is a page in both. */
+/** Whether both have a page in common. */
 export function overlap(one: PageRange, other: PageRange): boolean {
   const isBefore = (a: PageRange, b: PageRange) => a.to !== null && a.to <= b.from;
   return !isBefore(one, other) && !isBefore(other, one);

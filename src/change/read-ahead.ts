@@ -1,10 +1,10 @@
-// Takes the first chunks of something that is read before anybody asks for them. Each is the reader's until it asks for the next one.
+// Prefetches the first chunks of a reader. Each chunk is the consumer's until it asks for the next one.
 
 import { releaseBytes } from "./release-bytes.ts";
 
 export interface AheadChunks extends AsyncIterable<Uint8Array>, AsyncDisposable {}
 
-/** Returns when so many bytes are there, or all. Disposing of it leaves the rest unread. */
+/** Returns when `bytes` are read, or everything. Disposing leaves the rest unread. */
 export async function readAhead(chunks: AsyncIterable<Uint8Array>, bytes: number): Promise<AheadChunks> {
   const iterator = chunks[Symbol.asyncIterator]();
   const first: Uint8Array[] = [];
@@ -13,7 +13,7 @@ export async function readAhead(chunks: AsyncIterable<Uint8Array>, bytes: number
     const next = await iterator.next();
     isOver = next.done === true;
     if (next.done) break;
-    // A copy (`slice` of a Buffer would be none): it is ours only until the next one.
+    // Copied, because the chunk is ours only until the next one. `slice` of a Buffer would share its memory.
     first.push(new Uint8Array(next.value));
     read += next.value.length;
   }

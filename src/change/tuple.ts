@@ -1,13 +1,15 @@
-// Reads and rewrites single tuples of a batch's arena. For the rare rows: the many pass through as they are.
+// Reads and rewrites single tuples of a batch's arena. For rare rows only: most rows pass untouched.
 
 import { type ChangeBatch, NULL_LENGTH, UNCHANGED_LENGTH } from "./change-batch.ts";
 import { isPacked, storedBytes } from "./packed-hex.ts";
 
-/** Where each column of a tuple lies: how many bytes, or the negative length that stands there, and where they begin. */
+/**
+ * Where a column of a tuple is: its length in bytes, or the negative length that the tuple stores, and its first byte.
+ */
 export interface TupleColumn {
   readonly length: number;
   readonly start: number;
-  /** The bytes are those of a packed value; see packed-hex.ts. */
+  /** The bytes are a packed value; see packed-hex.ts. */
   readonly isPacked: boolean;
 }
 
@@ -25,7 +27,7 @@ export function tupleColumns(arena: Uint8Array, at: number): readonly TupleColum
   return columns;
 }
 
-/** A tuple: bytes and where it lies in them. */
+/** A tuple and the buffer it is in. */
 export interface TupleRef {
   readonly bytes: Uint8Array;
   readonly start: number;
@@ -37,13 +39,14 @@ export function unchangedColumns(arena: Uint8Array, at: number): readonly number
   return tupleColumns(arena, at).flatMap((column, i) => (column.length === UNCHANGED_LENGTH ? [i] : []));
 }
 
-/** A row that is longer is not copied for a value that the sink's row holds. */
+/** A longer row is not copied for a value that the sink's row already has. */
 const longRowBytes = 1024 * 1024;
 
 /**
- * The new tuple of change `i` with what the source left out taken from the old tuple, where that holds it: all of it under
- * identity full, else the key's columns. Where the sink's row keeps its own values, only the key is taken, and what else is no
- * longer than `longest`, but not into a long row. The tuple as it lies, where nothing is taken.
+ * The new tuple of change `i`, with values that the source did not send taken from the old tuple where that has them:
+ * all of them under identity full, else the key's columns. Where the sink's row keeps its own values, `longest` limits
+ * what is taken: the key, and other values up to this length, but nothing else into a long row. Returns the tuple in
+ * the arena where nothing is taken.
  */
 export function newTuple(
   batch: ChangeBatch,
@@ -70,8 +73,8 @@ export function newTuple(
 }
 
 /**
- * The tuple at `at` with each unchanged column that is to be `taken` from the tuple at `baseAt`, where that holds it, in an array
- * of its own. A null there is a value that it does not hold: what is stored out of line is never null.
+ * Returns a new array with the tuple at `at`, its unchanged columns filled from the tuple at `baseAt` where `taken`
+ * agrees and that tuple has a value. A null there means that it has none: a TOASTed value is never null.
  */
 export function fillUnchanged(
   arena: Uint8Array,
@@ -90,15 +93,15 @@ export function fillUnchanged(
   return concatTuple(parts);
 }
 
-/** The tuple at `at` with null in the place of all but the columns of `key`: enough to find its row by. */
-export function keyAlone(arena: Uint8Array, at: number, key: readonly number[]): Uint8Array<ArrayBuffer> {
+/** The tuple at `at` with null in all columns but those of `key`: enough to find its row. */
+export function keyOnlyTuple(arena: Uint8Array, at: number, key: readonly number[]): Uint8Array<ArrayBuffer> {
   const parts = tupleColumns(arena, at).map((column, i) =>
     key.includes(i) ? slice(arena, column) : lengthBytes(NULL_LENGTH),
   );
   return concatTuple(parts);
 }
 
-/** Length and bytes of one column. */
+/** The column's length field and its bytes. */
 function slice(arena: Uint8Array, column: TupleColumn): Uint8Array {
   return arena.subarray(column.start - 4, column.start + Math.max(0, column.length));
 }

@@ -1,10 +1,10 @@
-// How a type was made that is neither built in nor an extension's: enough to make it anew on another server.
+// The definition of a user-defined type that no extension owns: enough to create it on another server.
 
-/** A type where another uses it. */
+/** A reference to a type, from another type's definition. */
 export interface TypeUse {
-  /** As `format_type` prints it, schema-qualified when it is not built in. */
+  /** As `format_type` prints it, schema-qualified unless it is built in. */
   readonly name: string;
-  /** The type, or the element type of the array, where that has a definition of its own. */
+  /** The type, or an array's element type, where it has a definition of its own. */
   readonly of: TypeKey | null;
 }
 
@@ -20,13 +20,13 @@ export type TypeDefinition = TypeKey &
         readonly kind: "domain";
         readonly base: TypeUse;
         readonly notNull: boolean;
-        /** As SQL; null without one. */
+        /** A SQL expression; null: none. */
         readonly byDefault: string | null;
         readonly checks: readonly { readonly name: string; readonly sql: string }[];
       }
     | {
         readonly kind: "composite";
-        /** `number`: the source's own; it stays when the attribute is renamed. */
+        /** `number`: the source's own (pg_attribute.attnum); a rename keeps it. */
         readonly attributes: readonly {
           readonly name: string;
           readonly number: number;
@@ -36,9 +36,9 @@ export type TypeDefinition = TypeKey &
     | { readonly kind: "range"; readonly subtype: TypeUse; readonly multirange: string | null }
   );
 
-/** In the order in which the labels sort. */
+/** In sort order. */
 export interface EnumLabel {
   readonly name: string;
-  /** Rises with the labels' age: one that was added later has a greater one. */
+  /** Rises with the time of creation: a label that was added later has a greater number. */
   readonly age: number;
 }

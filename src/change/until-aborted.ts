@@ -1,6 +1,9 @@
-// Waiting that a signal ends, where what is waited for cannot be told to end.
+// Ends waiting by a signal, where the awaited operation itself cannot be cancelled.
 
-/** The promise, or the reason of `signal` when that fires before. What comes of the promise then is nobody's matter. */
+/**
+ * The promise's result, or a throw of `signal.reason` when the signal fires first. The promise's result is dropped
+ * then.
+ */
 export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   promise.catch(() => {});
   signal.throwIfAborted();
@@ -14,7 +17,7 @@ export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal):
   }
 }
 
-/** The chunks, up to where `signal` fires: then it throws its reason. */
+/** Yields the chunks until `signal` fires; then throws its reason. */
 export async function* chunksUntilAborted(
   chunks: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
@@ -29,7 +32,7 @@ export async function* chunksUntilAborted(
       yield value;
     }
   } finally {
-    // One that hangs ends with its connection.
+    // A read that hangs ends with its connection.
     if (!isEnded) void Promise.resolve(iterator.return?.()).catch(() => {});
   }
 }

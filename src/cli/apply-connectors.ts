@@ -1,4 +1,5 @@
-// Connectors of a file are created or replaced: all of them are checked first, so that a file with a mistake changes nothing.
+// Creates or replaces the connectors of a file. It checks all of them first, so that a file with a mistake changes
+// nothing.
 
 import type { ConnectorWithStatus } from "../connector/connector.ts";
 import { isConnectorId } from "../connector/connector-id.ts";
@@ -6,16 +7,18 @@ import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 
 export interface ApplyEvents {
-  readonly told: (id: string, outcome: "created" | "replaced") => void;
-  /** It was sound, and could not be stored now. What it throws ends it. */
+  readonly applied: (id: string, outcome: "created" | "replaced") => void;
+  /** The connector is valid, but could not be stored now. If this throws, applying ends. */
   readonly failed: (id: string, failure: CommandFailure) => void;
 }
 
-/** In the order of the file. Throws CommandFailure with all that the service refuses, before any is changed. */
+/**
+ * Applies in file order. Throws CommandFailure with everything that the service refuses, before it changes anything.
+ */
 export async function applyConnectors(
   client: ServiceClient,
   connectors: readonly FileConnector[],
-  { told, failed }: ApplyEvents,
+  { applied, failed }: ApplyEvents,
 ): Promise<void> {
   const stored = await storedIds(client);
   const refused: string[] = [];
@@ -28,8 +31,8 @@ export async function applyConnectors(
   if (refused.length > 0) throw new CommandFailure(refused.join("\n"));
   for (const { id, body } of connectors) {
     try {
-      const { status } = await client.ask("POST", connectorPath(id), body);
-      told(id, status === 201 ? "created" : "replaced");
+      const { status } = await client.call("POST", connectorPath(id), body);
+      applied(id, status === 201 ? "created" : "replaced");
     } catch (error) {
       if (!isRefusal(error)) throw error;
       failed(id, error);
@@ -42,17 +45,17 @@ export async function storedIds(client: ServiceClient): Promise<ReadonlySet<stri
 }
 
 export async function allConnectors(client: ServiceClient): Promise<readonly ConnectorWithStatus[]> {
-  const { body } = await client.ask<{ connectors?: ConnectorWithStatus[] } | null>("GET", "connectors");
+  const { body } = await client.call<{ connectors?: ConnectorWithStatus[] } | null>("GET", "connectors");
   if (Array.isArray(body?.connectors)) return body.connectors;
   throw new CommandFailure("The answer is none of this service's.");
 }
 
-/** Secrets that are left out come from the connector that is stored, where one is. */
-export function filledFrom(id: string, stored: ReadonlySet<string>): string {
+/** Secrets that are left out come from the stored connector of this id, if there is one. */
+export function secretsQuery(id: string, stored: ReadonlySet<string>): string {
   return stored.has(id) ? `?connector_id=${encodeURIComponent(id)}` : "";
 }
 
-/** Throws CommandFailure when it cannot be an id. */
+/** Throws CommandFailure when the id is invalid. */
 export function connectorPath(id: string): string {
   requireId(id);
   return `connectors/${id}`;
@@ -73,5 +76,5 @@ async function check(
   stored: ReadonlySet<string>,
 ): Promise<void> {
   requireId(id);
-  await client.ask("POST", `debug/connector${filledFrom(id, stored)}`, body);
+  await client.call("POST", `debug/connector${secretsQuery(id, stored)}`, body);
 }

@@ -1,4 +1,4 @@
-// The commands that ask a running service: what each is called and takes. What they do is in files of their own.
+// The commands that call a running service: their names, arguments and help. What they do is in other files.
 
 import type { Command } from "commander";
 import {
@@ -12,7 +12,7 @@ import { type FileConnector, readConnectors } from "./connector-file.ts";
 import { showDiagnoses } from "./doctor-command.ts";
 import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
-import { passByProxy } from "./own-machine.ts";
+import { bypassProxy } from "./proxy-bypass.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
 import { type CommandContext, ownTerminal } from "./terminal.ts";
@@ -158,10 +158,10 @@ function addDoctor(program: Command): void {
   addTo(program, "health", "Whether the service is ready, by its exit code.").action((flags: CommonFlags) =>
     run(flags, showHealth),
   );
-  addTo(program, "doctor [id]", "Finds out what is wrong, and says what mends it; it changes nothing.")
+  addTo(program, "doctor [id]", "Finds out what is wrong and how to fix it. It changes nothing.")
     .option(
       "--data-dir <path>",
-      "what to look at where no service answers (default MILLRACE_DATA_DIR, or ./data)",
+      "the data directory to check if no service answers (default MILLRACE_DATA_DIR, or ./data)",
     )
     .addHelpText("after", doctorHelp)
     .action((id: string | undefined, flags: CommonFlags & { readonly dataDir?: string }) =>
@@ -200,7 +200,7 @@ async function run(
 ): Promise<void> {
   try {
     const access = readAccess(url, process.env);
-    passByProxy(access.url, process.env);
+    bypassProxy(access.url, process.env);
     await work({ client: new ServiceClient(access), terminal: ownTerminal(), json });
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;

@@ -1,4 +1,4 @@
-// What the command `connectors` does: each prints what came of it, and throws CommandFailure otherwise.
+// The `connectors` commands. Each prints its outcome, or throws CommandFailure.
 
 import type { ConnectorWithStatus } from "../connector/connector.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
@@ -8,8 +8,8 @@ import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
 import { oneLine, textTable } from "./text-table.ts";
 
-const goneMs = 60_000;
-const lookMs = 200;
+const deletionMs = 60_000;
+const pollMs = 200;
 
 export async function listConnectors({ client, terminal, json }: CommandContext): Promise<void> {
   const connectors = await allConnectors(client);
@@ -30,7 +30,7 @@ export async function listConnectors({ client, terminal, json }: CommandContext)
 }
 
 export async function getConnector({ client, terminal, json }: CommandContext, id: string): Promise<void> {
-  const { body } = await client.ask<ConnectorWithStatus>("GET", connectorPath(id));
+  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
   if (json) return printJson(terminal, body);
   const { connector, status } = body;
   const { snapshot } = status.progress ?? {};
@@ -61,7 +61,7 @@ export async function applyFile(
   const outcomes: { id: string; outcome: string; reason?: string }[] = [];
   const failures: string[] = [];
   await applyConnectors(client, connectors, {
-    told: (id, outcome) => {
+    applied: (id, outcome) => {
       outcomes.push({ id, outcome });
       if (!json) terminal.print(`${id}: ${outcome}`);
     },
@@ -74,12 +74,12 @@ export async function applyFile(
   if (failures.length > 0) throw new CommandFailure(failures.join("\n"));
 }
 
-/** Returns when it is gone. `force`: without waiting for a source that cannot be reached. */
+/** Returns when the connector is gone. `force`: does not wait for a source that is unreachable. */
 export async function deleteConnector(context: CommandContext, id: string, force: boolean): Promise<void> {
   const { client } = context;
   if (force) await command(client, id, "ForceDelete");
-  else await client.ask("DELETE", connectorPath(id));
-  const deadline = performance.now() + goneMs;
+  else await client.call("DELETE", connectorPath(id));
+  const deadline = performance.now() + deletionMs;
   while ((await storedIds(client)).has(id)) {
     if (performance.now() > deadline) {
       throw new CommandFailure(
@@ -87,9 +87,9 @@ export async function deleteConnector(context: CommandContext, id: string, force
           "--force does not wait for that.",
       );
     }
-    await Bun.sleep(lookMs);
+    await Bun.sleep(pollMs);
   }
-  told(context, id, "deleted");
+  printOutcome(context, id, "deleted");
 }
 
 const outcomes = {
@@ -112,20 +112,20 @@ export async function commandConnector(
         `or PATCH /api/v1/${connectorPath(id)} with {"disabled": false}.`,
     );
   }
-  told(context, id, outcomes[what]);
+  printOutcome(context, id, outcomes[what]);
 }
 
 async function command(client: ServiceClient, id: string, what: string): Promise<void> {
   requireId(id);
-  await client.ask("POST", `connector/command/${id}`, { command: what });
+  await client.call("POST", `connector/command/${id}`, { command: what });
 }
 
 async function isDisabled(client: ServiceClient, id: string): Promise<boolean> {
-  const { body } = await client.ask<ConnectorWithStatus>("GET", connectorPath(id));
+  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
   return body.connector.disabled;
 }
 
-function told({ terminal, json }: CommandContext, id: string, outcome: string): void {
+function printOutcome({ terminal, json }: CommandContext, id: string, outcome: string): void {
   if (json) printJson(terminal, { id, outcome });
   else terminal.print(`${id}: ${outcome}`);
 }
@@ -136,7 +136,7 @@ const numberOf = (value: number | undefined) => value?.toLocaleString("en-US") ?
 
 function healthOf({ status }: ConnectorStatus): string {
   const health = Object.keys(status)[0] ?? "";
-  // Both say that nothing is wrong.
+  // Both mean that nothing is wrong.
   return health === "start" || health === "heartbeat" ? "ok" : health;
 }
 

@@ -1,4 +1,4 @@
-// Connectors as a file holds them: one, or {"connectors": […]}, with ${NAME} in strings for what is in the environment.
+// Reads connectors from a file: one, or {"connectors": […]}. ${NAME} in a string stands for an environment variable.
 
 import { scanJson } from "../api/guards/json-scan.ts";
 import { isJsonObject } from "../connector/request/merge-patch.ts";
@@ -9,7 +9,7 @@ export interface FileConnector {
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** A body may be nested 64 levels deep, and is two levels down. */
+/** A body may be nested 64 levels deep, and is two levels down in the file. */
 const maxDepth = 66;
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -35,7 +35,7 @@ function textOf(bytes: Uint8Array, name: string): string {
   }
 }
 
-/** Pure. `name`: of the file, for people. Throws CommandFailure, without what a variable holds. */
+/** Pure. `name`: the file's, for messages. Throws CommandFailure, without values of variables. */
 export function parseConnectors(
   text: string,
   name: string,
@@ -52,16 +52,16 @@ export function parseConnectors(
   if (repeatedKeys.length > 0)
     throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
   const listed = isJsonObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
-  const beside =
+  const unknownKeys =
     listed[0] === parsed ? [] : Object.keys(parsed as object).filter((key) => key !== "connectors");
-  if (beside.length > 0) {
+  if (unknownKeys.length > 0) {
     throw new CommandFailure(
-      `${name} has keys beside "connectors" that nothing is known of: ${beside.join(", ")}.`,
+      `${name} has keys beside "connectors" that nothing is known of: ${unknownKeys.join(", ")}.`,
     );
   }
   const missing = new Set<string>();
   const connectors = listed.map((each, i) => {
-    const body = filled(each, environment, missing);
+    const body = substitute(each, environment, missing);
     if (!isJsonObject(body) || typeof body.id !== "string" || body.id === "") {
       throw new CommandFailure(`${name}: connector ${i + 1} has no "id", by which it is known.`);
     }
@@ -75,8 +75,8 @@ export function parseConnectors(
   return connectors;
 }
 
-/** `$${NAME}` stands for `${NAME}` itself. */
-function filled(value: unknown, environment: Environment, missing: Set<string>): unknown {
+/** Replaces `${NAME}` in strings. `$${NAME}` stands for `${NAME}` itself. */
+function substitute(value: unknown, environment: Environment, missing: Set<string>): unknown {
   if (typeof value === "string") {
     return value.replace(/(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g, (found, doubled: string, name: string) => {
       if (doubled !== "") return found.slice(1);
@@ -85,14 +85,14 @@ function filled(value: unknown, environment: Environment, missing: Set<string>):
       return known ?? "";
     });
   }
-  if (Array.isArray(value)) return value.map((each) => filled(each, environment, missing));
+  if (Array.isArray(value)) return value.map((each) => substitute(each, environment, missing));
   if (!isJsonObject(value)) return value;
   return Object.fromEntries(
-    Object.entries(value).map(([key, each]) => [key, filled(each, environment, missing)]),
+    Object.entries(value).map(([key, each]) => [key, substitute(each, environment, missing)]),
   );
 }
 
-/** What the parser quotes of the text may be a secret. */
+/** The parser's message quotes the text, which may contain a secret. */
 function withoutValues(error: unknown): string {
   return String(error instanceof Error ? error.message : error).replaceAll(/["'`].*["'`]/gs, "…");
 }

@@ -1,12 +1,12 @@
-// What the command `doctor` does: shows what the service has found, or, where there is none, what can be seen without it.
+// The `doctor` command: shows what the service has found, or, where no service answers, what can be seen without it.
 
 import { type Diagnosis, type Finding, fine } from "../connector/diagnosis.ts";
-import { examineDisk } from "../doctor/disk-room.ts";
+import { examineDisk } from "../doctor/disk-space.ts";
 import { CommandFailure } from "./service-client.ts";
 import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
 import { oneLine } from "./text-table.ts";
 
-/** Throws when something has failed. `dataDirectory` is looked at where no service answers. */
+/** Throws when something has failed. `dataDirectory` is examined where no service answers. */
 export async function showDiagnoses(
   context: CommandContext,
   connector: string | undefined,
@@ -22,7 +22,8 @@ export async function showDiagnoses(
     throw new CommandFailure(`${failed} of ${found.length} examinations have failed.`, exitCode);
   }
   if (!json) {
-    terminal.print(warned > 0 ? `Nothing has failed; ${warned} want a look.` : "All is well.");
+    const attention = warned === 1 ? "1 check needs attention" : `${warned} checks need attention`;
+    terminal.print(warned > 0 ? `Nothing has failed; ${attention}.` : "All is well.");
   }
 }
 
@@ -33,7 +34,7 @@ async function examine(
 ): Promise<{ readonly found: readonly Diagnosis[]; readonly exitCode: 1 | 3 }> {
   const query = connector === undefined ? "" : `?connector_id=${encodeURIComponent(connector)}`;
   try {
-    return { found: (await client.ask<Diagnosis[]>("GET", `doctor${query}`)).body, exitCode: 1 };
+    return { found: (await client.call<Diagnosis[]>("GET", `doctor${query}`)).body, exitCode: 1 };
   } catch (error) {
     if (!(error instanceof CommandFailure) || error.exitCode !== 3) throw error;
     const service: Finding = {

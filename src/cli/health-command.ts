@@ -1,9 +1,9 @@
-// What the command `health` does: what a container's engine asks, which knows exit codes alone.
+// The `health` command, for a container engine's health check, which reads the exit code only.
 
 import { CommandFailure } from "./service-client.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
 
-/** Throws with the reason when the service is not ready. */
+/** Throws the reason when the service is not ready. */
 export async function showHealth({ client, terminal, json }: CommandContext): Promise<void> {
   const reason = await client.unreadiness();
   if (json) printJson(terminal, { ready: reason === null, ...(reason === null ? {} : { reason }) });

@@ -1,9 +1,9 @@
-// What the commands `validate` and `catalog` do: the service looks at sources and sinks, and nothing is stored.
+// The `validate` and `catalog` commands: the service inspects sources and sinks, and stores nothing.
 
 import type { Catalog, CatalogColumn } from "../connector/config/catalog.ts";
 import type { ConnectorWithStatus } from "../connector/connector.ts";
 import type { ValidateEvent, ValidateTest } from "../connector/validation.ts";
-import { connectorPath, filledFrom, storedIds } from "./apply-connectors.ts";
+import { connectorPath, secretsQuery, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson, type Terminal } from "./terminal.ts";
@@ -11,13 +11,13 @@ import { oneLine, textTable } from "./text-table.ts";
 
 type Side = "source" | "sink";
 
-/** The connector as it is stored: what is secret in it, the service knows. */
+/** The stored connector. Its secrets are redacted; the service knows them. */
 export async function storedConnector(client: ServiceClient, id: string): Promise<FileConnector> {
-  const { body } = await client.ask<ConnectorWithStatus>("GET", connectorPath(id));
+  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
   return { id, body: { ...body.connector } };
 }
 
-/** Checks source and sink of each. Throws when a check has failed. */
+/** Checks each connector's source and sink. Throws when a check has failed. */
 export async function validateConnectors(
   { client, terminal, json }: CommandContext,
   connectors: readonly FileConnector[],
@@ -38,13 +38,13 @@ export async function validateConnectors(
   if (failed > 0) throw new CommandFailure(failed === 1 ? "A check failed." : `Checks of ${failed} failed.`);
 }
 
-/** What the connector's source holds. */
+/** Shows the tables of the connector's source. */
 export async function showCatalog(
   { client, terminal, json }: CommandContext,
   { id, body }: FileConnector,
 ): Promise<void> {
-  const path = `catalog/source${filledFrom(id, await storedIds(client))}`;
-  const catalog = (await client.ask<Catalog>("POST", path, { source: body.source })).body;
+  const path = `catalog/source${secretsQuery(id, await storedIds(client))}`;
+  const catalog = (await client.call<Catalog>("POST", path, { source: body.source })).body;
   if (json) return printJson(terminal, catalog);
   const rows = catalog.schemas.flatMap((schema) =>
     schema.tables.map(({ name, columns }) => [
@@ -67,8 +67,8 @@ async function validate(
   side: Side,
   stored: ReadonlySet<string>,
 ): Promise<readonly ValidateEvent[]> {
-  const path = `validate/${side}${filledFrom(id, stored)}`;
-  return (await client.ask<ValidateEvent[]>("POST", path, { [side]: body[side] })).body;
+  const path = `validate/${side}${secretsQuery(id, stored)}`;
+  return (await client.call<ValidateEvent[]>("POST", path, { [side]: body[side] })).body;
 }
 
 function printChecks(terminal: Terminal, title: string, events: readonly ValidateEvent[]): void {
@@ -81,9 +81,9 @@ function checkLines({ test_type: type, status, message, commands = [] }: Validat
   const detail = Object.values(facts ?? {})[0];
   const what = typeof detail === "string" ? `${kind}: ${detail}` : kind;
   const outcome = Object.keys(status)[0] ?? "";
-  const said = status.Failed?.reason ?? message ?? status.Skipped?.reason;
+  const detailText = status.Failed?.reason ?? message ?? status.Skipped?.reason;
   return [
-    oneLine(`  ${outcome.padEnd(7)}  ${what}${said === undefined ? "" : `: ${said}`}`),
+    oneLine(`  ${outcome.padEnd(7)}  ${what}${detailText === undefined ? "" : `: ${detailText}`}`),
     ...commands.map((sql) => oneLine(`           ${sql}`)),
   ];
 }

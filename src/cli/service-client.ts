@@ -1,6 +1,6 @@
-// The service as commands talk to it: its address and credentials, and what it says in words for people.
+// A client of the service's API for the commands: its address and credentials, and its errors as text for people.
 
-/** What a command has failed of. `exitCode`: 1: the service has refused it; 3: there is no service. */
+/** Why a command failed. `exitCode` 1: the service refused; 3: no service answers. */
 export class CommandFailure extends Error {
   constructor(
     message: string,
@@ -20,7 +20,9 @@ export interface ServiceAccess {
 export const defaultUrl = "http://127.0.0.1:3000";
 const answerMs = 120_000;
 
-/** `url` wins over MILLRACE_URL. Credentials are those that the service was started with; they have no flag. */
+/**
+ * `url` takes precedence over MILLRACE_URL. Credentials are those of the service's own environment; they have no flag.
+ */
 export function readAccess(
   url: string | undefined,
   environment: Readonly<Record<string, string | undefined>>,
@@ -47,7 +49,7 @@ export function readAccess(
   };
 }
 
-/** Of a service that was given its port by the same environment, as in a container. */
+/** The URL of a service that got its port from the same environment, as in a container. */
 function ownUrl(port: string | null): string {
   return port === null ? defaultUrl : `http://127.0.0.1:${port}`;
 }
@@ -58,14 +60,14 @@ export interface Answer<Body> {
 }
 
 export class ServiceClient {
-  /** `send`: the service itself may ask its own routes. */
+  /** `send`: lets the service call its own routes. */
   constructor(
     private readonly access: ServiceAccess,
     private readonly send: (request: Request) => Promise<Response> = (request) => fetch(request),
   ) {}
 
-  /** Throws CommandFailure with the problem's own words, or where there is no answer. `body` is JSON. */
-  async ask<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
+  /** Sends a request; `body` becomes JSON. Throws CommandFailure with the problem's text, or when nothing answers. */
+  async call<Body>(method: string, path: string, body?: unknown): Promise<Answer<Body>> {
     const { status, text } = await this.#fetch(method, `api/v1/${path}`, body);
     if (status < 200 || status > 299) throw problem(status, text);
     if (text === "") return { status, body: null as Body };
@@ -76,7 +78,7 @@ export class ServiceClient {
     }
   }
 
-  /** Why the service cannot work now; null: it can. Throws CommandFailure where there is no answer. */
+  /** Why the service is not ready; null: it is. Throws CommandFailure when nothing answers. */
   async unreadiness(): Promise<string | null> {
     const { status, text } = await this.#fetch("GET", "readyz", undefined);
     return status === 200 ? null : problem(status, text).message;
@@ -118,26 +120,26 @@ export class ServiceClient {
   }
 }
 
-/** What an RFC 9457 problem says, with each violation on a line of its own. */
+/** The text of an RFC 9457 problem, with each violation on its own line. */
 function problem(status: number, text: string): CommandFailure {
   const hint = status === 401 ? " Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD." : "";
-  const told = toldBy(text);
-  if (told === null) {
+  const parsed = parseProblem(text);
+  if (parsed === null) {
     return new CommandFailure(`The answer was ${status}, and is none of this service's.${hint}`);
   }
-  const { detail, errors } = told;
+  const { detail, errors } = parsed;
   const lines = [`${detail}${hint}`, ...errors.map(({ path, message }) => `  ${path}: ${message}`)];
   return new CommandFailure(lines.join("\n"));
 }
 
-interface Told {
+interface ParsedProblem {
   readonly detail: string;
   readonly errors: readonly { readonly path: string; readonly message: string }[];
 }
 
-function toldBy(text: string): Told | null {
+function parseProblem(text: string): ParsedProblem | null {
   try {
-    const { detail, code, errors } = JSON.parse(text) as Partial<Told & { code: string }>;
+    const { detail, code, errors } = JSON.parse(text) as Partial<ParsedProblem & { code: string }>;
     if (typeof detail !== "string" || typeof code !== "string") return null;
     return { detail, errors: Array.isArray(errors) ? errors : [] };
   } catch {

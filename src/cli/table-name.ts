@@ -1,11 +1,11 @@
-// The name of a table as people write it: `orders`, `shop.orders`, `"My Schema"."My.Table"`. Pure.
+// Parses a table's name as people write it: `orders`, `shop.orders`, `"My Schema"."My.Table"`. Pure.
 
 import { CommandFailure } from "./service-client.ts";
 
 const quoted = '"(?:[^"]|"")+"';
 const name = new RegExp(`^(?:(${quoted}|[^".]+)\\.)?(${quoted}|[^".]+)$`);
 
-/** Without a schema it is `public`. Upper case stays, also without quotes. Throws CommandFailure. */
+/** The default schema is `public`. Upper case is kept, even without quotes. Throws CommandFailure. */
 export function parseTableName(text: string): { readonly schema: string; readonly name: string } {
   const match = name.exec(text);
   if (!match) {

@@ -1,4 +1,4 @@
-// What the command `tasks` does: each prints what came of it, and throws CommandFailure otherwise.
+// The `tasks` commands. Each prints its outcome, or throws CommandFailure.
 
 import type { Task } from "../connector/task.ts";
 import { connectorPath } from "./apply-connectors.ts";
@@ -7,7 +7,7 @@ import { parseTableName } from "./table-name.ts";
 import { isOver, loggedLine, taskTable, watchedLines } from "./task-lines.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
 
-const lookMs = 500;
+const pollMs = 500;
 
 export interface SnapshotFlags {
   readonly truncate?: boolean;
@@ -15,7 +15,7 @@ export interface SnapshotFlags {
   readonly watch?: boolean;
 }
 
-/** `watch`: shows those that are not over until they are. */
+/** `watch`: shows the unfinished tasks until they are finished. */
 export async function listTasks(context: CommandContext, connector: string, watch: boolean): Promise<void> {
   const { terminal, json } = context;
   const tasks = await all(context, connector);
@@ -28,7 +28,7 @@ export async function listTasks(context: CommandContext, connector: string, watc
   terminal.print(taskTable(tasks, terminal.width));
 }
 
-/** Returns when the task is made, or with `watch` when it is done. */
+/** Returns when the task is created, or, with `watch`, when it is done. */
 export async function createSnapshot(
   context: CommandContext,
   connector: string,
@@ -36,7 +36,7 @@ export async function createSnapshot(
   { truncate = false, forceParallel = false, watch = false }: SnapshotFlags,
 ): Promise<void> {
   const spec = { ...parseTableName(table), truncate, force_parallel: forceParallel };
-  const { body: task } = await context.client.ask<Task>("POST", tasksPath(connector), { Snapshot: spec });
+  const { body: task } = await context.client.call<Task>("POST", tasksPath(connector), { Snapshot: spec });
   if (watch) return await watchTasks(context, connector, [task]);
   show(context, task);
 }
@@ -58,25 +58,25 @@ export async function moveTask(
   id: string,
   move: "cancel" | "retry",
 ): Promise<void> {
-  show(context, (await context.client.ask<Task>("POST", `${taskPath(connector, id)}/${move}`)).body);
+  show(context, (await context.client.call<Task>("POST", `${taskPath(connector, id)}/${move}`)).body);
 }
 
-/** Returns when all are done; throws when one has failed or was cancelled. */
+/** Returns when all tasks are done. Throws when one has failed or was cancelled. */
 async function watchTasks(context: CommandContext, connector: string, first: readonly Task[]): Promise<void> {
   const { terminal, json } = context;
   let tasks = first;
-  let told = new Map<string, Task>();
+  let printed = new Map<string, Task>();
   while (true) {
     if (!json && terminal.repaint) terminal.repaint(watchedLines(tasks, terminal.width));
     else if (!json) {
       for (const task of tasks) {
-        const line = loggedLine(task, told.get(task.id));
+        const line = loggedLine(task, printed.get(task.id));
         if (line !== null) terminal.print(line);
       }
-      told = new Map(tasks.map((task) => [task.id, task]));
+      printed = new Map(tasks.map((task) => [task.id, task]));
     }
     if (tasks.every(isOver)) break;
-    await Bun.sleep(lookMs);
+    await Bun.sleep(pollMs);
     tasks = await Promise.all(tasks.map((task) => (isOver(task) ? task : one(context, connector, task.id))));
   }
   if (json) printJson(terminal, tasks);
@@ -87,11 +87,11 @@ async function watchTasks(context: CommandContext, connector: string, first: rea
 }
 
 async function all({ client }: CommandContext, connector: string): Promise<readonly Task[]> {
-  return (await client.ask<Task[]>("GET", tasksPath(connector))).body;
+  return (await client.call<Task[]>("GET", tasksPath(connector))).body;
 }
 
 async function one({ client }: CommandContext, connector: string, id: string): Promise<Task> {
-  return (await client.ask<Task>("GET", taskPath(connector, id))).body;
+  return (await client.call<Task>("GET", taskPath(connector, id))).body;
 }
 
 function show({ terminal, json }: CommandContext, task: Task): void {

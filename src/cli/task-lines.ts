@@ -1,4 +1,4 @@
-// Tasks as lines of text: for a list, and for somebody who watches them. Pure.
+// Formats tasks as lines of text, for a list and for watching. Pure.
 
 import type { Task } from "../connector/task.ts";
 import { cut, oneLine, padTo, textTable } from "./text-table.ts";
@@ -22,7 +22,7 @@ export function taskTable(tasks: readonly Task[], width: number): string {
   return textTable(["ID", "STATE", "TABLE", "ROWS", "CREATED", "REASON"], rows, width);
 }
 
-/** One for each. */
+/** One line for each task. */
 export function watchedLines(tasks: readonly Task[], width: number): readonly string[] {
   const names = Math.max(0, ...tasks.map((task) => Bun.stringWidth(oneLine(tableOf(task)))));
   return tasks.map((task) => {
@@ -37,7 +37,7 @@ export function watchedLines(tasks: readonly Task[], width: number): readonly st
   });
 }
 
-/** What has changed since it was last told of, at the coarseness of a log: null: nothing. */
+/** A line for a log, if something has changed since `before` that is worth a line; null: nothing has. */
 export function loggedLine(task: Task, before: Task | undefined): string | null {
   const step = (of: Task) => Math.floor(share(of) * 10);
   const isSame =
@@ -45,7 +45,7 @@ export function loggedLine(task: Task, before: Task | undefined): string | null 
   return isSame ? null : (watchedLines([task], Number.POSITIVE_INFINITY)[0] ?? null);
 }
 
-/** The rows that are expected are a guess of the source's. */
+/** The expected number of rows is the source's estimate. */
 function share(task: Task): number {
   if (task.state === "Done") return 1;
   const { rows = 0, estimated_rows: expected = 0 } = task.progress ?? {};
@@ -68,7 +68,7 @@ function bytesText(bytes: number): string {
   return `${(bytes / 1000 ** power).toFixed(power === 0 ? 0 : 1)} ${units[power]}`;
 }
 
-/** `attempt` counts those that have failed. */
+/** `attempt` counts failed attempts. */
 function why({ state, attempt, reason, next_attempt_at: next }: Task): string {
   const isOver = state === "Failed" || state === "Cancelled" || state === "Done";
   const tries = attempt > 0 ? `attempt ${isOver ? attempt : attempt + 1}${next ? ` at ${next}` : ""}` : "";

@@ -1,26 +1,26 @@
-// Where a command writes what it has found.
+// Where a command writes its output.
 
 import type { ServiceClient } from "./service-client.ts";
 import { plainLines } from "./text-table.ts";
 
 export interface Terminal {
   print(text: string): void;
-  /** Characters of a line. */
+  /** Characters in a line. */
   readonly width: number;
-  /** Lines are written over those that stand last; null where nobody looks, such as in a file. */
+  /** Replaces the lines that were painted last; null: the output is no terminal. */
   readonly repaint: ((lines: readonly string[]) => void) | null;
 }
 
 export interface CommandContext {
   readonly client: ServiceClient;
   readonly terminal: Terminal;
-  /** For a program: what the service answered, as JSON. */
+  /** Print the service's answer as JSON, for programs. */
   readonly json: boolean;
 }
 
 export function printJson(terminal: Terminal, value: unknown): void {
   const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  // The others are escaped in any case.
+  // JSON.stringify escapes the other control characters already.
   terminal.print(JSON.stringify(value, null, 2).replaceAll(/[\u007f-\u009f]/g, escaped));
 }
 
@@ -29,7 +29,7 @@ export function ownTerminal(): Terminal {
   const { isTTY, columns, rows } = process.stdout;
   let painted = 0;
   const repaint = (all: readonly string[]) => {
-    // What has left the screen cannot be written over.
+    // Lines that have scrolled off the screen cannot be replaced.
     const lines = rows > 1 ? all.slice(0, rows - 1) : all;
     const up = painted > 0 ? `\x1b[${painted}A` : "";
     process.stdout.write(`${up}${lines.map((line) => `\x1b[2K${line}\n`).join("")}`);
@@ -37,7 +37,7 @@ export function ownTerminal(): Terminal {
   };
   return {
     print: (text) => console.log(plainLines(text)),
-    // A terminal that does not know its size says 0.
+    // A terminal that does not know its size reports 0.
     width: isTTY && columns > 0 ? columns : Number.POSITIVE_INFINITY,
     repaint: isTTY ? repaint : null,
   };

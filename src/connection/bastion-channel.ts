@@ -1,9 +1,9 @@
-// A way to a host and port as an SSH server sees them: logs in with a key and asks the server to connect. The servers
-// are tried in their order. Each way has an SSH connection of its own, so that it is owned by one connection to the
-// database, and no stalled copy holds up what the others send.
+// Opens a channel to a host and port as an SSH server sees them: logs in with a key, then asks the server to connect.
+// The servers are tried in the order given. Each channel has an SSH connection of its own: it is owned by one database
+// connection, and a stalled copy does not hold up what others send.
 // https://www.rfc-editor.org/rfc/rfc4254#section-7.2
 //
-// Any host key is accepted: a connector has no field to name one. TLS to the database goes through the tunnel
+// Any host key is accepted, because a connector has no field to name one. TLS to the database runs inside the tunnel
 // and checks the database's own certificate.
 
 import { connect, type Socket } from "node:net";
@@ -12,24 +12,24 @@ import type { Client } from "ssh2";
 import { type Bastion, bastionsOf, type SshTunnel } from "../connector/config/bastions.ts";
 import { TunnelFailure, worstOf } from "./tunnel-failure.ts";
 
-/** As the SSH server sees it: a port, or the path of a Unix socket. */
+/** A port, or the path of a Unix socket, as the SSH server sees it. */
 export type Destination = { readonly host: string; readonly port: number } | { readonly path: string };
 
 export interface BastionChannel {
   readonly stream: Duplex;
-  /** The SSH connection is gone. */
+  /** The SSH connection is closed. */
   readonly isLost: boolean;
-  /** At once. */
+  /** Closes without waiting. */
   close(): void;
 }
 
-/** From the first packet to the channel, for each server. */
+/** For each server: from the first packet until the channel is open. */
 export const bastionTimeoutMs = 8_000;
-/** A server that does not answer for three of these is gone: TCP would find out much later, a silent network never. */
+/** A server that misses three in a row is gone. TCP would notice a silent network much later, or never. */
 const keepaliveMs = 3_000;
 const keepalivesMissed = 2;
 
-/** Throws a TunnelFailure when no server leads there, or `signal.reason`. */
+/** Throws a TunnelFailure when no server leads to `to`, or `signal.reason`. */
 export async function openBastionChannel(
   ssh: SshTunnel,
   to: Destination,
@@ -54,7 +54,7 @@ async function openThrough(
   to: Destination,
   signal: AbortSignal,
 ): Promise<BastionChannel> {
-  // Only who uses a tunnel pays for the library: it takes 17 MB.
+  // The library takes 17 MB: load it only where a tunnel is used.
   const { Client } = await import("ssh2");
   const socket = connect(bastion.port, bastion.host);
   const client = new Client();
@@ -96,7 +96,7 @@ async function openThrough(
 }
 
 async function connected(socket: Socket): Promise<void> {
-  // What is typed into a database waits for no fuller packet.
+  // The protocol is a dialogue of small packets: Nagle's algorithm would delay each of them.
   socket.setNoDelay(true);
   await new Promise<void>((resolve) => socket.once("connect", resolve));
 }
@@ -116,7 +116,7 @@ async function loggedIn(client: Client, sock: Socket, ssh: SshTunnel): Promise<v
         keepaliveCountMax: keepalivesMissed,
       });
     } catch {
-      // The library's words may repeat some of the key.
+      // The library's message may repeat parts of the key.
       reject(
         new TunnelFailure(
           "refused",

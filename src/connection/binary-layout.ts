@@ -1,25 +1,28 @@
-// Tells how a type's values lie in COPY BINARY, as a word that can be compared between two servers: where the words are
-// the same, the bytes mean the same. Arrays and composites carry the OIDs of their element types, and the reg* types carry
-// OIDs of objects: those differ between databases, and such a type has no word.
+// Names the layout of a type's values in COPY BINARY, so that two servers can be compared: where the names are equal,
+// the bytes mean the same. Arrays and composites carry the OIDs of their element types, and values of the reg* types
+// are OIDs of objects: those differ between databases, so such a type has no name.
 
 import type { Client } from "pg";
 
-/** OIDs below it are the same on every server of every version; those of initdb's own objects and of users are not. */
+/** OIDs below it are the same on every server of every version. OIDs of objects that initdb or users made are not. */
 export const firstUnpinnedOid = 12_000;
 
 /**
- * Types whose values name objects of their own database: aclitem, regproc, regprocedure, regoper, regoperator, regclass,
- * regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, and arrays of them.
+ * Types whose values name objects of their own database: aclitem, regproc, regprocedure, regoper, regoperator,
+ * regclass, regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, and arrays of them.
  */
 const objectReferences: ReadonlySet<number> = new Set([
   1033, 1034, 24, 1008, 2202, 2207, 2203, 2208, 2204, 2209, 2205, 2210, 2206, 2211, 3734, 3735, 3769, 3770,
   4089, 4090, 4096, 4097, 4191, 4192,
 ]);
 
-/** oidvector, int2vector, tsquery, and arrays of them: the server's receive functions refuse an empty one that it sent. */
+/**
+ * oidvector, int2vector, tsquery, and arrays of them: their receive functions refuse the empty value that their send
+ * functions write.
+ */
 const refusedWhenEmpty: ReadonlySet<number> = new Set([30, 1013, 22, 1006, 3615, 3645]);
 
-/** interval and its array: from 17 on, the greatest values stand for infinity. */
+/** interval and its array: from version 17 on, the extreme values stand for infinity. */
 const intervals: ReadonlySet<number> = new Set([1186, 1187]);
 const intervalsHaveInfinity = 170_000;
 
@@ -51,7 +54,7 @@ const isLookedUp = (oid: number) => oid >= firstUnpinnedOid || intervals.has(oid
 export class BinaryLayouts {
   private constructor(private readonly types: ReadonlyMap<number, TypeRow>) {}
 
-  /** Reads what is to be known of the types, and of those that they are made of. Asks nothing for what is built in. */
+  /** Reads these types and the types they consist of. Built-in types need no query. */
   static async read(client: Client, oids: readonly number[]): Promise<BinaryLayouts> {
     const types = new Map<number, TypeRow>();
     let wanted = [...new Set(oids)].filter(isLookedUp);
@@ -64,7 +67,7 @@ export class BinaryLayouts {
     return new BinaryLayouts(types);
   }
 
-  /** Null: the bytes mean something on this server only, or there are none. */
+  /** Null: the bytes mean something on this server only, or the type has no binary form. */
   of(oid: number): string | null {
     const type = this.types.get(oid);
     if (oid < firstUnpinnedOid) {
@@ -91,7 +94,7 @@ export class BinaryLayouts {
   }
 
   #ofBase(type: TypeRow): string | null {
-    // An array of a type that is not built in holds its OID.
+    // An array of a type that is not built in carries that type's OID.
     if (type.element >= firstUnpinnedOid || !type.has_binary) return null;
     return type.element !== 0 && this.of(type.element) === null ? null : type.name;
   }

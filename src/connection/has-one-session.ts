@@ -1,8 +1,8 @@
-// Whether a server is to be reached by one session at a time.
+// Whether a connector may use only one session on a server.
 
 import type { PostgresConnection } from "../connector/config/connection.ts";
 
-/** Who asks has that session: there is none beside it, not even to look after it by. */
+/** Then there is no second session, not even to watch the first. */
 export function hasOneSession({ max_pool_size }: Pick<PostgresConnection, "max_pool_size">): boolean {
   return max_pool_size === 1;
 }

@@ -1,6 +1,5 @@
-// How millrace connects to a Postgres server, whether that is a source or a sink: TLS modes, timeouts and the
-// session settings that make text forms the same everywhere. What a failure means is in postgres-failure.ts, how a
-// tunnel gets there in tunnel-socket.ts.
+// Connects to a Postgres server, as a source or a sink: TLS modes, timeouts, and session settings that give values the
+// same text everywhere. What a failure means is in postgres-failure.ts, how a tunnel gets there in tunnel-socket.ts.
 
 import { Client, type ClientConfig } from "pg";
 import { bastionsOf } from "../connector/config/bastions.ts";
@@ -14,7 +13,7 @@ import {
 } from "./postgres-failure.ts";
 import { TunnelSocket } from "./tunnel-socket.ts";
 
-/** What a connection is for. It is the end of `application_name`, and decides the statement timeout. */
+/** What a connection is for. It is the end of `application_name` and decides the statement timeout. */
 export type ConnectionPurpose =
   | "validation"
   | "catalog"
@@ -24,21 +23,23 @@ export type ConnectionPurpose =
   | "apply"
   | "copy";
 
-/** Makes the server start a walsender for this database: a startup parameter that pg passes on and does not type. */
+/**
+ * A startup parameter that makes the server start a walsender for this database. pg passes it on but does not type it.
+ */
 const walsender: object = { replication: "database" };
-/** From the first packet to the first ReadyForQuery, without the way through SSH servers. */
+/** From the first packet to the first ReadyForQuery. SSH servers on the way add to it. */
 const connectTimeoutMs = 10_000;
-/** For what a person waits for; long work has no limit of its own and ends by its signal. */
+/** For statements that a person waits for. Long work has no limit and ends by its signal. */
 const interactiveStatementTimeoutMs = 30_000;
 const keepAliveAfterMs = 30_000;
 const goodbyeMs = 1_000;
-/** Sessions for copies rest for a moment only: one that its server sees idle for so long was forgotten by the network. */
+/** A copy's session rests in its pool for a moment only. One that is idle longer has been lost by the network. */
 const idleCopySessionMs = 60_000;
 
 /**
- * Fixed for each session, so that a value's text is the same on every server and in every connection, and no
- * default of the role or the database ends a long copy. The search path is empty, as an apply worker of Postgres
- * has it: types print with their schema, and no function of a stranger is found before the one that was meant.
+ * Fixed for each session, so that a value has the same text on every server, and no default of the role or the database
+ * ends a long copy. The search path is empty, as in Postgres' own apply worker: types print with their schema, and no
+ * function of another schema can shadow the one that was meant.
  */
 const sessionSettings: Readonly<Record<string, string>> = {
   DateStyle: "ISO",
@@ -47,22 +48,22 @@ const sessionSettings: Readonly<Record<string, string>> = {
   TimeZone: "UTC",
   bytea_output: "hex",
   lc_monetary: "C",
-  // What a value is read as: xml that is no document, and NULL in an array.
+  // How values are read back: xml that is no document, and NULL inside an array.
   xmloption: "content",
   array_nulls: "on",
   quote_all_identifiers: "off",
   search_path: "",
   idle_in_transaction_session_timeout: "0",
-  // A stricter one has statements of several sessions fail that are right side by side.
+  // Under a stricter level, statements of concurrent sessions fail with serialization errors.
   default_transaction_isolation: "read\\ committed",
-  // A policy that would hide rows from a copy is an error.
+  // Raises an error where a policy would hide rows from a copy.
   row_security: "off",
 };
 
 /**
- * Options for a `pg` client. `ssl_mode` has libpq's meaning, certificates are PEM text; `encrypted` decides for
- * `Prefer`, which is a rule about trying and not an option: `connectPostgres` tries, and `isEncrypted` tells what
- * came of it, so that a client made elsewhere (the replication stream's) is made the same way.
+ * Options for a `pg` client. `ssl_mode` has libpq's meaning; certificates are PEM text. `Prefer` is a rule about
+ * attempts, not an option: `connectPostgres` makes the attempts, `isEncrypted` tells the outcome, and `encrypted`
+ * applies it to a client that is made elsewhere, as the replication stream's is.
  * https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-PROTECTION
  */
 export function clientOptions(
@@ -75,7 +76,7 @@ export function clientOptions(
     host: connection.host,
     port: connection.port,
     user: connection.user,
-    // A function, because pg takes PGPASSWORD or ~/.pgpass in place of an empty string.
+    // A function, because pg replaces an empty string by PGPASSWORD or ~/.pgpass.
     password: () => connection.password ?? "",
     database: connection.database,
     ssl: encrypted ? tlsOptions(connection) : false,
@@ -91,8 +92,8 @@ export function clientOptions(
 }
 
 /**
- * A connected client. The caller ends it. A failure of the connection while no query runs is swallowed here: it
- * is seen by the next query.
+ * Returns a connected client, which the caller ends. A connection that fails while no query runs reports nothing; the
+ * next query fails.
  *
  * Throws MillraceErrors of `side` (`source_unreachable`, `sink_authentication_failed`, …), or `signal.reason`.
  */
@@ -111,12 +112,12 @@ export async function connectPostgres(
   }
 }
 
-/** Until when connections that came about without TLS only are not tried with it. */
+/** For servers that refused TLS: until when to connect without trying it. */
 const refusedTls = new WeakMap<PostgresConnection, number>();
-/** A run opens its connections side by side: each would be two. */
-const refusalHoldsMs = 10_000;
+/** A run opens several connections at once: without this, each would take two attempts. */
+const rememberRefusalMs = 10_000;
 
-/** With TLS, or without where the server refuses that. */
+/** Connects with TLS, or without where the server refuses it. */
 async function preferTls(
   connection: PostgresConnection,
   connect: (encrypted: boolean) => Promise<Client>,
@@ -126,7 +127,8 @@ async function preferTls(
       return await connect(false);
     } catch (error) {
       refusedTls.delete(connection);
-      // The server wants TLS by now. A wrong password is not sent twice.
+      // By now the server requires TLS. Only a refusal by pg_hba.conf is tried again: a wrong password is not sent
+      // twice.
       if (!isPlainRefusal(error)) throw error;
     }
   }
@@ -136,13 +138,13 @@ async function preferTls(
     if (!isTlsRefusal(error)) throw error;
   }
   const client = await connect(false);
-  refusedTls.set(connection, performance.now() + refusalHoldsMs);
+  refusedTls.set(connection, performance.now() + rememberRefusalMs);
   return client;
 }
 
 /**
- * Connects, runs `work`, and closes, whatever happens. The signal breaks the connection, also under a running
- * query. Throws MillraceErrors of `side`, or `signal.reason`.
+ * Connects, runs `work`, and always closes. The signal breaks the connection, even while a query runs. Throws
+ * MillraceErrors of `side`, or `signal.reason`.
  */
 export async function withPostgres<Result>(
   connection: PostgresConnection,
@@ -166,8 +168,8 @@ export async function withPostgres<Result>(
 }
 
 /**
- * Before transactions that take as long as they take. Not among the settings of the startup packet: servers before version 17 refuse
- * what they do not know.
+ * For transactions without a time limit. It is no startup parameter, because servers before version 17 do not know the
+ * setting and would refuse the connection.
  */
 export async function liftTransactionTimeout(client: Client): Promise<void> {
   await client.query(
@@ -175,29 +177,29 @@ export async function liftTransactionTimeout(client: Client): Promise<void> {
   );
 }
 
-/** Says goodbye to the server, and does not wait long for a server that is gone. */
+/** Sends Terminate, and breaks the connection where the server does not react soon. */
 export async function closeClient(client: Client): Promise<void> {
   const timer = setTimeout(() => destroyClient(client), goodbyeMs);
   try {
     await client.end();
   } catch {
-    // The connection was broken already: there is nothing left to close.
+    // The connection was broken already: nothing is left to close.
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Whether the connection is under TLS. */
+/** Whether the connection uses TLS. */
 export function isEncrypted(client: Client): boolean {
   return socketOf(client).encrypted === true;
 }
 
-/** Breaks the connection at once, whatever it is doing. A running query fails. */
+/** Breaks the connection at once. A running query fails. */
 export function destroyClient(client: Client): void {
   socketOf(client).destroy();
 }
 
-// library edge: pg keeps the backend's process id and does not type it.
+// library edge: pg has the backend's process id and does not type it.
 export function processIdOf(client: Client): number {
   return (client as unknown as { processID: number }).processID;
 }
@@ -224,7 +226,7 @@ async function connectOnce(options: ClientConfig, signal: AbortSignal): Promise<
   }
 }
 
-/** Settings in the startup packet, so that they hold from the first byte, on a walsender too. */
+/** Settings in the startup packet apply from the first byte, also on a walsender. */
 function startupOptions(connection: PostgresConnection, purpose: ConnectionPurpose): string {
   const interactive = purpose === "validation" || purpose === "catalog";
   const copies = purpose === "snapshot" || purpose === "copy";
@@ -257,7 +259,7 @@ function verification(mode: PostgresConnection["ssl_mode"], hasRoot: boolean) {
     case "VerifyCa":
       return withoutName;
     case "Require":
-      // As libpq: a root certificate that was given is used, also when nobody asked for verification.
+      // As libpq does: a root certificate that was given is used, even where ssl_mode asks for no verification.
       return hasRoot ? withoutName : { rejectUnauthorized: false };
     case "Disable":
     case "Prefer":

@@ -1,5 +1,5 @@
-// What a failure of a Postgres connection or statement means: one of our error codes and a sentence that holds
-// no secret, no address and no row value. Shared by source and sink; knows neither.
+// Translates a failure of a Postgres connection or statement into one of our error codes and a sentence. The sentence
+// has no secret, no address and no row value. Source and sink share this file; it knows neither.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 import type { ErrorCode } from "../errors/error-codes.ts";
@@ -7,10 +7,10 @@ import { MillraceError } from "../errors/millrace-error.ts";
 import { sqlState } from "./sql-state.ts";
 import { TunnelFailure, type TunnelFailureKind } from "./tunnel-failure.ts";
 
-/** Which side of a connector a server stands on: it picks the error codes. */
+/** The side of a connector that a server is on. It selects the error codes. */
 export type PostgresSide = "source" | "sink";
 
-/** What is read of an error that `pg`, node:net or node:tls threw. */
+/** The parts we read of an error from `pg`, node:net or node:tls. */
 interface ForeignError {
   readonly code: string;
   readonly message: string;
@@ -28,8 +28,8 @@ interface Meaning {
 }
 
 /**
- * `error` as a MillraceError of that side, with the original as its cause. `fallback` is for an SQLSTATE that has
- * no meaning here.
+ * `error` as a MillraceError of that side, with the original as its cause. `fallback` is the code for an SQLSTATE that
+ * is not listed here.
  */
 export function describePostgresError(
   error: unknown,
@@ -61,8 +61,8 @@ export function sqlStateOf(error: unknown): string | null {
 }
 
 /**
- * Whether TLS itself was what failed: the server has none, the handshake broke, or pg_hba.conf wants a plain
- * connection. Only then does `Prefer` try without it: a wrong password is not sent twice.
+ * Whether TLS itself failed: the server has none, the handshake broke, or pg_hba.conf accepts only a plain connection.
+ * Only then does `Prefer` try again without TLS, so that a wrong password is not sent twice.
  */
 export function isTlsRefusal(error: unknown): boolean {
   if (error instanceof TunnelFailure) return false;
@@ -71,12 +71,12 @@ export function isTlsRefusal(error: unknown): boolean {
   return isTlsProblem(foreign.code, foreign.message);
 }
 
-/** Whether pg_hba.conf has no place for a connection without TLS: with it, there may be one. */
+/** Whether pg_hba.conf rejects a connection without TLS. It may accept one with TLS. */
 export function isPlainRefusal(error: unknown): boolean {
   return isHostRefusal(readError(error));
 }
 
-/** By pg_hba.conf, before a password is asked for. */
+/** pg_hba.conf rejects before the server asks for a password. */
 function isHostRefusal({ code, message }: ForeignError): boolean {
   const isRefused = code === sqlState.invalidAuthorizationSpecification;
   return isRefused && /no pg_hba\.conf entry|pg_hba\.conf rejects/.test(message);
@@ -86,7 +86,7 @@ function isSqlState(code: string): boolean {
   return /^[0-9A-Z]{5}$/.test(code) && !nodeCodes.has(code);
 }
 
-/** Codes of node:net that have an SQLSTATE's five characters. */
+/** Codes of node:net that look like an SQLSTATE. */
 const nodeCodes = new Set(["EPIPE", "EBUSY", "EPERM", "EBADF", "EXDEV"]);
 
 const unreachable: Readonly<Record<string, string>> = {
@@ -149,7 +149,7 @@ function tlsText(code: string, message: string): string {
   return "The TLS handshake failed.";
 }
 
-/** The first match counts: five characters, or a class of two. */
+/** By SQLSTATE, or by its class of two characters. The longer match counts. */
 const sqlStates: Readonly<Record<string, (side: PostgresSide) => Meaning>> = {
   "28": (side) => ({
     code: `${side}_authentication_failed`,
@@ -195,8 +195,8 @@ function lookUp<Value>(table: Readonly<Record<string, Value>>, state: string): V
 }
 
 /**
- * An exported snapshot lives as long as the connection that made it: whoever imports it after that connection was lost
- * gets one of these, by version.
+ * An exported snapshot lives as long as the connection that exported it. An import after that fails with one of these,
+ * by version.
  */
 function isLostSnapshot({ code, message }: ForeignError): boolean {
   const texts =
@@ -211,8 +211,8 @@ const readOnlySink =
   "The sink takes no writes: it is a standby (connect to the primary), or its transactions are read-only by default: " +
   "ALTER ROLE … RESET default_transaction_read_only; or the same of the database or the server (SQLSTATE 25006).";
 
-/** Which privilege, or whose limit: role, database or server. */
-const toldInServersWords: ReadonlySet<string> = new Set(["42501", "53300"]);
+/** The server's message names the privilege that is missing, or whose limit was hit: role, database or server. */
+const quotedStates: ReadonlySet<string> = new Set(["42501", "53300"]);
 
 function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: ErrorCode): Meaning {
   if (isLostSnapshot(error)) {
@@ -225,15 +225,15 @@ function meaningOfSqlState(error: ForeignError, side: PostgresSide, fallback: Er
   const common = sqlStates[error.code] ?? (bySide[error.code] ? undefined : lookUp(sqlStates, error.code));
   if (!common) return { code: lookUp(bySide, error.code) ?? fallback, text: serverText(error) };
   const meaning = common(side);
-  // The server's words for a walsender that it has no place for; it has no SQLSTATE of its own.
+  // The server's message when all WAL senders are taken; it has no SQLSTATE of its own.
   if (side === "source" && error.code === "53300" && error.message.includes("max_wal_senders")) {
     return { code: "walsenders_exhausted", text: noWalsender };
   }
-  if (!toldInServersWords.has(error.code)) return meaning;
+  if (!quotedStates.has(error.code)) return meaning;
   return { code: meaning.code, text: `${meaning.text}: ${error.message} (SQLSTATE ${error.code}).` };
 }
 
-/** What is wrong with a value that a server has refused: its own words may quote it. */
+/** Says what is wrong with a value that the server refused, because the server's own message may quote the value. */
 const refusals: Readonly<Record<string, string>> = {
   "22001": "that is too long for its column",
   "22003": "that is out of its type's range",
@@ -252,26 +252,26 @@ const refusals: Readonly<Record<string, string>> = {
   P0: "in a trigger or a function",
 };
 
-/** By the server's function, where the code is that of something else as well. */
+/** By the function in the server that raised the error, where other errors share its SQLSTATE. */
 const refusalsBy: Readonly<Record<string, string>> = {
   ExecFindPartition: "that no partition takes",
 };
 
 /**
- * The server's own words, unless they may quote a value: then what the server says of the place. Classes 22 and
- * 23 are data exceptions and constraints, 44 check options, P0 and RAISE whatever a trigger says.
+ * The server's message, unless it may quote a value: then the names that the error carries. Classes 22 and 23 are data
+ * exceptions and constraints, 44 is check options, and P0 and RAISE are whatever a trigger says.
  */
 function serverText(error: ForeignError): string {
   const state = `SQLSTATE ${error.code}`;
   const isRaised = error.routine === "exec_stmt_raise";
   if (!isRaised && !/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
-  const place = [
+  const location = [
     error.constraint ? `constraint ${error.constraint}` : "",
     error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
     error.column ? `column ${error.column}` : "",
   ].filter((part) => part !== "");
   const why = isRaised ? refusals.P0 : (refusalsBy[error.routine ?? ""] ?? lookUp(refusals, error.code));
-  return `The server refused a value${why ? ` ${why}` : ""}${place.length > 0 ? `: ${place.join(", ")}` : ""} (${state}).`;
+  return `The server refused a value${why ? ` ${why}` : ""}${location.length > 0 ? `: ${location.join(", ")}` : ""} (${state}).`;
 }
 
 function readError(error: unknown): ForeignError {

@@ -1,5 +1,5 @@
-// The first half of validating a Postgres server, the same for a source and a sink: name, port, TLS, connection,
-// login, version. What the role may do and how the server is set is checked by the callers, behind it.
+// The first half of validating a Postgres server, the same for a source and a sink: host name, port, TLS, connection,
+// login, version. The callers then check privileges and settings.
 
 import { lookup } from "node:dns/promises";
 import { isIP, Socket } from "node:net";
@@ -13,14 +13,14 @@ import { describePostgresError, type PostgresSide, sqlStateOf } from "./postgres
 import { TunnelSocket } from "./tunnel-socket.ts";
 import type { Finding, ValidationLog } from "./validation-log.ts";
 
-/** The oldest server whose logical decoding has a binary form. */
+/** Logical decoding sends the binary form from this version on. */
 const oldestMajor = 14;
 const reachTimeoutMs = 10_000;
 
 /**
- * Records the tests from DnsResolution to ServerInfo, then those that `inspect` finds over a connection; it is
- * called with null when there is none, so that its tests are listed as skipped. A query of `inspect` that fails
- * ends the validation as failed. Throws `signal.reason` only.
+ * Records the tests from DnsResolution to ServerInfo, then those of `inspect`. `inspect` gets null where no connection
+ * could be made, so that it lists its tests as skipped. A query of `inspect` that fails ends the validation as failed.
+ * Throws `signal.reason` only.
  */
 export async function probePostgres(
   connection: PostgresConnection,
@@ -64,7 +64,9 @@ function notAttempted(log: ValidationLog): null {
 
 const loginSteps = [{ TLS: {} }, { Connection: {} }, { Authentication: {} }] as const;
 
-/** Of a tunnel: the SSH servers' names. That of the database is resolved over there, by the one that is used. */
+/**
+ * Resolves the SSH servers' names where there is a tunnel: the database's name is resolved by the SSH server in use.
+ */
 async function resolveNames({ host, tunnel }: PostgresConnection): Promise<Finding> {
   if (!tunnel?.ssh) return await resolveName(host);
   const findings = await Promise.all(bastionsOf(tunnel.ssh).map((bastion) => resolveName(bastion.host)));
@@ -110,7 +112,7 @@ async function reach(
   }
 }
 
-/** TLS, Connection and Authentication come from one login: which of them failed is in the error. */
+/** TLS, Connection and Authentication are one login; the error tells which of them failed. */
 async function logIn(
   connection: PostgresConnection,
   side: PostgresSide,
@@ -136,14 +138,14 @@ async function logIn(
   }
 }
 
-/** Index into `loginSteps`. The server's answer to a login has an SQLSTATE; TLS fails before there can be one. */
+/** Index into `loginSteps`. A refused login has an SQLSTATE; a failed TLS handshake comes before there can be one. */
 function brokenStep(failure: MillraceError): number {
   if (failure.code === "source_authentication_failed" || failure.code === "sink_authentication_failed")
     return 2;
   return /TLS|certificate/.test(failure.message) && sqlStateOf(failure) === null ? 0 : 1;
 }
 
-/** `encrypted` null: the login failed behind the TLS handshake, and nobody knows whether there was one. */
+/** `encrypted` null: the login failed after the TLS handshake, and whether there was one is not known. */
 function tlsFinding(connection: PostgresConnection, encrypted: boolean | null): Finding {
   if (connection.ssl_mode === "Disable") return { type: "skipped", reason: "ssl_mode is Disable." };
   if (encrypted !== false) return passed;

@@ -1,17 +1,17 @@
-// Which version of PostgreSQL a session speaks to.
+// Reads the version of the PostgreSQL server behind a session.
 // https://www.postgresql.org/docs/current/runtime-config-preset.html#GUC-SERVER-VERSION-NUM
 
 import type { Client } from "pg";
 
-const known = new WeakMap<Client, Promise<number>>();
+const versions = new WeakMap<Client, Promise<number>>();
 
-/** As `server_version_num`: 170005 is 17.5. Asked once in each session. */
+/** As `server_version_num`: 170005 is 17.5. Queried once per session. */
 export function serverVersion(client: Client): Promise<number> {
-  const asked = known.get(client);
-  if (asked) return asked;
+  const cached = versions.get(client);
+  if (cached) return cached;
   const version = readVersion(client);
-  known.set(client, version);
-  version.catch(() => known.delete(client));
+  versions.set(client, version);
+  version.catch(() => versions.delete(client));
   return version;
 }
 

@@ -1,76 +1,76 @@
-// Sessions that are used one after the other for work of the same kind: to connect anew for each of thousands of small tables
-// takes longer than to copy them. Who uses a session watches it; nobody watches one that rests, so it rests only for a moment,
-// and must hold nothing that another run would wait for.
+// A pool of sessions for work of one kind: a new connection for each of thousands of small tables would take longer
+// than copying them. The user of a session watches it; nobody watches an idle one. So a session idles only for a
+// moment, and holds nothing that another run could wait for.
 
 import type { Client } from "pg";
 import { closeClient, destroyClient } from "./postgres-client.ts";
 import { describePostgresError, type PostgresSide } from "./postgres-failure.ts";
 
-/** A session that rests for longer has no more work to come. */
-const defaultRestMs = 1_000;
+/** When no work came for so long, the pool closes the session. */
+const defaultIdleMs = 1_000;
 
 export class SessionPool implements AsyncDisposable {
-  /** Those that rest, each with what ends its rest. */
-  readonly #resting = new Map<Client, () => void>();
-  /** Sessions whose rest is over, until the server has let them go. */
+  /** The idle sessions, each with a function that stops its idle timer. */
+  readonly #idle = new Map<Client, () => void>();
+  /** Sessions that are being closed. */
   readonly #closing = new Set<Promise<void>>();
   #closed = false;
 
   constructor(
     private readonly open: (signal: AbortSignal) => Promise<Client>,
-    private readonly restMs = defaultRestMs,
+    private readonly idleMs = defaultIdleMs,
   ) {}
 
   /**
-   * A session that nobody else uses: the caller gives it back, or breaks it. The signal ends the way to a new one, which does not
-   * stand beside one that is being closed.
+   * Returns a session for the caller alone, who gives it back or breaks it. While a session is being closed no other is
+   * opened: the pool must not count twice towards a limit. The signal ends connecting.
    */
   async take(signal: AbortSignal): Promise<Client> {
-    if (this.#resting.size === 0) await Promise.all(this.#closing);
-    const [client] = this.#resting.keys();
+    if (this.#idle.size === 0) await Promise.all(this.#closing);
+    const [client] = this.#idle.keys();
     if (client === undefined) return await this.open(signal);
-    this.#wake(client);
+    this.#endIdle(client);
     return client;
   }
 
-  /** The session is as it was when it was taken: in no transaction, without locks, and with nothing under way. */
+  /** The session must be as it was when it was taken: outside a transaction, without locks, no query running. */
   async giveBack(client: Client): Promise<void> {
     if (this.#closed) return await closeClient(client);
-    const forget = () => this.#wake(client);
-    const timer = setTimeout(() => this.#close(client), this.restMs);
+    const forget = () => this.#endIdle(client);
+    const timer = setTimeout(() => this.#close(client), this.idleMs);
     client.once("end", forget);
-    this.#resting.set(client, () => {
+    this.#idle.set(client, () => {
       clearTimeout(timer);
       client.off("end", forget);
     });
   }
 
-  /** Resolves when the server has let go of every session that rests. */
-  async closeResting(): Promise<void> {
-    for (const client of [...this.#resting.keys()]) this.#close(client);
+  /** Closes the idle sessions. Resolves when the server has closed them. */
+  async closeIdle(): Promise<void> {
+    for (const client of [...this.#idle.keys()]) this.#close(client);
     await Promise.all(this.#closing);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    await this.closeResting();
+    await this.closeIdle();
   }
 
   #close(client: Client): void {
-    this.#wake(client);
+    this.#endIdle(client);
     const closing = closeClient(client).finally(() => this.#closing.delete(closing));
     this.#closing.add(closing);
   }
 
-  #wake(client: Client): void {
-    this.#resting.get(client)?.();
-    this.#resting.delete(client);
+  #endIdle(client: Client): void {
+    this.#idle.get(client)?.();
+    this.#idle.delete(client);
   }
 }
 
 /**
- * Runs `work` in a session of the pool, which serves again where it succeeds. The signal breaks the connection, also under a running
- * query. Throws MillraceErrors of `side`, or `signal.reason`.
+ * Runs `work` in a session of the pool, and gives the session back where it succeeds. The signal breaks the connection,
+ * even while a query runs. Throws MillraceErrors of `side`, or `signal.reason`.
  */
 export async function withPooledSession<Result>(
   pool: SessionPool,

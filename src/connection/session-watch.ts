@@ -1,6 +1,6 @@
-// Notices that a session's other end is gone while a statement runs. A server that died without a word, or a network that
-// drops packets or has forgotten the connection, would keep the statement waiting until TCP gives up, a quarter of an hour
-// later or never.
+// Notices that a session's peer is gone while a statement runs. A server may die silently, and a network may drop
+// packets or forget the connection. The statement would then hang until TCP gives up: a quarter of an hour later, or
+// never.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
@@ -8,29 +8,29 @@ import type { PostgresConnection } from "../connector/config/connection.ts";
 import { hasOneSession } from "./has-one-session.ts";
 import { destroyClient, processIdOf, socketOf, withPostgres } from "./postgres-client.ts";
 import { type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
-import type { TakesTurns } from "./turns.ts";
+import type { Permits } from "./semaphore.ts";
 
-const lookEveryMs = 5_000;
-/** Behind a look that raised a suspicion. */
-const lookAgainMs = 2_000;
-/** A look that hangs, as its own connection is dead, must not keep the others. */
-const longestTurnMs = 10_000;
-/** Looks in a row that must see the same. */
-const looksToBeSure = 3;
+const checkEveryMs = 5_000;
+/** After a check that raised a suspicion. */
+const recheckMs = 2_000;
+/** A check that hangs, because its own connection is dead, must not stop the others. */
+const maxPermitWaitMs = 10_000;
+/** So many checks in a row must see the same. */
+const checksToBeSure = 3;
 
 export interface WatchedSession {
   readonly connection: PostgresConnection;
   readonly side: PostgresSide;
   readonly client: Client;
-  /** Whether the server rightly waits for us, for all that the caller knows: then its waiting means nothing. */
-  readonly isOurTurn?: () => boolean;
-  /** What counts as movement; left out: bytes in either direction. */
+  /** Whether the server rightly waits for us, as far as the caller knows. Then its waiting means nothing. */
+  readonly isClientBusy?: () => boolean;
+  /** What counts as progress: bytes in both directions (the default), or received bytes alone. */
   readonly movement?: "both" | "received";
-  readonly firstLookMs?: number;
-  /** Looks after sessions that share these wait for one another: each takes a connection. */
-  readonly turns?: TakesTurns | undefined;
-  /** What else is to be seen at each look, by the session that looks; `pid` is the watched one's process id. */
-  readonly beside?: (observer: Client, pid: number) => Promise<void>;
+  readonly firstCheckMs?: number;
+  /** Sessions that share a semaphore are checked one by one: each check takes a connection. */
+  readonly permits?: Permits | undefined;
+  /** Runs at each check, in the checking session. `pid` is the watched session's process id. */
+  readonly onCheck?: (observer: Client, pid: number) => Promise<void>;
   readonly signal: AbortSignal;
 }
 
@@ -41,33 +41,33 @@ export async function whileWatched<T>(session: WatchedSession, action: () => Pro
 }
 
 /**
- * Until it is disposed of, breaks the session's connection when another one finds its backend gone, finds no server, or
- * finds the backend waiting for us while we wait for it.
+ * Checks the session from another one until the watch is disposed of. Breaks the session's connection when its backend
+ * is gone, when the server is not reachable, or when the backend waits for us while we wait for it.
  */
 export function watchSession(session: WatchedSession): Disposable {
-  // A sink that is to have one session has none to look by: TCP tells, in its time.
+  // A sink with `max_pool_size` 1 leaves no session for the check: TCP has to notice.
   if (session.side === "sink" && hasOneSession(session.connection)) return { [Symbol.dispose]() {} };
   let timer: ReturnType<typeof setTimeout>;
   let isOver = false;
   let suspicion: Suspicion | null = null;
-  const look = async () => {
-    const turn = session.turns?.take();
-    await Promise.race([turn, sleep(longestTurnMs, undefined, { ref: false })]);
-    const sight = isOver
+  const check = async () => {
+    const permit = session.permits?.acquire();
+    await Promise.race([permit, sleep(maxPermitWaitMs, undefined, { ref: false })]);
+    const sample = isOver
       ? "there"
-      : await lookAt(session, (seen) => {
+      : await checkSession(session, (seen) => {
           suspicion = suspect(suspicion, seen);
-          return !isOver && suspicion !== null && suspicion.looks >= looksToBeSure;
+          return !isOver && suspicion !== null && suspicion.checks >= checksToBeSure;
         });
-    void turn?.then((end) => end());
+    void permit?.then((release) => release());
     if (isOver) return;
-    if (sight === "gone") destroyClient(session.client);
-    else arm(suspicion === null ? lookEveryMs : lookAgainMs);
+    if (sample === "gone") destroyClient(session.client);
+    else arm(suspicion === null ? checkEveryMs : recheckMs);
   };
   const arm = (ms: number) => {
-    timer = setTimeout(() => void look(), ms);
+    timer = setTimeout(() => void check(), ms);
   };
-  arm(session.firstLookMs ?? lookEveryMs);
+  arm(session.firstCheckMs ?? checkEveryMs);
   return {
     [Symbol.dispose]() {
       isOver = true;
@@ -76,47 +76,47 @@ export function watchSession(session: WatchedSession): Disposable {
   };
 }
 
-/** What one look has seen. */
-export interface Sight {
+/** What one check has seen. */
+export interface SessionSample {
   /** `waits`: for its client to read or to write. */
   readonly backend: "waits" | "works";
-  /** Changes whenever something has passed, in either direction, or the backend has begun something else. */
+  /** Changes whenever bytes have passed in either direction, or the backend has begun another statement. */
   readonly progress: string;
 }
 
 export interface Suspicion {
   readonly progress: string;
-  readonly looks: number;
+  readonly checks: number;
 }
 
-/** What comes of a look behind the last. Pure. */
-export function suspect(before: Suspicion | null, { backend, progress }: Sight): Suspicion | null {
+/** The suspicion after another sample. Pure. */
+export function suspect(before: Suspicion | null, { backend, progress }: SessionSample): Suspicion | null {
   if (backend !== "waits") return null;
-  if (before === null || before.progress !== progress) return { progress, looks: 1 };
-  return { progress, looks: before.looks + 1 };
+  if (before === null || before.progress !== progress) return { progress, checks: 1 };
+  return { progress, checks: before.checks + 1 };
 }
 
 /**
- * Whether the session is to be given up: its backend is not there, `isStuck` says so of what is seen, or the server cannot
- * be reached; one that refuses to tell does not count. A backend that is stuck is ended too: it would go on holding its
- * locks, and wait for us for hours.
+ * Whether the session must be given up: its backend is gone, `isStuck` says so, or the server is not reachable. A
+ * server that refuses the check counts as there. A stuck backend is terminated: it would keep its locks and wait for us
+ * for hours.
  */
-async function lookAt(
-  { connection, side, client, isOurTurn, movement, beside, signal }: WatchedSession,
-  isStuck: (sight: Sight) => boolean,
+async function checkSession(
+  { connection, side, client, isClientBusy, movement, onCheck, signal }: WatchedSession,
+  isStuck: (sample: SessionSample) => boolean,
 ): Promise<"gone" | "there"> {
-  const wasOurTurn = isOurTurn?.() ?? false;
+  const wasClientBusy = isClientBusy?.() ?? false;
   try {
     return await withPostgres(connection, "control", signal, side, async (observer) => {
       const pid = processIdOf(client);
-      const { rows } = await observer.query<Look>(lookSql, [pid]);
+      const { rows } = await observer.query<BackendRow>(backendQuery, [pid]);
       const [row] = rows;
-      // A pooler gives numbers of its own: nothing can be told by them.
+      // A connection pooler hands out process ids of its own, which identify no backend.
       if (!row || row.own !== processIdOf(observer)) return "there";
       if (row.since === null) return "gone";
-      await beside?.(observer, pid);
+      await onCheck?.(observer, pid);
       const { bytesRead, bytesWritten } = socketOf(client);
-      const waits = row.waits && !wasOurTurn && !(isOurTurn?.() ?? false);
+      const waits = row.waits && !wasClientBusy && !(isClientBusy?.() ?? false);
       const progress = `${row.since} ${bytesRead} ${movement === "received" ? "" : bytesWritten}`;
       if (!isStuck({ backend: waits ? "waits" : "works", progress })) return "there";
       const end = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and ${since} = $2`;
@@ -128,15 +128,15 @@ async function lookAt(
   }
 }
 
-/** The same as long as a backend has not begun or ended anything. */
+/** Stays the same until the backend begins or ends a statement. */
 const since = "row(backend_start, state_change, query_start)::text";
-/** A backend waits for its client; a walsender that has nothing to send does so under a name of its own. */
-const lookSql = `
+/** A backend waits for its client; a walsender with nothing to send has a wait event of its own. */
+const backendQuery = `
 select pg_backend_pid() as own, case when pid is not null then ${since} end as since,
   coalesce(wait_event_type = 'Client' or wait_event = 'WalSenderMain', false) as waits
 from (select 1) one left join pg_stat_activity on pid = $1`;
 
-interface Look {
+interface BackendRow {
   readonly own: number;
   /** Null: there is no such backend. */
   readonly since: string | null;

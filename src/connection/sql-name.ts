@@ -1,4 +1,4 @@
-// How a table's name is written in SQL.
+// Writes a table's name in SQL.
 
 import { escapeIdentifier } from "pg";
 

@@ -1,4 +1,4 @@
-// SQLSTATEs that decisions hang on, by the names that PostgreSQL gives them.
+// The SQLSTATEs that decisions depend on, by the names that PostgreSQL gives them.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 
 export const sqlState = {

@@ -1,13 +1,13 @@
-// Why a connection through an SSH server does not come about, or is no more. What that means for a source or a sink is in
+// Why a connection through an SSH server failed or broke. What that means for a source or a sink is in
 // postgres-failure.ts.
 
 /**
- * `refused`: no SSH server takes the key, and another attempt will not help. `unreachable`: an SSH server, or from there the
- * database, is not to be reached. `lost`: it was there.
+ * `refused`: no SSH server accepts the key, and another attempt will not help. `unreachable`: an SSH server cannot be
+ * reached, or cannot reach the database. `lost`: an open tunnel broke.
  */
 export type TunnelFailureKind = "refused" | "unreachable" | "lost";
 
-/** Its message names no host, no user and nothing of the key. */
+/** Its message names no host and no user, and quotes nothing of the key. */
 export class TunnelFailure extends Error {
   override readonly name = "TunnelFailure";
 
@@ -19,7 +19,7 @@ export class TunnelFailure extends Error {
   }
 }
 
-/** What to say when all SSH servers were tried in vain. One that may come back is worth another attempt. */
+/** The failure to report when every SSH server failed. It is transient if any of them may come back. */
 export function worstOf(failures: readonly TunnelFailure[]): TunnelFailure {
   const kind = failures.every((failure) => failure.kind === "refused") ? "refused" : "unreachable";
   const [first, ...others] = [...new Set(failures.map(({ message }) => message))];

@@ -1,6 +1,6 @@
-// A socket that reaches its host through an SSH server. Those who use it, pg and TLS among them, see a plain TCP socket:
-// it is one, to this very process, and what passes through it is carried over to the SSH connection. A stream that
-// only looks like a socket would not do: TLS over one takes bytes without bound while the other side does not read.
+// A socket that reaches its host through an SSH server. Its users, pg and TLS among them, need a real TCP socket, so it
+// connects to a listener in this process, which pipes the bytes to the SSH channel. A stream that only imitates a
+// socket would not do: TLS over one accepts bytes without bound while the peer does not read.
 
 import { createServer, type Server, Socket, type SocketConnectOpts } from "node:net";
 import { pipeline } from "node:stream/promises";
@@ -19,8 +19,8 @@ export class TunnelSocket extends Socket {
   }
 
   /** `connect(port, host)` or `connect(path)`, as the SSH server sees them. A failure is an `error` event. */
-  override connect(...place: readonly unknown[]): this {
-    const [first, host] = place;
+  override connect(...args: readonly unknown[]): this {
+    const [first, host] = args;
     const to = typeof first === "string" ? { path: first } : { port: Number(first), host: String(host) };
     this.#open(to).catch((error: unknown) => this.destroy(error instanceof Error ? error : undefined));
     return this;
@@ -40,7 +40,7 @@ export class TunnelSocket extends Socket {
   }
 }
 
-/** Resolves when both directions have ended; closes both ends in any case. */
+/** Pipes both ways. Resolves when both directions have ended; always closes both ends. */
 async function carry(local: Socket, channel: BastionChannel, onLost: () => void): Promise<void> {
   local.setNoDelay(true);
   try {
@@ -48,7 +48,7 @@ async function carry(local: Socket, channel: BastionChannel, onLost: () => void)
   } catch {
     // One side broke off: the other must not wait for it.
   } finally {
-    // Otherwise what the database said last may still wait to be read, and the end of it is enough.
+    // If the channel ended in order, the socket delivers what the database sent last, and then ends.
     if (channel.isLost) onLost();
     local.destroy();
     channel.close();
@@ -61,7 +61,7 @@ interface Listening {
   readonly ownEnd: Promise<Socket>;
 }
 
-/** Waits on a port of its own for `dialler` alone: whoever else finds the port is turned away. */
+/** Listens on a port for `dialler` alone; any other connection is closed. */
 async function listenFor(dialler: Socket, signal: AbortSignal): Promise<Listening> {
   const server = createServer({ allowHalfOpen: true });
   const own = Promise.withResolvers<Socket>();

@@ -1,9 +1,9 @@
-// Collects the events of a validation in the order of its tests: after the first failure the rest are skipped,
-// with that failure as the reason. What is tested is the callers'.
+// Collects the events of a validation in test order. After the first failure it records the other tests as skipped,
+// with that failure as the reason. The callers decide what to test.
 
 import type { TestStatus, TestType, ValidateEvent } from "../connector/validation.ts";
 
-/** What one test found. `commands` is SQL that mends it, ready to paste. */
+/** The outcome of one test. `commands` is SQL that fixes the problem, ready to paste. */
 export type Finding =
   | { readonly type: "passed"; readonly message?: string }
   | { readonly type: "warned"; readonly message: string; readonly commands?: readonly string[] }
@@ -24,12 +24,12 @@ export class ValidationLog {
     return this.#failure;
   }
 
-  /** Records what a test found; after a failure, that it was skipped. */
+  /** Records a test's outcome; after a failure, that the test was skipped. */
   record(testType: TestType, finding: Finding): void {
     this.#append(testType, this.#failure === null ? finding : { type: "skipped", reason: this.#failure });
   }
 
-  /** All events, with the outcome as the last. */
+  /** All events, the outcome last. */
   finish(): ValidateEvent[] {
     const outcome: ValidateEvent =
       this.#failure === null ? { success: {} } : { failed: { reason: this.#failure } };
@@ -53,12 +53,12 @@ export class ValidationLog {
   }
 }
 
-/** A permission or a setting to check. Its suggestions are the commands of what was found. */
+/** A privilege to check. Its suggestions are the commands of the finding. */
 export function permission(name: string, description: string): TestType {
   return { Permission: { name, description, suggestions: [] } };
 }
 
-/** See `permission`. */
+/** A setting to check; see `permission`. */
 export function config(name: string, description: string): TestType {
   return { Config: { name, description, suggestions: [] } };
 }

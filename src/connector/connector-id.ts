@@ -1,6 +1,6 @@
 // The id of a connector, and the names at the source that follow from it.
 
-/** What ids look like; also the pattern of the path parameter. */
+/** The form of ids; also the pattern of the path parameter. */
 export const connectorIdPattern = "^[A-Za-z0-9_-]{1,30}$";
 
 const connectorIdExpression = new RegExp(connectorIdPattern);
@@ -13,26 +13,26 @@ export function isConnectorId(text: string): boolean {
 const digits = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /**
- * A new id in the form of a ULID in lower case: 10 characters of time, 16 of chance. Ids of different
- * milliseconds sort by time.
+ * A new id in the form of a ULID in lower case: 10 characters of time, 16 random ones. Ids of different milliseconds
+ * sort by time.
  *
  * @param nowMs milliseconds since 1970-01-01 UTC
- * @param randomBytes gives that many bytes of chance
+ * @param randomBytes returns that many random bytes
  */
 export function newConnectorId(nowMs: number, randomBytes: (count: number) => Uint8Array): string {
   let time = "";
-  for (let rest = nowMs, place = 0; place < 10; place++) {
+  for (let rest = nowMs, digit = 0; digit < 10; digit++) {
     time = digits.charAt(rest % 32) + time;
     rest = Math.floor(rest / 32);
   }
-  // 256 is a multiple of 32: the low five bits of a byte are as even as the byte is.
-  const chance = Array.from(randomBytes(16), (byte) => digits.charAt(byte & 31)).join("");
-  return time + chance;
+  // 256 is a multiple of 32, so the low five bits of a random byte are uniform.
+  const random = Array.from(randomBytes(16), (byte) => digits.charAt(byte & 31)).join("");
+  return time + random;
 }
 
 /**
- * The replication slot of a connector, and its publication where the source names none. Slot names know lower
- * case, digits and underscore only, so two ids may share one: the second is refused.
+ * The name of a connector's replication slot, and of its publication where the source names none. Slot names allow
+ * lower case, digits and underscore only, so two ids may give the same name: the second connector is refused.
  */
 export function slotName(connectorId: string): string {
   return `millrace_${connectorId.toLowerCase().replaceAll("-", "_")}`;

@@ -1,6 +1,5 @@
-// A connector: one source paired with one sink. Schemas and types of the request form, in which nearly
-// everything may be left out, and of the full form, in which every default is filled. The step from one to
-// the other is resolve-connector.ts.
+// A connector: one source and one sink. Schemas and types of the request form, in which nearly everything is optional,
+// and of the full form, in which every default is filled. resolve-connector.ts turns the one into the other.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { SinkConfigSchema, SinkRequestSchema } from "./config/sink-config.ts";
@@ -16,7 +15,7 @@ import {
 } from "./request/schema-forms.ts";
 import { ConnectorStatusSchema } from "./status.ts";
 
-/** Buffers that are known by name and not built. */
+/** Buffer kinds whose names are known, but which are not built. */
 export const unbuiltBufferKinds = ["object_store"] as const;
 
 const displayName = nullable(Type.String({ minLength: 1, maxLength: 255, description: "Name for people." }));
@@ -124,10 +123,10 @@ export const ConnectorConfigSchema = strictObject({
   schedule,
   identifier_naming: IdentifierNamingSchema,
 });
-/** The full form: every default filled, `id` and secrets present. */
+/** The full form: every default is filled, `id` and secrets are present. */
 export type ConnectorConfig = Static<typeof ConnectorConfigSchema>;
 
-/** What the API shows of a connector; `connector` with secrets redacted. */
+/** A connector as the API shows it, with secrets redacted. */
 export const ConnectorWithStatusSchema = strictObject({
   connector: ConnectorConfigSchema,
   status: ConnectorStatusSchema,
@@ -136,7 +135,7 @@ export const ConnectorWithStatusSchema = strictObject({
 });
 export type ConnectorWithStatus = Static<typeof ConnectorWithStatusSchema>;
 
-/** What can be asked of a stored connector. `ReIntialize` is spelled as clients send it. */
+/** The commands to a stored connector. `ReIntialize` is spelled as clients send it. */
 export const CommandSchema = oneOf([
   "Start",
   "Stop",

@@ -1,4 +1,4 @@
-// What an examination of the service or of a connector has found. Examining is the doctor's.
+// The findings of an examination of the service or of a connector.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { nullable, oneOf, strictObject } from "./request/schema-forms.ts";
@@ -10,11 +10,11 @@ export const DiagnosisSchema = strictObject({
     description: "`warning`: it goes on, and somebody should look; `failed`: it cannot go on.",
   }),
   finding: Type.String({ description: "What was found, and what to do about it." }),
-  commands: Type.Array(Type.String(), { description: "SQL or shell commands that mend it, ready to paste." }),
+  commands: Type.Array(Type.String(), { description: "SQL or shell commands that fix it, ready to paste." }),
 });
 export type Diagnosis = Static<typeof DiagnosisSchema>;
 
-/** What is about one connector, or about the service, before it is said of which. */
+/** A finding before it is assigned to a connector or to the service. */
 export type Finding = Omit<Diagnosis, "connector">;
 
 export function fine(about: Finding["about"], finding: string): Finding {

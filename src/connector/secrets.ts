@@ -1,16 +1,16 @@
-// Which fields of a connector are secret, and what becomes of them: hidden in what is shown, filled in what
-// is sent, missed where they are required. Encrypting them is left to the state store.
+// The secret fields of a connector: redacts them in responses, fills them in requests, and finds missing ones. The
+// state store encrypts them.
 
 import type { Violation } from "../errors/millrace-error.ts";
 import { privateKeyProblem } from "./config/private-key.ts";
 import type { ConnectorConfig } from "./connector.ts";
 import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./request/merge-patch.ts";
 
-/** What is shown in place of a secret; sent back, it stands for the secret that is stored. */
+/** Stands for a secret in responses. Sent back, it means the stored secret. */
 export const redacted = "***";
 
 interface SecretField {
-  /** Keys from the connector down; `[]` stands for each item of an array, matched by its `name`. */
+  /** Keys from the connector down. `[]` stands for each item of an array; items are matched by their `name`. */
   readonly keys: readonly string[];
   readonly required: boolean;
 }
@@ -37,7 +37,7 @@ const secretFields: readonly SecretField[] = [
   field("sink.webhook.signing.secret", true),
 ];
 
-/** A copy with every secret that is set replaced by `"***"`. The only form that leaves the service. */
+/** A copy with every secret replaced by `"***"`, the only form that leaves the service. */
 export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
   const copy = copyJson(connector);
   forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key }) => {
@@ -47,8 +47,9 @@ export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
 }
 
 /**
- * A copy of `request` in which secrets that are `"***"` are those of `stored`, and so are those that are left out: `everywhere`, or
- * `in lists`, whose items a merge patch gives whole. One that `stored` does not have is left out. An explicit `null` stays.
+ * A copy of `request` with secrets from `stored`: those that are `"***"`, and those that are left out, either
+ * `everywhere` or only `in lists`, which a merge patch replaces as a whole. A secret that `stored` lacks is left out.
+ * An explicit `null` stays.
  *
  * @param request a connector, or a part of one under the same keys: `{source}`, `{sink}`
  */
@@ -70,7 +71,7 @@ export function fillSecrets<T extends object>(
   return copy;
 }
 
-/** Keys of tunnels that cannot work, once everything was filled. */
+/** Tunnel keys that cannot work. To be called after filling. */
 export function unusableKeys(request: object): Violation[] {
   const violations: Violation[] = [];
   forEachSecret(request as JsonObject, undefined, ({ holder, key, path }) => {
@@ -81,7 +82,7 @@ export function unusableKeys(request: object): Violation[] {
   return violations;
 }
 
-/** Required secrets that are not there, once everything was filled. */
+/** Missing required secrets. To be called after filling. */
 export function missingSecrets(request: object): Violation[] {
   const violations: Violation[] = [];
   forEachSecret(request as JsonObject, undefined, ({ holder, key, path, required }) => {
@@ -90,12 +91,12 @@ export function missingSecrets(request: object): Violation[] {
   return violations;
 }
 
-// --- walking ---------------------------------------------------------------------------------
+// --- traversal -------------------------------------------------------------------------------
 
-interface SecretPlace {
-  /** The object that has, or would have, the secret as its member `key`. */
+interface SecretLocation {
+  /** The object that has the secret as its member `key`, or would have it. */
   readonly holder: JsonObject;
-  /** The same object of the stored connector, if it has one. */
+  /** The same object of the stored connector, if there is one. */
   readonly storedHolder: JsonObject | undefined;
   readonly key: string;
   readonly path: string;
@@ -106,19 +107,19 @@ interface SecretPlace {
 function forEachSecret(
   root: JsonObject,
   stored: JsonObject | undefined,
-  visit: (place: SecretPlace) => void,
+  visit: (location: SecretLocation) => void,
 ): void {
   for (const field of secretFields) walk(root, stored, field, 0, "", visit);
 }
 
-/** `depth`: how many of the field's keys led to `node`. */
+/** `depth`: how many of the field's keys lead to `node`. */
 function walk(
   node: JsonValue | undefined,
   stored: JsonValue | undefined,
   field: SecretField,
   depth: number,
   path: string,
-  visit: (place: SecretPlace) => void,
+  visit: (location: SecretLocation) => void,
 ): void {
   const { keys, required } = field;
   const key = keys[depth];
@@ -138,7 +139,7 @@ function walk(
   else walk(node[key], storedHolder?.[key], field, depth + 1, at, visit);
 }
 
-/** The stored item of the same name; the second of a name matches the second. Header names have no case. */
+/** The stored item of the same name; the second of equal names matches the second. Header names ignore case. */
 function sameName(
   items: readonly JsonValue[],
   index: number,

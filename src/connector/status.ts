@@ -1,5 +1,4 @@
-// What a connector is doing and how it fares: the status object, its history, and the progress of a run.
-// Deciding the status is left to the runtime and the pipeline.
+// The status of a connector, its history, and the progress of a run. The runtime and the pipeline decide the status.
 
 import { type Static, Type } from "@sinclair/typebox";
 import {
@@ -47,7 +46,7 @@ export const RunStateSchema = taggedUnion(
 
 const reason = Type.String({ description: "What is wrong, and what to do about it." });
 
-/** How the run fares within its phase. */
+/** The health of the run within its phase. */
 export const HealthSchema = taggedUnion(
   {
     start: Type.Optional(emptyObject("The phase begins.")),
@@ -63,7 +62,7 @@ export const HealthSchema = taggedUnion(
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-/** Counters since the run began, and gauges of now. */
+/** Counters since the run began, and current gauges. */
 export const RunProgressSchema = strictObject(
   {
     rows_in: count("Rows that came from the source since the run began."),
@@ -118,7 +117,7 @@ const statusFields = { state: RunStateSchema, status: HealthSchema };
 export const StatusSchema = strictObject(statusFields);
 export type Status = Static<typeof StatusSchema>;
 
-/** The status as connectors show it: with what people want to see beside it. */
+/** The status as connectors show it, with additional facts. */
 export const ConnectorStatusSchema = strictObject({
   ...statusFields,
   progress: Type.Optional(RunProgressSchema),

@@ -1,8 +1,8 @@
-// The states of a task and the moves between them, as pure functions from one record to the next. Storing the
-// record, so that two moves never race, is the caller's.
+// The states of a task and the transitions between them, as pure functions from one record to the next. The caller
+// stores the record so that transitions do not race.
 //
 //   Pending → Running → Done          claimTask, finishTask
-//   Running → Pending | Failed        failTask: again with backoff, or not
+//   Running → Pending | Failed        failTask: with or without another attempt
 //   Running → Pending                 recoverTask: the service was restarted
 //   Pending → Cancelled               cancelTask
 //   Pending, Failed → Pending         retryTask
@@ -11,15 +11,15 @@ import { MillraceError } from "../errors/millrace-error.ts";
 import type { ConnectorConfig } from "./connector.ts";
 import type { SnapshotSpec, Task, TaskProgress, TaskRequest, TaskSpec } from "./task.ts";
 
-/** A task fails for good at this many attempts. */
+/** After so many attempts a task fails permanently. */
 export const maxTaskAttempts = 5;
 
 const initialBackoffMs = 5_000;
 const maxBackoffMs = 300_000;
-/** For how long what a task has brought is kept for its next attempt: longer than any waits for that. */
+/** How long the results of a task's attempt are kept for the next one: longer than any task waits for it. */
 export const keptForTaskMs = 3 * maxBackoffMs;
 
-/** The whole spec of what was asked for: `database` is the source connection's unless it was given. */
+/** The complete spec of a request. The default `database` is the source connection's. */
 export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfig): TaskSpec {
   const { Snapshot: snapshot } = request;
   if (!snapshot) return {};
@@ -34,12 +34,12 @@ export function completeTaskSpec(request: TaskRequest, connector: ConnectorConfi
   };
 }
 
-/** Two specs ask for the same when every field is equal. */
+/** Two specs are the same when all fields are equal. */
 export function isSameSpec(a: TaskSpec, b: TaskSpec): boolean {
   return specKey(a) === specKey(b);
 }
 
-/** A text that is equal for equal specs only, whatever the order of their keys: for a unique index. */
+/** A canonical text of the spec, for a unique index: equal for equal specs only. */
 export function specKey(spec: TaskSpec): string {
   const { Snapshot: s } = spec;
   return JSON.stringify(s ? ["Snapshot", s.database, s.schema, s.name, s.truncate, s.force_parallel] : []);
@@ -49,10 +49,10 @@ export function newTask(id: string, spec: TaskSpec, nowMs: number): Task {
   return { id, state: "Pending", spec, created_at: new Date(nowMs).toISOString(), attempt: 0 };
 }
 
-/** A task in one of them stands in the way of an identical one. */
+/** While a task is in one of these states, an identical task is not created. */
 export const unfinishedStates: readonly Task["state"][] = ["Pending", "Running"];
 
-/** Whether a pending task may begin now. */
+/** Whether a pending task may run now. */
 export function isEligible(task: Task, nowMs: number): boolean {
   if (task.state !== "Pending") return false;
   return task.next_attempt_at === undefined || Date.parse(task.next_attempt_at) <= nowMs;
@@ -73,12 +73,12 @@ export function finishTask(task: Task): Task {
 }
 
 export interface TaskFailure {
-  /** What went wrong and what to do about it; shown to clients. */
+  /** What went wrong and what to do about it. Clients see it. */
   readonly reason: string;
   /** Whether another attempt may help. */
   readonly retryable: boolean;
   readonly nowMs: number;
-  /** From 0 up to 1. */
+  /** In [0, 1). */
   readonly random: number;
 }
 
@@ -92,13 +92,13 @@ export function failTask(task: Task, failure: TaskFailure): Task {
   return { ...failed, state: "Pending", next_attempt_at: new Date(nextMs).toISOString() };
 }
 
-/** The wait after so many failed attempts: doubled each time, half of it by chance. */
+/** The delay after so many failed attempts: doubled each time, half of it random. */
 export function taskBackoffMs(failedAttempts: number, random: number): number {
   const full = Math.min(maxBackoffMs, initialBackoffMs * 2 ** (failedAttempts - 1));
   return Math.round(full / 2 + (random * full) / 2);
 }
 
-/** Running → Pending, when the attempt was cut short and not failed; any other state stays as it is. */
+/** Running → Pending when an attempt was interrupted rather than failed. Other states stay. */
 export function recoverTask(task: Task): Task {
   return task.state === "Running" ? { ...task, state: "Pending" } : task;
 }
@@ -112,8 +112,8 @@ export function cancelTask(task: Task): Task {
 }
 
 /**
- * A pending task becomes eligible now; a failed one pending again, with all its attempts. Else throws
- * `conflict`.
+ * A pending task becomes eligible now; a failed one becomes pending again, with all attempts. Throws `conflict` in any
+ * other state.
  */
 export function retryTask(task: Task): Task {
   const { next_attempt_at: _, ...rest } = task;
@@ -122,12 +122,12 @@ export function retryTask(task: Task): Task {
   return { ...rest, state: "Pending", attempt: 0 };
 }
 
-/** What the task shows of how far it is. The estimate is never below what was counted. */
+/** The progress as the API shows it. The estimate is never below the actual count. */
 export function taskProgress(rows: number, bytes: number, estimatedRows: number): TaskProgress {
   return { rows, bytes, estimated_rows: Math.max(rows, estimatedRows) };
 }
 
-/** The table that a task is about. */
+/** The table of a task. */
 export function snapshotOf(task: Task): SnapshotSpec | undefined {
   return task.spec.Snapshot;
 }

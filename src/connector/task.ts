@@ -1,5 +1,5 @@
-// A task of a connector: its schema, and what a client sends to create one. The moves between its states are
-// in task-state.ts; running it is left to the runtime.
+// A task of a connector: its schema, and the request to create one. task-state.ts has the transitions between its
+// states.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
@@ -37,7 +37,7 @@ export const SnapshotSpecSchema = strictObject({
   truncate,
   force_parallel: forceParallel,
 });
-/** One table to copy, every default filled. */
+/** A table to copy, every default filled. */
 export type SnapshotSpec = Static<typeof SnapshotSpecSchema>;
 
 export const TaskSpecSchema = taggedUnion({ Snapshot: Type.Optional(SnapshotSpecSchema) });

@@ -1,5 +1,4 @@
-// What checking a source or a sink tells: a list of events. Doing the checks is left to the source and the
-// sink.
+// The events of a validation of a source or a sink.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { emptyObject, oneOf, strictObject, taggedUnion, timestamp } from "./request/schema-forms.ts";
@@ -39,7 +38,7 @@ export const ValidateTestSchema = strictObject({
   test_type: TestTypeSchema,
   status: TestStatusSchema,
   message: Type.Optional(Type.String()),
-  commands: Type.Optional(Type.Array(Type.String(), { description: "SQL that mends it, ready to paste." })),
+  commands: Type.Optional(Type.Array(Type.String(), { description: "SQL that fixes it, ready to paste." })),
 });
 export type ValidateTest = Static<typeof ValidateTestSchema>;
 

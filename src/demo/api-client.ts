@@ -1,14 +1,14 @@
-// The REST API as the demo and the tests call it, over HTTP and nothing else.
+// A client of the REST API for the demo, the tests and the benchmarks. It uses HTTP only.
 
 import type { Command, ConnectorWithStatus } from "../connector/connector.ts";
 
-/** What a client sends: the contract's request form, not checked here. */
+/** The JSON body of a request. The contract gives its shape; the client does not check it. */
 export type JsonBody = Readonly<Record<string, unknown>>;
 
 export class ApiClient {
   constructor(readonly baseUrl: string) {}
 
-  /** Any call. The response is the caller's to read. */
+  /** Sends a request. The caller reads the response. */
   request(method: string, path: string, body?: unknown): Promise<Response> {
     return fetch(new URL(path, this.baseUrl), {
       method,
@@ -19,7 +19,10 @@ export class ApiClient {
     });
   }
 
-  /** A call that must succeed: its JSON, or null for an empty body. Throws with the problem's text otherwise. */
+  /**
+   * Sends a request that must succeed. Returns its JSON, or null for an empty body. Throws with the response's text
+   * otherwise.
+   */
   async call<Result>(method: string, path: string, body?: unknown): Promise<Result> {
     const response = await this.request(method, path, body);
     const text = await response.text();

@@ -1,23 +1,23 @@
-// One connector's status as a line: phase, rows copied of rows expected, changes per second, lag. Pure.
+// Renders a connector's status as one line: phase, rows copied of rows expected, changes per second, lag.
 
 import type { ConnectorStatus } from "../connector/status.ts";
 
-/** Rows that were durable at a moment, to see how fast they become more. */
+/** The number of durable rows at one moment. */
 export interface RateSample {
   readonly atMs: number;
   readonly rows: number;
 }
 
-/** Over which time a rate is taken. */
+/** The time over which the rate is computed. */
 const rateWindowMs = 2_000;
 
-/** `samples` with the newest added and those left out that the window does not need any more. */
+/** Adds the newest sample, and drops those older than the window needs. */
 export function withSample(samples: readonly RateSample[], newest: RateSample): readonly RateSample[] {
   const first = samples[0];
   // A new run counts from zero again.
-  const kept = first && newest.rows < first.rows ? [] : samples;
-  const beginning = kept.findLastIndex((sample) => newest.atMs - sample.atMs >= rateWindowMs);
-  return [...kept.slice(Math.max(0, beginning)), newest];
+  const relevant = first && newest.rows < first.rows ? [] : samples;
+  const beginning = relevant.findLastIndex((sample) => newest.atMs - sample.atMs >= rateWindowMs);
+  return [...relevant.slice(Math.max(0, beginning)), newest];
 }
 
 /** Rows per second over the samples; 0 with fewer than two. */
@@ -41,7 +41,7 @@ export function describeConnector(name: string, status: ConnectorStatus, rate: n
   return parts.join(" ");
 }
 
-/** The phase, and what is wrong with it if something is. */
+/** The phase, with the error if the connector failed or retries. */
 export function phase(status: ConnectorStatus): string {
   const state = Object.keys(status.state)[0] ?? "";
   const { retry, failed } = status.status;

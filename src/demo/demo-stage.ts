@@ -1,5 +1,5 @@
-// Everything that the demo stands on: a Postgres server with a shop and an empty database, a receiver, the service in
-// a process of its own, and two connectors made through its API. Taken down in the reverse order.
+// Everything that the demo needs: a Postgres server with a shop and an empty database, a webhook receiver, the service
+// in its own process, and two connectors created through its API. Disposal runs in the reverse order.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -18,16 +18,16 @@ export const connectorIds = [postgresConnector, webhookConnector] as const;
 
 const sourceDatabase = "shop";
 const sinkDatabase = "warehouse";
-const deletionBoundMs = 15_000;
+const deletionTimeoutMs = 15_000;
 
 export interface StageOptions {
   readonly scale: number;
   readonly signal: AbortSignal;
-  /** Told of each step that is done. */
+  /** Called after each step of the set-up. */
   readonly announce: (step: string) => void;
-  /** How to run the service; left out: this very program. */
+  /** The command that runs the service. Default: this program. */
   readonly command?: readonly string[];
-  /** Where the service keeps its state; left out: a directory of its own. */
+  /** The service's data directory. Default: a temporary one. */
   readonly dataDirectory?: string;
   /** Added to the service's environment. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -43,7 +43,7 @@ export class DemoStage implements AsyncDisposable {
     readonly rows: number,
   ) {}
 
-  /** Sets everything up but the connectors. What was set up is taken down again when a step fails. */
+  /** Sets up everything except the connectors. When a step fails, it takes down what it had set up. */
   static async setUp(options: StageOptions): Promise<DemoStage> {
     const { scale, signal, announce } = options;
     await using building = new AsyncDisposableStack();
@@ -67,8 +67,8 @@ export class DemoStage implements AsyncDisposable {
   }
 
   /**
-   * Makes both connectors, as any client would. They start at once. `ports`: where they find source and sink, in
-   * place of the server's own port.
+   * Creates both connectors through the API. They start at once. `ports` replaces the server's own port, for tests that
+   * put a proxy in between.
    */
   async createConnectors(ports: { readonly source?: number; readonly sink?: number } = {}): Promise<void> {
     const { port } = this.server;
@@ -84,7 +84,7 @@ export class DemoStage implements AsyncDisposable {
   async deleteConnectors(): Promise<void> {
     const existing = await Promise.all(connectorIds.map((id) => this.api.exists(id)));
     for (const [index, id] of connectorIds.entries()) if (existing[index]) await this.api.deleteConnector(id);
-    const options = { timeoutMs: deletionBoundMs, intervalMs: 100 };
+    const options = { timeoutMs: deletionTimeoutMs, intervalMs: 100 };
     await pollUntil("the connectors are gone", async () => !(await this.#anyConnector()), options);
     await pollUntil("the slots are gone", async () => (await this.#slots()).length === 0, options);
   }

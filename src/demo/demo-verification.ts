@@ -1,4 +1,4 @@
-// The demo's proof: after the load has stopped, both sinks come to equal the source, table by table.
+// The demo's verification: once the load has stopped, both sinks must become equal to the source, table by table.
 
 import type { Client } from "pg";
 import type { DemoStage } from "./demo-stage.ts";
@@ -10,7 +10,7 @@ import { listTables } from "./table-facts.ts";
 export interface Verification {
   readonly postgres: readonly TableDifference[];
   readonly webhook: readonly TableDifference[];
-  /** Deliveries of one key whose bodies differ: there must be none. */
+  /** Deliveries with the same key and different bodies. There must be none. */
   readonly contradictions: number;
 }
 
@@ -22,19 +22,22 @@ export function isProven({ postgres, webhook, contradictions }: Verification): b
   return [...postgres, ...webhook].every(isEqual) && contradictions === 0;
 }
 
-/** The source is quiet. Compares until both are equal or the bound is over, and returns the last comparison. */
+/** Compares until both sinks are equal or the time is up, and returns the last comparison. The source must be idle. */
 export async function verify(stage: DemoStage, signal: AbortSignal): Promise<Verification> {
   await using source = await stage.connectToSource();
   await using sink = await stage.connectToSink();
   const tables = await listTables(source);
-  await passMarker(source, stage, signal);
+  await awaitMarker(source, stage, signal);
   const postgres = await untilEqual(() => compareTables(source, sink, tables), signal);
   const webhook = await untilEqual(() => compareReceived(source, stage.receiver.deliveries, tables), signal);
   return { postgres, webhook, contradictions: stage.receiver.contradictions.length };
 }
 
-/** Writes a last row and waits until both have it. Tables travel side by side to a webhook: others may still come. */
-async function passMarker(source: Client, stage: DemoStage, signal: AbortSignal): Promise<void> {
+/**
+ * Writes a last row and waits until both sinks have it. The webhook sink sends tables in parallel, so rows of others
+ * may follow.
+ */
+async function awaitMarker(source: Client, stage: DemoStage, signal: AbortSignal): Promise<void> {
   const marker = crypto.randomUUID();
   await source.query("insert into audit_log (entry) values (json_build_object('marker', $1::text))", [
     marker,
@@ -45,7 +48,7 @@ async function passMarker(source: Client, stage: DemoStage, signal: AbortSignal)
   await pollUntil(
     "the last row is at the Postgres sink",
     async () => {
-      // The table's first copy may still be on its way.
+      // The table's initial copy may still be running.
       const { rows } = await sink.query("select to_regclass('audit_log') is not null as is_there");
       if (!rows[0]?.is_there) return false;
       const { rowCount } = await sink.query(query, [marker]);
@@ -74,7 +77,7 @@ async function untilEqual(
   }
 }
 
-/** Rows of all tables, at the source. */
+/** The number of rows of all tables at the source. */
 export function totalRows(differences: readonly TableDifference[]): number {
   return differences.reduce((sum, difference) => sum + difference.sourceRows, 0);
 }

@@ -1,4 +1,4 @@
-// Watches the demo's connectors through the API and draws what they do, until something is so.
+// Polls the demo's connectors through the API and displays their progress until a condition holds.
 
 import type { ConnectorStatus } from "../connector/status.ts";
 import { describeConnector, number, type RateSample, rowsPerSecond, withSample } from "./connector-view.ts";
@@ -7,7 +7,7 @@ import type { LiveDisplay } from "./live-display.ts";
 
 const intervalMs = 200;
 
-/** What the load has done so far. */
+/** What the load has written so far. */
 export interface LoadCount {
   rows: number;
   transactions: number;
@@ -29,8 +29,7 @@ export class DemoWatch {
   ) {}
 
   /**
-   * Draws until `isOver` says so. Throws `signal.reason`, or the reason of a connector that failed: the demo cannot
-   * go on then.
+   * Displays progress until `isOver` returns true. Throws `signal.reason`, or the reason of a connector that failed.
    */
   async until(isOver: (seen: Observation) => boolean, signal: AbortSignal): Promise<void> {
     while (true) {
@@ -66,7 +65,7 @@ export class DemoWatch {
   }
 }
 
-/** Whether the initial copy is over everywhere and changes are streamed. */
+/** Whether every connector has finished its initial copy and streams changes. */
 export function isStreaming({ statuses }: Observation): boolean {
   return [...statuses.values()].every((status) => status.state.realtime !== undefined);
 }

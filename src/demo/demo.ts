@@ -1,5 +1,5 @@
-// `millrace demo`: the main job from end to end, on a real Postgres that it brings up itself. What it stands on is in
-// demo-stage.ts, what it draws in demo-watch.ts, what it proves in demo-verification.ts.
+// `millrace demo`: replicates a real Postgres, which it starts itself, to another Postgres and to a webhook, and
+// verifies the result. demo-stage.ts sets it up, demo-watch.ts displays progress, demo-verification.ts compares.
 
 import { number } from "./connector-view.ts";
 import { connectorIds, DemoStage } from "./demo-stage.ts";
@@ -10,30 +10,30 @@ import { runLoad } from "./shop-load.ts";
 import { describeDifference, isEqual } from "./table-comparison.ts";
 
 export interface DemoOptions {
-  /** End after the proof, in place of going on until Ctrl-C. */
+  /** Exit after the verification. Otherwise the demo runs until Ctrl-C. */
   readonly once: boolean;
   /** 1: about 125,000 rows. */
   readonly scale?: number;
-  /** How long the load runs before the proof, at least. */
+  /** The minimum time that the load runs before the verification. */
   readonly loadSeconds?: number;
 }
 
-/** As a shell reports a process that SIGINT ended. */
+/** The exit code that a shell reports for a process that SIGINT ended. */
 const interruptedCode = 130;
-const initialCopyBoundMs = 120_000;
+const initialCopyTimeoutMs = 120_000;
 const busyPauseMs = 8;
 const calmPauseMs = 100;
 
 class Interrupted extends Error {}
 
-/** Resolves with the exit code, after everything is taken down: 0 only if all was equal. */
+/** Resolves with the exit code after everything is taken down. The code is 0 only if source and sinks were equal. */
 export async function runDemo(options: DemoOptions): Promise<number> {
   const display = new LiveDisplay(terminalOutput(process.stdout));
   const stop = new AbortController();
   const interrupt = () => stop.abort(new Interrupted("interrupted"));
   process.on("SIGINT", interrupt).on("SIGTERM", interrupt);
   try {
-    return await stageAndPerform(options, display, stop.signal);
+    return await setUpAndRun(options, display, stop.signal);
   } catch (error) {
     if (error instanceof Interrupted) return interruptedCode;
     display.print(`The demo failed: ${error instanceof Error ? error.message : String(error)}`);
@@ -43,19 +43,15 @@ export async function runDemo(options: DemoOptions): Promise<number> {
   }
 }
 
-async function stageAndPerform(
-  options: DemoOptions,
-  display: LiveDisplay,
-  signal: AbortSignal,
-): Promise<number> {
+async function setUpAndRun(options: DemoOptions, display: LiveDisplay, signal: AbortSignal): Promise<number> {
   const announce = (step: string) => display.print(`  ${step}`);
   display.print("millrace demo: every change of one Postgres, to another Postgres and to a webhook");
   await using stage = await DemoStage.setUp({ scale: options.scale ?? 1, signal, announce });
   let proven = false;
   let removed = false;
   try {
-    proven = await perform(stage, options, display, signal);
-    if (!options.once) await goOn(stage, display, signal);
+    proven = await replicateAndVerify(stage, options, display, signal);
+    if (!options.once) await runUntilInterrupted(stage, display, signal);
   } catch (error) {
     if (!(error instanceof Interrupted) && stage.service.log) display.print(stage.service.log);
     throw error;
@@ -66,7 +62,7 @@ async function stageAndPerform(
   return proven && removed ? 0 : 1;
 }
 
-async function perform(
+async function replicateAndVerify(
   stage: DemoStage,
   options: DemoOptions,
   display: LiveDisplay,
@@ -79,7 +75,7 @@ async function perform(
   const loadMs = (options.loadSeconds ?? 10) * 1000;
   await underLoad(stage, load, busyPauseMs, async () => {
     await watch.until((seen) => {
-      if (!isStreaming(seen) && seen.elapsedMs > initialCopyBoundMs)
+      if (!isStreaming(seen) && seen.elapsedMs > initialCopyTimeoutMs)
         throw new Error("the initial copy takes too long");
       return isStreaming(seen) && seen.elapsedMs >= loadMs;
     }, signal);
@@ -92,9 +88,13 @@ async function perform(
   return isProven(verification);
 }
 
-/** The demo without an end: the load goes on, more calmly. */
-async function goOn(stage: DemoStage, display: LiveDisplay, signal: AbortSignal): Promise<void> {
-  stage.receiver.stopKeeping();
+/** Runs the demo with a lighter load until the user interrupts it. */
+async function runUntilInterrupted(
+  stage: DemoStage,
+  display: LiveDisplay,
+  signal: AbortSignal,
+): Promise<void> {
+  stage.receiver.stopStoring();
   display.print("Going on until Ctrl-C.");
   const load: LoadCount = { rows: 0, transactions: 0 };
   const watch = new DemoWatch(stage, display, load);
@@ -105,7 +105,7 @@ async function goOn(stage: DemoStage, display: LiveDisplay, signal: AbortSignal)
   }
 }
 
-/** Runs `work` while the load runs. The load's failure is thrown where `work` does not fail itself. */
+/** Runs `work` while the load runs. If the load fails and `work` does not, the load's error is thrown. */
 async function underLoad(
   stage: DemoStage,
   load: LoadCount,
@@ -148,7 +148,7 @@ function summarise(stage: DemoStage, verification: Verification, display: LiveDi
   display.print(`Swagger UI: ${stage.service.url}/swagger`);
 }
 
-/** Whether connectors and slots are gone. The rest is taken down as the stage is disposed of, whatever happens here. */
+/** Returns whether connectors and slots are gone. The stage's disposal takes down the rest in any case. */
 async function removeConnectors(stage: DemoStage, display: LiveDisplay): Promise<boolean> {
   try {
     await stage.deleteConnectors();

@@ -1,8 +1,11 @@
-// A port that nothing listens on at the moment, for servers that must be told theirs.
+// Finds a port that nothing listens on, for servers that cannot choose one themselves.
 
 import { createServer } from "node:net";
 
-/** Below what Linux and macOS give to outgoing connections, one of which could else take the port before its server does. */
+/**
+ * Below the ephemeral ports of Linux and macOS. An outgoing connection could otherwise take the port before the server
+ * does.
+ */
 const lowest = 10_240;
 const highest = 32_767;
 

@@ -1,11 +1,11 @@
-// Shows a few lines that change in place on a terminal; where the output is no terminal, the same lines now and then.
+// Displays a few lines that change in place on a terminal. On any other output it prints them now and then.
 
 const plainIntervalMs = 2_000;
 
 export interface DisplayOutput {
   write(text: string): void;
   readonly isTerminal: boolean;
-  /** Width in characters; lines are cut there, since a line that wraps cannot be drawn over. */
+  /** Width in characters. Lines are cut there, because a wrapped line cannot be overwritten. */
   readonly columns: () => number;
 }
 
@@ -28,7 +28,7 @@ export class LiveDisplay {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** Draws `lines` over those that were drawn before. */
+  /** Replaces the lines of the previous call. */
   show(lines: readonly string[]): void {
     if (this.output.isTerminal) {
       const width = this.output.columns();
@@ -41,7 +41,7 @@ export class LiveDisplay {
     }
   }
 
-  /** A line that stays, above what is drawn next. */
+  /** Prints a permanent line above the lines of the next `show`. */
   print(line = ""): void {
     this.#erase();
     this.output.write(`${line}\n`);

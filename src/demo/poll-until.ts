@@ -1,4 +1,4 @@
-// Asks again and again until something is so, with a bound and a signal.
+// Polls until a condition holds, with a timeout and a signal.
 
 export interface PollOptions {
   readonly timeoutMs: number;
@@ -6,7 +6,7 @@ export interface PollOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a probe says when it is not so yet. */
+/** What a probe returns while its condition does not hold. */
 export type NotYet = false | null | undefined;
 
 /**

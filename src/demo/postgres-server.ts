@@ -1,5 +1,5 @@
-// A real Postgres server in a temporary directory, for the demo, the tests and the benchmarks. Postgres refuses to
-// run as root: there it runs as `nobody`, from a copy of its programs where that user cannot read the original.
+// A real Postgres server in a temporary directory, for the demo, the tests and the benchmarks. Postgres refuses to run
+// as root. Under root this runs it as `nobody`, from a copy of its programs if that user cannot read the original.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { statSync } from "node:fs";
@@ -7,25 +7,25 @@ import { chown, cp, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Client, escapeIdentifier } from "pg";
+import { ClientCache } from "./client-cache.ts";
 import { freePort } from "./free-port.ts";
-import { KeptClients } from "./kept-clients.ts";
 import { findPostgresBinaries } from "./postgres-binaries.ts";
 
 export interface PostgresServerOptions {
-  /** Major version: this one and no other. Absent: whichever there is, 17 before others. */
+  /** The required major version. Default: any, with 17 preferred. */
   readonly major?: number;
-  /** postgresql.conf settings over the defaults below. */
+  /** postgresql.conf settings that override the defaults below. */
   readonly settings?: Readonly<Record<string, string | number>>;
-  /** Write lines of pg_hba.conf in place of trusting everyone on loopback. */
+  /** Lines of pg_hba.conf. Default: trust everyone on loopback. */
   readonly hba?: readonly string[];
-  /** Fills the data directory, which does not exist yet, in place of initdb: by itself, or with what `initdb` makes there. */
+  /** Fills the new data directory instead of plain initdb. It may call `initdb` itself. */
   readonly fill?: FillDirectory;
 }
 
 export type FillDirectory = (
   dataDirectory: string,
   initdb: () => Promise<void>,
-  /** Where the server's programs are. */
+  /** The directory of the server's programs. */
   bin: string,
 ) => Promise<void>;
 
@@ -48,7 +48,7 @@ const defaultSettings = {
 
 const stopSignals = { fast: "SIGINT", immediate: "SIGQUIT", kill: "SIGKILL" } as const;
 
-/** User and group of `nobody`: what a root process starts the server as. */
+/** User and group `nobody`. A root process starts the server as this user. */
 const nobody = { uid: 65534, gid: 65534 };
 
 export class PostgresServer implements AsyncDisposable {
@@ -57,7 +57,7 @@ export class PostgresServer implements AsyncDisposable {
   readonly password = "postgres";
   #process: ChildProcess | null = null;
   #port = 0;
-  readonly #clients = new KeptClients((database) => this.connect(database));
+  readonly #clients = new ClientCache((database) => this.connect(database));
 
   private constructor(
     readonly directory: string,
@@ -65,7 +65,7 @@ export class PostgresServer implements AsyncDisposable {
     private readonly options: PostgresServerOptions,
   ) {}
 
-  /** Makes a cluster in a new temporary directory and starts it. */
+  /** Creates a cluster in a new temporary directory and starts it. */
   static async start(options: PostgresServerOptions = {}): Promise<PostgresServer> {
     const found = findPostgresBinaries(options.major);
     if (!found) {
@@ -75,12 +75,12 @@ export class PostgresServer implements AsyncDisposable {
       );
     }
     const directory = await mkdtemp(join(tmpdir(), "millrace-pg-"));
-    await handOver(directory);
+    await chownToServerUser(directory);
     const bin = await readableBinaries(found, directory);
     const server = new PostgresServer(directory, bin, options);
     try {
       await server.#initialise();
-      // As late as can be: whoever starts beside it may find the same port free.
+      // As late as possible: another server that starts at the same time may find the same port free.
       server.#port = await freePort();
       await server.launch();
     } catch (error) {
@@ -102,7 +102,7 @@ export class PostgresServer implements AsyncDisposable {
     return { host: this.host, port: this.port, user: this.user, password: this.password, database };
   }
 
-  /** A connected client, closed with `await using`. */
+  /** A connected client. Close it with `await using`. */
   async connect(database = "postgres"): Promise<Client & AsyncDisposable> {
     const client = new Client(this.connection(database));
     client.on("error", () => {});
@@ -118,7 +118,7 @@ export class PostgresServer implements AsyncDisposable {
     return (Array.isArray(result) ? result.at(-1) : result).rows as Row[];
   }
 
-  /** As `use` with a client that nobody else uses meanwhile. It leaves its session as it was. */
+  /** Calls `use` with a client that nobody else uses meanwhile. `use` must leave the session's state as it was. */
   async with<Result>(database: string, use: (client: Client) => Promise<Result>): Promise<Result> {
     return await this.#clients.with(database, "", use);
   }
@@ -129,7 +129,7 @@ export class PostgresServer implements AsyncDisposable {
     );
   }
 
-  /** Starts the server on its directory and waits until it answers. */
+  /** Starts the server on its data directory and waits until it accepts connections. */
   async launch(): Promise<void> {
     const settings = { ...defaultSettings, port: this.port, ...this.options.settings };
     const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -139,11 +139,11 @@ export class PostgresServer implements AsyncDisposable {
   }
 
   /**
-   * `fast`: as an administrator stops it. `immediate`: as a crash, with recovery at the next launch. `kill`: kill -9 of its first
-   * process; the others end when they notice, and until then it cannot be launched.
+   * `fast`: as an administrator stops it. `immediate`: as a crash, with recovery at the next launch. `kill`: kill -9 of
+   * the postmaster; the other processes end when they notice, and until then the server cannot be launched again.
    */
   async stop(mode: keyof typeof stopSignals = "fast"): Promise<void> {
-    this.#clients.leave();
+    this.#clients.destroy();
     const child = this.#process;
     this.#process = null;
     if (!child || child.exitCode !== null || child.signalCode !== null) return;
@@ -194,16 +194,16 @@ export class PostgresServer implements AsyncDisposable {
         () => reject(new Error(`Postgres did not start within 30 s:\n${log}`)),
         30_000,
       );
-      const settle = (error?: Error) => {
+      const finish = (error?: Error) => {
         clearTimeout(timer);
         error ? reject(error) : resolve();
       };
       child.stderr?.on("data", (chunk: Buffer) => {
         log = `${log}${chunk}`.slice(-100_000);
-        if (/database system is ready to accept (read-only )?connections/.test(log)) settle();
+        if (/database system is ready to accept (read-only )?connections/.test(log)) finish();
       });
-      child.once("error", settle);
-      child.once("exit", (code) => settle(new Error(`Postgres ended with ${code} at its start:\n${log}`)));
+      child.once("error", finish);
+      child.once("exit", (code) => finish(new Error(`Postgres ended with ${code} at its start:\n${log}`)));
     });
     while (true) {
       try {
@@ -221,11 +221,11 @@ function isRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
-async function handOver(directory: string): Promise<void> {
+async function chownToServerUser(directory: string): Promise<void> {
   if (isRoot()) await chown(directory, nobody.uid, nobody.gid);
 }
 
-/** `bin` itself, or a copy inside `directory` where the server's user may not read the original. */
+/** `bin` itself, or a copy of it inside `directory` if the server's user may not read the original. */
 async function readableBinaries(bin: string, directory: string): Promise<string> {
   if (!isRoot() || isReadableByOthers(bin)) return bin;
   const copy = join(directory, "program");

@@ -1,6 +1,6 @@
-// The oracle for a webhook sink: the deliveries that a receiver holds, deduplicated by their key, the latest
-// `_sm_version` of each row, add up to the source's tables. Postgres itself does the sum: the JSON is read back into
-// the table's own types in temporary tables of a connection to the source, so that no value passes through JavaScript.
+// Verifies a webhook sink: the stored deliveries, deduplicated by key and reduced to the latest `_sm_version` of each
+// row, must equal the source's tables. Postgres does the comparison. The JSON is read back into the table's own types
+// in temporary tables of the source, so that no value passes through JavaScript.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { Delivery } from "./receiver.ts";
@@ -10,7 +10,10 @@ import { type ComparedTable, rowText, sqlName } from "./table-facts.ts";
 const bodiesPerInsert = 500;
 const maxExamples = 5;
 
-/** Compares every table, in order, within one transaction that is rolled back. `onlyAtSink` is what was received. */
+/**
+ * Compares every table, in order, within one transaction that is rolled back. `onlyAtSink` holds rows that were only
+ * received.
+ */
 export async function compareReceived(
   source: Client,
   deliveries: ReadonlyMap<string, Delivery>,
@@ -45,8 +48,8 @@ async function loadInbox(client: Client, deliveries: readonly Delivery[]): Promi
 }
 
 /**
- * Makes `received_<index>`: the rows that the deliveries leave. `shape_<index>` is the table's row type, but for bytea,
- * which JSON carries in base64.
+ * Creates `received_<index>` with the rows that result from the deliveries. `shape_<index>` has the table's row type,
+ * except that bytea is text, because JSON carries it in base64.
  */
 async function materialise(client: Client, table: ComparedTable, index: number): Promise<void> {
   const isBinary = (column: string) => table.binaryColumns.includes(column);

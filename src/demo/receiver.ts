@@ -1,12 +1,12 @@
-// A webhook receiver as a user would write one: it answers 200 and keeps each delivery once, by its
-// Idempotency-Key. What the deliveries add up to is worked out in received-rows.ts.
+// A webhook receiver as a user would write one: it answers 200 and stores each delivery once, by its Idempotency-Key.
+// received-rows.ts computes the tables from the deliveries.
 
 import type { Server } from "bun";
 
 export interface Delivery {
   readonly schema: string;
   readonly table: string;
-  /** JSON, as it came. */
+  /** The JSON as received. */
   readonly body: string;
 }
 
@@ -15,7 +15,7 @@ export class Receiver implements AsyncDisposable {
   readonly #deliveries = new Map<string, Delivery>();
   readonly #contradictions: string[] = [];
   #requests = 0;
-  #keeps = true;
+  #isStoring = true;
 
   private constructor() {
     this.#server = Bun.serve({
@@ -33,24 +33,24 @@ export class Receiver implements AsyncDisposable {
     return `http://127.0.0.1:${this.#server.port}`;
   }
 
-  /** Requests in all, also those that came again. */
+  /** All requests, including repeated deliveries. */
   get requests(): number {
     return this.#requests;
   }
 
-  /** Deliveries by their keys, in the order in which they first came. */
+  /** Deliveries by key, in the order of their first arrival. */
   get deliveries(): ReadonlyMap<string, Delivery> {
     return this.#deliveries;
   }
 
-  /** Keys that came again with another body: there must be none. */
+  /** Keys that arrived again with a different body. There must be none. */
   get contradictions(): readonly string[] {
     return this.#contradictions;
   }
 
-  /** From now on deliveries are counted and no longer kept. */
-  stopKeeping(): void {
-    this.#keeps = false;
+  /** Stops storing deliveries; they are still counted. */
+  stopStoring(): void {
+    this.#isStoring = false;
     this.#deliveries.clear();
   }
 
@@ -67,11 +67,11 @@ export class Receiver implements AsyncDisposable {
       return new Response("not a delivery", { status: 400 });
     }
     this.#requests += 1;
-    if (this.#keeps) this.#keep(key, { schema, table, body });
+    if (this.#isStoring) this.#store(key, { schema, table, body });
     return new Response(null, { status: 200 });
   }
 
-  #keep(key: string, delivery: Delivery): void {
+  #store(key: string, delivery: Delivery): void {
     const known = this.#deliveries.get(key);
     if (known === undefined) this.#deliveries.set(key, delivery);
     else if (known.body !== delivery.body || known.table !== delivery.table) this.#contradictions.push(key);

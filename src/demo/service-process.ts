@@ -1,5 +1,5 @@
-// The service as a process of its own: started, asked whether it is ready, stopped or killed, started again on the
-// same data. The demo, the end-to-end tests and the benchmarks use it as its users do, from outside.
+// Runs the service as a separate process: starts it, waits until it is ready, stops or kills it, restarts it on the
+// same data. The demo, the end-to-end tests and the benchmarks use the service this way, from outside.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { join } from "node:path";
@@ -10,9 +10,9 @@ export interface ServiceOptions {
   readonly command: readonly string[];
   readonly dataDirectory: string;
   readonly workingDirectory?: string;
-  /** Beside what the process needs to run at all: nothing else of ours is handed on. */
+  /** Variables on top of `inheritedVariables`. Nothing else of this process's environment is passed on. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** Every line that the service writes. */
+  /** Called with every line that the service writes. */
   readonly onLine?: (line: string) => void;
 }
 
@@ -23,12 +23,12 @@ export interface ServiceExit {
 
 const startTimeoutMs = 30_000;
 const pollMs = 20;
-const keptLines = 200;
-/** A setting of the shell must not change what a demo or a test shows. */
-const inherited = ["PATH", "HOME", "TMPDIR", "LANG", "TZ"];
+const maxLogLines = 200;
+/** Only these: a variable of the user's shell must not change what a demo or a test shows. */
+const inheritedVariables = ["PATH", "HOME", "TMPDIR", "LANG", "TZ"];
 
 /**
- * How to run this very program again: the compiled binary, or bun with the sources.
+ * The command that runs this program again: the compiled binary, or bun with the sources.
  * https://bun.com/docs/bundler/executables
  */
 export function ownCommand(): readonly string[] {
@@ -46,7 +46,7 @@ export class ServiceProcess implements AsyncDisposable {
     private readonly options: ServiceOptions,
   ) {}
 
-  /** Starts it on a free port and waits until it is ready. */
+  /** Starts the service on a free port and waits until it is ready. */
   static async start(options: ServiceOptions): Promise<ServiceProcess> {
     const service = new ServiceProcess(await freePort(), options);
     try {
@@ -66,18 +66,20 @@ export class ServiceProcess implements AsyncDisposable {
     return this.#child?.pid;
   }
 
-  /** The last lines that it wrote, for people. */
+  /** The last lines that the service wrote. */
   get log(): string {
     return this.#lines.join("\n");
   }
 
-  /** Starts it again, on the same port and data, and waits until it is ready. Throws with its log if it ends. */
+  /**
+   * Starts the service again on the same port and data, and waits until it is ready. Throws with its log if it exits.
+   */
   async launch(): Promise<void> {
     this.spawn();
     await this.untilReady();
   }
 
-  /** Starts it and does not wait. */
+  /** Starts the service without waiting. */
   spawn(): void {
     const [program = process.execPath, ...args] = this.options.command;
     const flags = ["--port", String(this.port), "--data-dir", this.options.dataDirectory];
@@ -85,21 +87,21 @@ export class ServiceProcess implements AsyncDisposable {
       cwd: this.options.workingDirectory ?? process.cwd(),
       env: { ...inheritedEnvironment(), ...this.options.environment },
       stdio: ["ignore", "pipe", "pipe"],
-      // A group of its own: Ctrl-C in the terminal reaches the demo, which stops the service in order.
+      // In its own process group: Ctrl-C in the terminal reaches only the demo, which stops the service in order.
       detached: true,
     });
     this.#child = child;
     this.#exited = new Promise((resolve) => {
       child.once("exit", (code, signal) => resolve({ code, signal }));
       child.once("error", (error) => {
-        this.#keep(String(error));
+        this.#addLine(String(error));
         resolve({ code: null, signal: null });
       });
     });
     for (const stream of [child.stdout, child.stderr]) this.#readLines(stream);
   }
 
-  /** Waits until `/readyz` says yes. */
+  /** Waits until `/readyz` answers 200. */
   async untilReady(): Promise<void> {
     const deadline = performance.now() + startTimeoutMs;
     let ended: ServiceExit | null = null;
@@ -113,9 +115,9 @@ export class ServiceProcess implements AsyncDisposable {
     }
   }
 
-  /** Asks it to stop in order, and waits. Killed when it takes longer than `boundMs`. */
-  async stop(boundMs = 15_000): Promise<ServiceExit> {
-    const timer = setTimeout(() => this.#child?.kill("SIGKILL"), boundMs);
+  /** Sends SIGTERM and waits. Sends SIGKILL after `timeoutMs`. */
+  async stop(timeoutMs = 15_000): Promise<ServiceExit> {
+    const timer = setTimeout(() => this.#child?.kill("SIGKILL"), timeoutMs);
     this.#child?.kill("SIGTERM");
     const exit = await this.#exited;
     clearTimeout(timer);
@@ -123,7 +125,7 @@ export class ServiceProcess implements AsyncDisposable {
     return exit;
   }
 
-  /** `kill -9`, and waits until it is gone. */
+  /** Sends SIGKILL and waits until the process is gone. */
   async kill(): Promise<void> {
     this.#child?.kill("SIGKILL");
     await this.#exited;
@@ -149,20 +151,20 @@ export class ServiceProcess implements AsyncDisposable {
     stream?.on("data", (chunk: Buffer) => {
       const lines = (rest + chunk.toString()).split("\n");
       rest = lines.pop() ?? "";
-      for (const line of lines) this.#keep(line);
+      for (const line of lines) this.#addLine(line);
     });
   }
 
-  #keep(line: string): void {
+  #addLine(line: string): void {
     this.#lines.push(line);
-    if (this.#lines.length > keptLines) this.#lines.shift();
+    if (this.#lines.length > maxLogLines) this.#lines.shift();
     this.options.onLine?.(line);
   }
 }
 
 function inheritedEnvironment(): Record<string, string> {
   return Object.fromEntries(
-    inherited.flatMap((name) => {
+    inheritedVariables.flatMap((name) => {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value]];
     }),

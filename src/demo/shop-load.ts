@@ -1,24 +1,24 @@
-// The demo's application: transactions of inserts, updates, deletes and changes of primary keys, one after the other
-// over one connection, until it is told to stop.
+// The demo's application: transactions of inserts, updates, deletes and primary key changes, one after the other over
+// one connection, until the signal aborts.
 
 import type { Client } from "pg";
 
 export interface LoadOptions {
-  /** Waited after each transaction, in milliseconds. */
+  /** The pause after each transaction, in milliseconds. */
   readonly pauseMs: number;
   readonly signal: AbortSignal;
-  /** Called after each commit, with the rows that the transaction changed. */
+  /** Called after each commit with the number of rows that the transaction changed. */
   readonly onCommit?: (rows: number) => void;
-  /** A number in [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random?: () => number;
 }
 
-/** Rows of `table`, picked by their place in it, without reading all of it. */
+/** A condition that picks a random share of the table's rows, in percent, without reading the whole table. */
 function some(table: string, share: number): string {
   return `ctid in (select ctid from ${table} tablesample bernoulli (${share}))`;
 }
 
-/** Each is one statement of a transaction. None depends on another's outcome. */
+/** Each entry is one statement of a transaction. They do not depend on each other. */
 const statements: readonly string[] = [
   `insert into customers (email, name, tags, address)
    select 'new' || i || '@example.com', repeat('n', i), array[null, i::text], '{"zip": "00501", "big": 12345678901234567890}'
@@ -40,7 +40,7 @@ const statements: readonly string[] = [
   `insert into audit_log (entry) select json_build_object('by', 'load', 'at', clock_timestamp())`,
 ];
 
-/** Runs until the signal, and ends between two transactions. */
+/** Runs until the signal aborts. Stops between two transactions. */
 export async function runLoad(client: Client, options: LoadOptions): Promise<void> {
   const random = options.random ?? Math.random;
   while (!options.signal.aborted) {
@@ -50,7 +50,7 @@ export async function runLoad(client: Client, options: LoadOptions): Promise<voi
   }
 }
 
-/** One transaction in thirteen is rolled back: nothing of it may arrive. */
+/** Rolls back one transaction in thirteen. None of its changes may reach a sink. */
 async function transact(client: Client, length: number, random: () => number): Promise<number> {
   let rows = 0;
   await client.query("begin");

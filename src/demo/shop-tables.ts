@@ -1,5 +1,5 @@
-// The tables of the demo's source: a small shop, with the types, names and keys that real databases have. At a scale of
-// 1 they hold about 125,000 rows.
+// The tables of the demo's source: a small shop with the types, names and keys of real databases. A scale of 1 gives
+// about 125,000 rows.
 
 import type { Client } from "pg";
 
@@ -57,7 +57,7 @@ const definitions = `
     entry json not null
   );`;
 
-/** Makes the tables and fills them with `scale` times their size. Resolves with the number of rows. */
+/** Creates the tables and fills them with `scale` times their standard size. Resolves with the number of rows. */
 export async function createShop(client: Client, scale: number): Promise<number> {
   await client.query(definitions);
   const inserted: number[] = [];

@@ -1,9 +1,9 @@
-// The oracle for a Postgres sink: each table holds the same rows as at the source, by the text of every value.
+// Verifies a Postgres sink: each table must hold the same rows as at the source, compared by the text of every value.
 
 import type { Client } from "pg";
 import { type ComparedTable, rowText, sqlName } from "./table-facts.ts";
 
-/** One table's outcome. Rows are printed as Postgres prints them, at most `maxExamples` of each side. */
+/** The result for one table. Rows are printed as Postgres prints them, at most `maxExamples` for each side. */
 export interface TableDifference {
   readonly table: string;
   readonly sourceRows: number;
@@ -18,7 +18,7 @@ export function isEqual(difference: TableDifference): boolean {
   return difference.onlyAtSource.length === 0 && difference.onlyAtSink.length === 0;
 }
 
-/** One line for people. */
+/** Describes the result on one line, followed by example rows. */
 export function describeDifference(difference: TableDifference): string {
   const examples = [
     ...difference.onlyAtSource.map((row) => `  only at the source: ${row}`),
@@ -30,7 +30,7 @@ export function describeDifference(difference: TableDifference): string {
   );
 }
 
-/** Compares every table, in order. A table that the sink does not have counts as empty there. */
+/** Compares every table, in order. A table that the sink does not have counts as empty. */
 export async function compareTables(
   source: Client,
   sink: Client,
@@ -83,12 +83,12 @@ async function tableExists(client: Client, table: ComparedTable): Promise<boolea
   return rows[0]?.found !== null;
 }
 
-/** What one side has more often than the other. */
+/** The rows that one side has more often than the other. */
 function difference(atSource: readonly string[], atSink: readonly string[]) {
   const surplus = new Map<string, number>();
   for (const row of atSource) surplus.set(row, (surplus.get(row) ?? 0) + 1);
   for (const row of atSink) surplus.set(row, (surplus.get(row) ?? 0) - 1);
-  const where = (belongs: (count: number) => boolean) =>
-    [...surplus].flatMap(([row, count]) => (belongs(count) ? [row] : [])).slice(0, maxExamples);
+  const where = (matches: (count: number) => boolean) =>
+    [...surplus].flatMap(([row, count]) => (matches(count) ? [row] : [])).slice(0, maxExamples);
   return { onlyAtSource: where((count) => count > 0), onlyAtSink: where((count) => count < 0) };
 }

@@ -1,15 +1,15 @@
-// Tables of a database with their columns and keys, as comparisons need them.
+// Reads a database's tables with their columns and keys, for the comparisons.
 
 import { type Client, escapeIdentifier } from "pg";
 
 export interface ComparedTable {
   readonly schema: string;
   readonly name: string;
-  /** Columns that are carried, in the table's order. */
+  /** Replicated columns, in the table's order. */
   readonly columns: readonly string[];
-  /** Of those, the ones of type bytea. */
+  /** The columns of type bytea. */
   readonly binaryColumns: readonly string[];
-  /** Empty without a primary key. */
+  /** Empty if the table has no primary key. */
   readonly primaryKey: readonly string[];
 }
 
@@ -29,7 +29,7 @@ const query = `
    group by 1, 2
    order by 1, 2`;
 
-/** Every ordinary table outside the system's schemas. */
+/** Lists every ordinary table outside the system schemas. */
 export async function listTables(client: Client): Promise<readonly ComparedTable[]> {
   const { rows } = await client.query<ComparedTable>(query);
   return rows;

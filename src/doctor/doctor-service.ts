@@ -1,4 +1,5 @@
-// Examines the service and its connectors: state, disk and threads; status, source, slot, clock and sink. It changes nothing.
+// Examines the service (state, disk, threads) and its connectors (status, source, slot, clock, sink). It changes
+// nothing.
 
 import type { DoctorService } from "../api/services.ts";
 import type { SinkConfig } from "../connector/config/sink-config.ts";
@@ -11,21 +12,21 @@ import { MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import { statusFindings } from "./status-findings.ts";
 import { validationFindings } from "./validation-findings.ts";
 
-/** What is stored of a connector, and known of its run. */
-export interface Patient {
+/** A stored connector with its current status. */
+export interface ExaminedConnector {
   readonly config: ConnectorConfig;
   readonly initialized: boolean;
   readonly status: ConnectorStatus;
 }
 
 export interface DoctorContext {
-  /** All, oldest first. Throws when the store does not answer. */
-  patients(): Promise<readonly Patient[]>;
+  /** All connectors, oldest first. Throws when the store does not answer. */
+  connectors(): Promise<readonly ExaminedConnector[]>;
   /** What is wrong with the state store; null: nothing. */
   stateTrouble(): Promise<string | null>;
   threadTrouble(): string | null;
   examineDisk(): Promise<Finding>;
-  /** Of what streams: its slot, and its source's clock. Throws what keeps it from connecting. */
+  /** The slot and the source's clock, for a connector that streams. Throws connection errors. */
   examineSource(
     connector: ConnectorConfig,
     known: { readonly isBegun: boolean; readonly resumeLsn: string | null },
@@ -39,9 +40,9 @@ export interface DoctorContext {
   validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
 }
 
-/** Connectors that are examined side by side. */
-const atOnce = 4;
-/** For one side of a connector. */
+/** How many connectors are examined at once. */
+const maxConcurrent = 4;
+/** Time limit for one side of a connector. */
 const sideMs = 30_000;
 
 export class LiveDoctorService implements DoctorService {
@@ -51,19 +52,19 @@ export class LiveDoctorService implements DoctorService {
     const store = await this.context.stateTrouble();
     const service = await this.#examineService(store);
     const about = (connector: string | null) => (finding: Finding) => ({ connector, ...finding });
-    const patients = store === null ? await this.#patients(connectorId) : [];
+    const connectors = store === null ? await this.#connectors(connectorId) : [];
     const found: Diagnosis[][] = [];
-    for (let next = 0; next < patients.length; next += atOnce) {
-      const group = patients.slice(next, next + atOnce).map(async (patient) => {
-        return (await this.#examineConnector(patient, signal)).map(about(patient.config.id));
+    for (let next = 0; next < connectors.length; next += maxConcurrent) {
+      const group = connectors.slice(next, next + maxConcurrent).map(async (connector) => {
+        return (await this.#examineConnector(connector, signal)).map(about(connector.config.id));
       });
       found.push(...(await Promise.all(group)));
     }
     return [...service.map(about(null)), ...found.flat()];
   }
 
-  async #patients(connectorId: string | null): Promise<readonly Patient[]> {
-    const all = await this.context.patients();
+  async #connectors(connectorId: string | null): Promise<readonly ExaminedConnector[]> {
+    const all = await this.context.connectors();
     if (connectorId === null) return all;
     const chosen = all.filter(({ config }) => config.id === connectorId);
     if (chosen.length === 0) {
@@ -87,7 +88,10 @@ export class LiveDoctorService implements DoctorService {
     ];
   }
 
-  async #examineConnector({ config, initialized, status }: Patient, signal: AbortSignal): Promise<Finding[]> {
+  async #examineConnector(
+    { config, initialized, status }: ExaminedConnector,
+    signal: AbortSignal,
+  ): Promise<Finding[]> {
     const [source, sink] = await Promise.all([
       this.#examineSource(config, initialized, status, signal),
       this.#examineSink(config, signal),
@@ -104,10 +108,10 @@ export class LiveDoctorService implements DoctorService {
     return await within("source", signal, async (limited) => {
       const events = await this.context.validateSource(config.source, limited, config.id);
       const found = validationFindings("source", events);
-      // What keeps it from connecting is among the events.
+      // If it cannot connect, the events say why.
       const isThere = events.some(({ test }) => test?.test_type.ServerInfo && test.status.Success);
       if (!isThere) return found;
-      // While a run goes on, the slot moves on with what it acknowledges: it is beyond what was told of it a moment ago.
+      // A running connector keeps acknowledging: its slot may be ahead of the position that was read a moment ago.
       const isOver =
         status.failed !== undefined || state.shutdown !== undefined || state.disabled !== undefined;
       const known = { isBegun, resumeLsn: isOver ? (progress?.resume_lsn ?? null) : null };
@@ -122,7 +126,7 @@ export class LiveDoctorService implements DoctorService {
   }
 }
 
-/** A side that does not answer in time has failed, and the other findings are told. */
+/** A side that does not answer in time becomes a failed finding, so that the others are still reported. */
 async function within(
   about: "source" | "sink",
   signal: AbortSignal,

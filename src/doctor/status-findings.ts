@@ -1,13 +1,13 @@
-// What a connector's own status tells. Pure.
+// Findings from a connector's own status. Pure.
 
 import { type Finding, fine } from "../connector/diagnosis.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import { lossCodes } from "../errors/error-codes.ts";
 
-const muchLagSeconds = 60;
+const maxLagSeconds = 60;
 
 export function statusFindings(id: string, status: ConnectorStatus): Finding[] {
-  return [...healthFindings(id, status), ...lagFindings(status), ...asideFindings(status)];
+  return [...healthFindings(id, status), ...lagFindings(status), ...setAsideFindings(status)];
 }
 
 function healthFindings(id: string, { state, status, last_error: lastError }: ConnectorStatus): Finding[] {
@@ -38,14 +38,14 @@ function healthFindings(id: string, { state, status, last_error: lastError }: Co
 }
 
 function lagFindings({ progress }: ConnectorStatus): Finding[] {
-  if (!progress?.lag_seconds || progress.lag_seconds < muchLagSeconds) return [];
+  if (!progress?.lag_seconds || progress.lag_seconds < maxLagSeconds) return [];
   const finding =
     `It is ${Math.round(progress.lag_seconds)} s behind: the sink takes less than comes, or nothing. ` +
     "See what it waits for; millrace_write_seconds at /metrics tells how long the sink takes for a batch.";
   return [{ about: "status", severity: "warning", finding, commands: [] }];
 }
 
-function asideFindings({ tables_set_aside: tables = [] }: ConnectorStatus): Finding[] {
+function setAsideFindings({ tables_set_aside: tables = [] }: ConnectorStatus): Finding[] {
   return tables.map(({ schema, name, reason, commands }) => ({
     ...{ about: "status", severity: "warning" },
     ...{ finding: `Table ${schema}.${name} is set aside: ${reason}`, commands },

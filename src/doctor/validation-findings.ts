@@ -1,4 +1,4 @@
-// What the events of a validation come to. Pure.
+// Findings from the events of a validation. Pure.
 
 import { type Finding, fine } from "../connector/diagnosis.ts";
 import type { TestType, ValidateEvent, ValidateTest } from "../connector/validation.ts";
@@ -7,7 +7,7 @@ export function validationFindings(about: "source" | "sink", events: readonly Va
   const found = events.flatMap(({ test }) => (test ? testFindings(about, test) : []));
   if (found.length > 0) return found;
   const failure = events.find((event) => event.failed)?.failed?.reason;
-  // A failure that no test has.
+  // The validation failed outside of any test.
   if (failure !== undefined) return [{ about, severity: "failed", finding: failure, commands: [] }];
   const version = events.find(({ test }) => test?.test_type.ServerInfo)?.test?.test_type.ServerInfo?.version;
   return [

@@ -1,7 +1,7 @@
-// The one table from error code to meaning: HTTP status, title, and whether trying again can help.
-// A code is what users look up; its comment is their documentation.
+// The one table of error codes: HTTP status, title, and whether a retry can help. Users look up codes, so the comment
+// of a code is its documentation.
 
-/** Whether a run that failed with this code is tried again by itself. */
+/** Whether a run that failed with this code is retried automatically. */
 export type Retry = "transient" | "permanent";
 
 interface ErrorKind {
@@ -20,7 +20,7 @@ export const errorKinds = {
   // --- the request -------------------------------------------------------------------------
   /** The body is not JSON. */
   malformed_json: kind(400, "Malformed JSON"),
-  /** A query parameter is unknown or has a wrong value. */
+  /** A query parameter is unknown or has an invalid value. */
   invalid_query: kind(400, "Invalid query parameter"),
   /** Authentication is on, and the credentials are missing or wrong. */
   unauthorized: kind(401, "Unauthorized"),
@@ -30,68 +30,68 @@ export const errorKinds = {
   method_not_allowed: kind(405, "Method not allowed"),
   /** The record's state forbids it: a task that cannot be cancelled, a slot name that is taken. */
   conflict: kind(409, "Conflict"),
-  /** A PATCH changes what cannot change in place: create another connector instead. */
+  /** A PATCH would change what cannot change: create another connector instead. */
   immutable_field: kind(409, "Immutable field"),
   body_too_large: kind(413, "Body too large"),
   unsupported_media_type: kind(415, "Unsupported media type"),
-  /** The body breaks the schema; `errors` lists every violation. */
+  /** The body violates the schema; `errors` lists every violation. */
   invalid_request: kind(422, "Invalid request"),
-  /** A kind that is known by name and not built. */
+  /** A kind whose name is known, but which is not built. */
   unsupported_kind: kind(422, "Unsupported kind"),
-  /** A required secret was left out, and there is nothing to fill it from. */
+  /** A required secret was left out, and no stored one can be used. */
   missing_secret: kind(422, "Missing secret"),
-  /** A fault of ours. The log has the details under the id that the response carries. */
+  /** An internal error. The log has the details under the id in the response. */
   internal: kind(500, "Internal error", "transient"),
   source_unreachable: kind(502, "Source unreachable", "transient"),
   source_timeout: kind(504, "Source timeout", "transient"),
 
   // --- the source --------------------------------------------------------------------------
-  /** The server refused the user name or password: trying again would only lock the account. */
+  /** The server refused the user name or password. It is not retried, because that could lock the account. */
   source_authentication_failed: kind(502, "Source authentication failed"),
-  /** The role lacks a privilege; the reason holds the GRANT. */
+  /** The role lacks a privilege; the reason has the GRANT. */
   source_permission_denied: kind(502, "Source permission denied"),
   /** `wal_level` is not `logical`. */
   wal_level_not_logical: kind(502, "wal_level is not logical"),
   /** The connection was lost, or the server is starting or shutting down. */
   source_connection_lost: kind(502, "Source connection lost", "transient"),
-  /** The slot is in use by a process that is not of this service; the reason names it. */
+  /** The slot is in use by a process of somebody else; the reason names it. */
   slot_active: kind(502, "Replication slot is active", "transient"),
-  /** The slot that the checkpoint belongs to no longer exists: changes may be missing. */
+  /** The slot of the checkpoint no longer exists: changes may be missing. */
   slot_missing: kind(502, "Replication slot is missing"),
-  /** A slot of the connector's name belongs to another database or plugin: slots have one name in the whole server. */
+  /** A slot with the connector's name belongs to another database or plugin: slot names are unique in a server. */
   slot_mismatch: kind(502, "Replication slot is another one"),
   /** The server removed WAL that the slot needs (`max_slot_wal_keep_size`, `idle_replication_slot_timeout`). */
   slot_invalidated: kind(502, "Replication slot is invalidated"),
-  /** The slot was moved past the checkpoint by somebody else: changes are missing. */
+  /** Somebody else advanced the slot past the checkpoint: changes are missing. */
   slot_ahead: kind(502, "Replication slot is ahead of the checkpoint"),
-  /** All replication slots are taken (`max_replication_slots`). A new table's copy takes one for a moment. */
+  /** All replication slots are taken (`max_replication_slots`). Copying a new table takes one for a moment. */
   slots_exhausted: kind(502, "No free replication slot", "transient"),
   /** All WAL senders are taken (`max_wal_senders`). */
   walsenders_exhausted: kind(502, "No free WAL sender", "transient"),
-  /** Creating the slot waits for a transaction that has been open for long. */
+  /** The creation of the slot waits for a transaction that has been open for long. */
   slot_creation_blocked: kind(502, "Slot creation is blocked", "transient"),
-  /** The connector ran before, and the sink does not hold its checkpoint any more. */
+  /** The connector has run before, and the sink no longer has its checkpoint. */
   checkpoint_missing: kind(502, "Checkpoint is missing"),
   /** A publication does not exist, or did not when changes were logged. */
   publication_missing: kind(502, "Publication is missing"),
   /**
-   * The publication that the connector names carries less than the connector selects, or somebody altered the one that the
-   * service made.
+   * The publication that the connector names covers less than the connector selects, or somebody altered the service's
+   * own publication.
    */
   publication_mismatch: kind(502, "Publication does not fit"),
-  /** A table that is selected is not in the publication, or no longer exists. */
+  /** A selected table is not in the publication, or no longer exists. */
   table_unavailable: kind(502, "Table unavailable"),
-  /** The server does not let a table be read: it is locked for long, or damaged. Tried again; the others go on. */
+  /** A table cannot be read: it is locked for long, or damaged. It is retried; other tables continue. */
   table_unreadable: kind(502, "Table unreadable", "transient"),
-  /** A table is locked, so that it cannot be published yet. Tried again; what is published already goes on. */
+  /** A table is locked, so that it cannot be published yet. It is retried; published tables continue. */
   table_locked: kind(502, "Table locked", "transient"),
-  /** A table has a column of the name that the connector would give to one of its own. */
+  /** A table has a column with the name of one that the connector would add. */
   column_conflict: kind(502, "Column name is taken"),
-  /** A table was altered, rewritten or dropped while it was about to be published or copied: that begins again. */
+  /** A table was altered, rewritten or dropped just before it was published or copied: that begins again. */
   table_changed: kind(502, "Table changed", "transient"),
   /**
-   * The source's log lacks what the sink has: it ends before the checkpoint, or left its course before it. It was restored
-   * from a backup, or a standby was promoted that had not received everything.
+   * The source's log lacks what the sink has: it ends before the checkpoint, or branched off before it. The source was
+   * restored from a backup, or a standby was promoted that had not received everything.
    */
   source_behind: kind(502, "Source is behind the checkpoint"),
   /** Another database cluster answers at the source's address. */
@@ -100,46 +100,52 @@ export const errorKinds = {
   protocol_violation: kind(502, "Protocol violation"),
 
   // --- the sink ----------------------------------------------------------------------------
-  /** A sink tries by itself, while the run goes on: it is shown, and ends nothing. */
+  /** The sink retries by itself while the run continues. The status shows it; nothing ends. */
   sink_retrying: kind(502, "Sink is tried again", "transient"),
   sink_unreachable: kind(502, "Sink unreachable", "transient"),
   sink_authentication_failed: kind(502, "Sink authentication failed"),
-  /** The role lacks a privilege at the sink: tried again until it has it. */
+  /** The role lacks a privilege at the sink. It is retried until the role has it. */
   sink_permission_denied: kind(502, "Sink permission denied", "transient"),
   sink_connection_lost: kind(502, "Sink connection lost", "transient"),
-  /** The sink's table does not have the shape that the change needs; the reason holds the SQL. Tried again until it has been run. */
+  /**
+   * The sink's table does not have the shape that a change needs; the reason has the SQL. It is retried until the SQL
+   * has been run.
+   */
   sink_schema_mismatch: kind(502, "Sink schema mismatch", "transient"),
-  /** A table that was copied is no longer there: it is copied again. */
+  /** A table that was copied no longer exists at the sink: it is copied again. */
   sink_table_missing: kind(502, "Sink table missing", "transient"),
-  /** Rows that the source has updated are gone at the sink, and it did not send all of their values: the table is copied again. */
+  /**
+   * Rows that the source has updated are missing at the sink, and the source did not send all of their values: the
+   * table is copied again.
+   */
   sink_rows_missing: kind(502, "Rows missing at the sink", "transient"),
-  /** Another connector writes to a table of the sink that this one is to write to. */
+  /** Another connector writes to the sink table that this one would write to. */
   sink_table_taken: kind(502, "Sink table is taken"),
-  /** The sink refused the rows: a constraint, a value out of range, a full disk, a lock. */
+  /** The sink refused rows: because of a constraint, a value out of range, a full disk, or a lock. */
   sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
-  /** The receiver answered with a status that trying again does not mend. */
+  /** The receiver answered with a status that no retry can fix. */
   webhook_rejected: kind(502, "Webhook rejected"),
-  /** Retries ended by `max_retries` or `max_retry_duration_ms`. */
+  /** `max_retries` or `max_retry_duration_ms` was reached. */
   webhook_retries_exhausted: kind(502, "Webhook retries exhausted"),
-  /** The address is one that millrace does not send to (link-local, metadata service, egress policy). */
+  /** The service does not send to this address (link-local, metadata service, egress policy). */
   webhook_address_refused: kind(502, "Webhook address refused"),
 
   // --- the service -------------------------------------------------------------------------
-  /** A new relation cannot travel in the stream's form: the run begins again in the other form. */
+  /** The values of a new relation do not exist in the stream's form: the run begins again in the other form. */
   stream_form_changed: kind(500, "Stream form changed", "transient"),
-  /** A transaction that was taken while it was in progress is to be taken once more, when it is committed. */
+  /** A transaction that was streamed before its commit has to be taken again after its commit. */
   transaction_given_up: kind(500, "Transaction given up", "transient"),
   /** The state store did not answer. */
   state_unavailable: kind(503, "State store unavailable", "transient"),
-  /** A secret in the state store cannot be decrypted with the key at hand. */
+  /** A stored secret cannot be decrypted with the present key. */
   encryption_key_mismatch: kind(500, "Encryption key mismatch"),
-  /** A setting of the service is wrong; the text says which and how to mend it. */
+  /** A setting of the service is wrong; the message says which one and how to fix it. */
   invalid_setting: kind(500, "Invalid setting"),
 } as const satisfies Record<string, ErrorKind>;
 
 export type ErrorCode = keyof typeof errorKinds;
 
-/** Failures of a connector that only a copy of everything mends. */
+/** Failures of a connector that only copying everything again fixes. */
 export const lossCodes: ReadonlySet<string> = new Set<ErrorCode>([
   "slot_missing",
   "slot_invalidated",

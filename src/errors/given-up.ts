@@ -1,5 +1,5 @@
-// What ends an attempt to carry a transaction while it is in progress. The run goes on from its checkpoint, and is sent such
-// transactions when they are committed.
+// The failure that gives up a transaction while it is in progress. The run continues from its checkpoint, and gets the
+// transaction again after its commit.
 
 import { MillraceError } from "./millrace-error.ts";
 

@@ -1,9 +1,9 @@
-// The one error class. Whatever crosses a folder's border is one of these: a code that the table in
-// error-codes.ts explains, and a sentence that says what to do. No secret and no row value is in either.
+// The one error class. Every error that leaves a folder is of this class: a code from the table in error-codes.ts, and
+// a sentence that says what to do. It has no secret and no row value.
 
 import { type ErrorCode, errorKinds, type Retry } from "./error-codes.ts";
 
-/** One thing wrong in a request: a JSON pointer into the body and what was expected there. */
+/** A violation in a request: a JSON pointer into the body, and what was expected there. */
 export interface Violation {
   readonly path: string;
   readonly message: string;
@@ -37,7 +37,7 @@ export class MillraceError extends Error {
   }
 }
 
-/** Any thrown value as a MillraceError; one that is foreign becomes `fallback`, kept as the cause. */
+/** Any thrown value as a MillraceError. A foreign one becomes `fallback`, with itself as the cause. */
 export function toMillraceError(error: unknown, fallback: ErrorCode = "internal"): MillraceError {
   if (error instanceof MillraceError) return error;
   const message = error instanceof Error ? error.message : String(error);

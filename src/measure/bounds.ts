@@ -1,4 +1,4 @@
-// The ranges of what is measured as a distribution: the same in every thread.
+// The bucket bounds of measured distributions, the same in every thread.
 
 export const rowBounds = [1, 10, 100, 1_000, 10_000, 100_000];
 

@@ -1,4 +1,4 @@
-// How often a value has come into which range: what a histogram of Prometheus is made of, as plain data that passes between threads.
+// Counts values by bucket, as a Prometheus histogram does, in plain data that passes between threads.
 // https://prometheus.io/docs/concepts/metric_types/#histogram
 
 /** `counts[i]`: values up to `bounds[i]` and above the bound before; the last one: values above all bounds. */
@@ -7,14 +7,14 @@ export interface Distribution {
   readonly sum: number;
 }
 
-/** Counts one measure from when it is made. */
+/** Counts the values of one measure. */
 export class DistributionCounter {
-  /** How many values there were. */
+  /** Number of values. */
   count = 0;
   readonly #counts: number[];
   #sum = 0;
 
-  /** @param bounds in rising order */
+  /** @param bounds in ascending order */
   constructor(private readonly bounds: readonly number[]) {
     this.#counts = new Array<number>(bounds.length + 1).fill(0);
   }
@@ -32,7 +32,7 @@ export class DistributionCounter {
   }
 }
 
-/** What has come since `before`, of the same counter; all of it without. */
+/** What the same counter has added since `before`; undefined: everything. */
 export function addedSince(before: Distribution | undefined, now: Distribution): Distribution {
   if (!before) return now;
   return {

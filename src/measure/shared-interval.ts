@@ -1,4 +1,5 @@
-// One timer in a thread for all that is to be done equally often: many connectors in one thread wake it together, not one by one.
+// Shares one timer among all callers in a thread with the same interval: many connectors wake the thread together, not
+// one by one.
 
 interface Shared {
   readonly calls: Set<() => void>;
@@ -7,9 +8,9 @@ interface Shared {
 
 const intervals = new Map<number, Shared>();
 
-/** Calls `call` every `everyMs` until it is disposed of; the first time after that at the latest. */
+/** Calls `call` every `everyMs` until it is disposed of; for the first time within `everyMs`. */
 export function sharedInterval(everyMs: number, call: () => void): Disposable {
-  // The same function given twice is two of them.
+  // A wrapper, so that the same function can be registered twice.
   const own = () => call();
   const shared = intervals.get(everyMs) ?? begin(everyMs);
   shared.calls.add(own);
@@ -25,7 +26,7 @@ export function sharedInterval(everyMs: number, call: () => void): Disposable {
 function begin(everyMs: number): Shared {
   const calls = new Set<() => void>();
   const timer = setInterval(() => {
-    // Who joins now is called the next time; who has left is not called any more.
+    // A caller that joins during the loop is called the next time; one that has left is not called.
     for (const call of [...calls]) if (calls.has(call)) call();
   }, everyMs);
   const shared = { calls, timer };

@@ -1,29 +1,32 @@
-// A thread's sign of life, and how late its event loop has been at most: what is computed in one go delays all else in its thread.
+// Reports that a thread is alive, and how late its event loop was at most: a long computation delays everything else in
+// its thread.
 
 import { sharedInterval } from "./shared-interval.ts";
 
-/** Of a pulse. */
-const looks = 5;
-/** So often a thread tells. */
+/** Samples of the delay for each pulse. */
+const samplesPerPulse = 5;
+/** How often a thread reports. */
 export const pulseMs = 5_000;
 
-/** Calls `tell` every `everyMs` with the longest delay since the last call, in milliseconds, until it is disposed of. */
+/**
+ * Calls `report` every `everyMs` with the longest delay since the last call, in milliseconds, until it is disposed of.
+ */
 export function threadPulse(
-  tell: (loopDelayMs: number) => void,
+  report: (loopDelayMs: number) => void,
   monotonic: () => number,
   everyMs = pulseMs,
 ): Disposable {
-  const lookEveryMs = everyMs / looks;
-  let expectedAt = monotonic() + lookEveryMs;
-  let toldAt = monotonic();
+  const sampleEveryMs = everyMs / samplesPerPulse;
+  let expectedAt = monotonic() + sampleEveryMs;
+  let reportedAt = monotonic();
   let worst = 0;
-  return sharedInterval(lookEveryMs, () => {
+  return sharedInterval(sampleEveryMs, () => {
     const now = monotonic();
     worst = Math.max(worst, now - expectedAt);
-    expectedAt = now + lookEveryMs;
-    if (now - toldAt < everyMs - lookEveryMs / 2) return;
-    tell(worst);
-    toldAt = now;
+    expectedAt = now + sampleEveryMs;
+    if (now - reportedAt < everyMs - sampleEveryMs / 2) return;
+    report(worst);
+    reportedAt = now;
     worst = 0;
   });
 }

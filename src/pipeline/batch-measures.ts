@@ -1,4 +1,4 @@
-// How large the batches of a run are and how long they take: distributions since the run began.
+// Distributions of the sizes and durations of a run's batches, since the run began.
 
 import { rowBounds, secondBounds } from "../measure/bounds.ts";
 import { type Distribution, DistributionCounter } from "../measure/distribution.ts";
@@ -20,7 +20,7 @@ export class BatchMeasures {
   readonly durable = new DistributionCounter(secondBounds);
   readonly latency = new DistributionCounter(secondBounds);
 
-  /** How often they have counted. */
+  /** How many values were observed. */
   get count(): number {
     return this.rows.count + this.write.count + this.durable.count + this.latency.count;
   }

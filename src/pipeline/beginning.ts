@@ -1,26 +1,27 @@
-// Where a run begins: at the sink's checkpoint, or, of a connector that has not begun or is to begin anew, at a point of its own.
+// Decides where a run begins: at the sink's checkpoint, or at a new point if the connector is new or begins anew.
 
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
-import type { SnapshotPoint, Source } from "../source/source.ts";
+import type { Source } from "../source/source.ts";
+import type { SnapshotPoint } from "../source/table-source.ts";
 import { both } from "./both.ts";
-import { publishPatiently } from "./locked-tables.ts";
+import { publishWhenUnlocked } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
 
-/** What a run finds when it looks at both sides. */
+/** What a run finds at source and sink. */
 export interface Found {
   /** The sink's checkpoint. */
   readonly known: Checkpoint | null;
   readonly tables: readonly TableShape[];
-  /** The log that the stream goes on in from `known`; null: none goes on. */
+  /** The log in which the stream resumes at `known`; null: no stream resumes. */
   readonly log: string | null;
 }
 
 export interface Beginning {
   readonly checkpoint: Checkpoint;
-  /** The point of a slot that was made just now; the caller's to dispose of. */
+  /** The point of a slot that was created just now. The caller disposes of it. */
   readonly point: SnapshotPoint | null;
 }
 
@@ -30,20 +31,20 @@ interface BeginningRequest {
   readonly stop: AbortSignal;
 }
 
-export async function lookAtBothSides(
+export async function readBothSides(
   { work, initialized }: Omit<BeginningRequest, "stop">,
   source: Source,
   sink: Sink,
 ): Promise<Found> {
   const opened = sink.open();
   const goesOn = initialized && work === "changes";
-  // By a connection of its own: it need not wait for the tables.
+  // It uses a connection of its own, so that it need not wait for the tables.
   const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
   const [[known, tables], log] = await both(both(opened, source.tables()), checked);
   return { known, tables, log };
 }
 
-/** A connector that has not begun, or is to begin anew, gets a new slot. `step` is told what is done. */
+/** A connector that is new or begins anew gets a new slot. `step` is called with a description of what is being done. */
 export async function beginRun(
   request: BeginningRequest,
   source: Source,
@@ -54,11 +55,11 @@ export async function beginRun(
   if (request.initialized) return { checkpoint: await goOn(source, sink, found, step), point: null };
   const { known } = found;
   const hasStream = request.work === "changes";
-  // Nothing was delivered from a slot before `initialized` was reported, or it is to be delivered again.
+  // Without `initialized`, nothing was delivered from the earlier slot, or everything is to be delivered again.
   if (hasStream && known !== null) await sink.forget(false);
   const point = await firstPoint(request, source, step);
   try {
-    // Without a checkpoint the shapes that are known may be those of another source.
+    // The recorded shapes stay only if they are known to be of the same source database.
     if (!hasStream) await sink.forget(areOfOneDatabase(point.log, known?.log));
     const checkpoint = { resumeLsn: point.lsn, partial: null, lastVersion: point.timeUs, log: point.log };
     await sink.begin(checkpoint);
@@ -85,7 +86,7 @@ async function goOn(
   if (log === null) return known;
   step("check the replication slot");
   await source.checkSlot(known);
-  // Before anything is delivered from it: an LSN means something in one log only.
+  // Before anything is delivered: an LSN has a meaning only in its own log.
   if (log !== known.log) await sink.goOnIn(log);
   return { ...known, log };
 }
@@ -100,6 +101,6 @@ async function firstPoint(
     return await source.snapshotPoint(stop);
   }
   step("make the replication slot");
-  await publishPatiently(source, stop, (reason) => step(`publish the tables. ${reason}`));
+  await publishWhenUnlocked(source, stop, (reason) => step(`publish the tables. ${reason}`));
   return await source.createSlot(stop);
 }

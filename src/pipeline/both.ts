@@ -1,6 +1,6 @@
-// Waits for two things at once. What they are is their own.
+// Waits for two promises without leaving either unhandled.
 
-/** Side by side, and none is left alone: throws what the first has failed with, or else the second, when both have ended. */
+/** When both have ended: returns both results, or throws the first one's error, otherwise the second one's. */
 export async function both<A, B>(first: Promise<A>, second: Promise<B> | B): Promise<[A, B]> {
   await Promise.allSettled([first, second]);
   return [await first, await second];

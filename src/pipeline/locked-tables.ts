@@ -1,13 +1,13 @@
-// Tables that somebody has locked, so that the source cannot publish them yet: what is published already does not wait for them.
+// Publishes tables in spite of locks: tables that are published already do not wait for one that somebody has locked.
 
 import { untilAborted } from "../change/until-aborted.ts";
 import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
 import type { Source } from "../source/source.ts";
 
-/** Then it is tried again. */
-export const lockedPauseMs = 1_000;
+/** How long to wait before a locked table is tried again. */
+export const lockedRetryMs = 1_000;
 
-/** Returns why nothing could be published: a table is locked; null: it was. */
+/** Returns the error if a table is locked, so that nothing was published; null: all are published. */
 export async function publishUnlessLocked(source: Source): Promise<MillraceError | null> {
   try {
     await source.publish();
@@ -19,8 +19,8 @@ export async function publishUnlessLocked(source: Source): Promise<MillraceError
   }
 }
 
-/** Where there is nothing to go on with before. `waits` is told why. Throws the reason of `stop`. */
-export async function publishPatiently(
+/** Waits until no table is locked: a new connector has nothing else to do. Calls `waits` with the reason. Throws the reason of `stop`. */
+export async function publishWhenUnlocked(
   source: Source,
   stop: AbortSignal,
   waits: (reason: string) => void,
@@ -29,6 +29,6 @@ export async function publishPatiently(
     const locked = await publishUnlessLocked(source);
     if (locked === null) return;
     waits(locked.message);
-    await untilAborted(Bun.sleep(lockedPauseMs), stop);
+    await untilAborted(Bun.sleep(lockedRetryMs), stop);
   }
 }

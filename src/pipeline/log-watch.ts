@@ -1,4 +1,4 @@
-// Watches over what the source has to keep for a run: now and then, and often while nothing is acknowledged, as tables are copied or a
+// Watches how much WAL the source retains for a run: now and then, and often while nothing is acknowledged because tables are copied or the
 // sink takes nothing.
 
 import { sharedInterval } from "../measure/shared-interval.ts";
@@ -6,18 +6,18 @@ import type { Source } from "../source/source.ts";
 import type { SlotLog } from "./run-reporter.ts";
 
 const defaultEveryMs = 5_000;
-/** Of so many looks that are not worth it, one is made all the same. */
-const idleLooks = 6;
+/** While it seems needless, only one of this many checks is made. */
+const idleChecks = 6;
 
 export class LogWatch implements Disposable {
-  /** What is kept, as it was asked last; null: it need not be asked. */
+  /** How much WAL is retained, as of the last check; null: it need not be checked. */
   bytes: number | null = null;
-  /** What is kept, as it was asked last, needed or not; null: it was not asked yet, or there is nothing that keeps. */
+  /** The same for display, needed or not; null: not checked yet, or there is no slot. */
   slot: SlotLog | null = null;
-  #looks = 0;
+  #checks = 0;
   #isAsking = false;
   #isOver = false;
-  #told: string | null = null;
+  #reported: string | null = null;
   readonly #watching: Disposable;
 
   constructor(
@@ -26,7 +26,7 @@ export class LogWatch implements Disposable {
     private readonly warn: (reason: string | null) => void,
     everyMs = defaultEveryMs,
   ) {
-    this.#watching = sharedInterval(everyMs, () => void this.look());
+    this.#watching = sharedInterval(everyMs, () => void this.check());
   }
 
   [Symbol.dispose](): void {
@@ -34,30 +34,30 @@ export class LogWatch implements Disposable {
     this.#watching[Symbol.dispose]();
   }
 
-  /** Looks now, unless a look is under way. Never rejects. */
-  async look(): Promise<void> {
+  /** Checks now, unless a check is under way. Never rejects. */
+  async check(): Promise<void> {
     if (this.#isAsking) return;
     this.#isAsking = true;
     try {
       const isWorth = this.isWorthAsking();
-      const isAsked = isWorth || this.#looks++ % idleLooks === 0;
+      const isAsked = isWorth || this.#checks++ % idleChecks === 0;
       const kept = isAsked ? await this.source.keptLog() : null;
       if (this.#isOver) return;
       if (isAsked) this.slot = kept && { retainedBytes: kept.bytes, safeBytes: kept.safeBytes };
       this.bytes = isWorth ? (kept?.bytes ?? null) : null;
-      this.#tell(isWorth ? (kept?.warning ?? null) : null);
+      this.#report(isWorth ? (kept?.warning ?? null) : null);
     } catch {
-      // A look that fails says nothing, and is no failure of the run: whatever copies or streams sees when the server is gone.
+      // A failed check is no failure of the run: copies and the stream notice by themselves that the server is gone.
     } finally {
       this.#isAsking = false;
     }
   }
 
-  /** The numbers of a warning change all the time: it is told again when it is over, or says something else. */
-  #tell(warning: string | null): void {
+  /** Reports a warning again only if more than its numbers have changed. */
+  #report(warning: string | null): void {
     const gist = warning?.replaceAll(/[\d.]+ GB/g, "") ?? null;
-    if (gist === this.#told) return;
-    this.#told = gist;
+    if (gist === this.#reported) return;
+    this.#reported = gist;
     this.warn(warning);
   }
 }

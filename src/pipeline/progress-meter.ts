@@ -1,4 +1,4 @@
-// Counts what a run does, and reports it once a second while something moves.
+// Counts what a run does, and reports it once a second while something changes.
 
 import { bytesOfTuples, type ChangeBatch, type TransactionTable } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
@@ -14,7 +14,7 @@ interface Commit {
   readonly timeUs: bigint;
 }
 
-/** The first and the last of the commits of a batch. */
+/** A batch's first and last commit. */
 interface InFlight {
   readonly first: Commit;
   readonly last: Commit;
@@ -37,21 +37,19 @@ export class ProgressMeter implements Disposable {
     slot: null,
   };
   readonly #measures = new BatchMeasures();
-  /** What was written and is not yet durable, in the order of commits. */
+  /** Batches that are written and not yet durable, in the order of commits. */
   readonly #inFlight: InFlight[] = [];
-  /** Tables of the initial copy, with the rows that the source guesses. */
+  /** Tables to be copied, with the source's estimate of their rows. */
   readonly #expected = new Map<string, number>();
   readonly #made = new Set<string>();
-  /** Under way. */
+  /** Tables whose copies are under way. */
   readonly #tables = new Set<string>();
   readonly #copying = new Map<string, { rows: number; bytes: number }>();
   #copied = { rows: 0, bytes: 0 };
-  /** Rows of copied ranges, by table. */
-  readonly #inRanges = new Map<string, number>();
-  /** Of what is counted here; with `#measures`, all that changes by itself. */
+  /** Counts changes of the progress, except those of `#measures`. */
   #changes = 0;
-  #toldChanges = -1;
-  readonly #telling: Disposable;
+  #reportedChanges = -1;
+  readonly #reporting: Disposable;
 
   constructor(
     private readonly report: (progress: Progress) => void,
@@ -60,10 +58,10 @@ export class ProgressMeter implements Disposable {
     private readonly nowMs: () => number = Date.now,
     private readonly monotonic: () => number = () => performance.now(),
   ) {
-    this.#telling = sharedInterval(reportEveryMs, () => this.flush());
+    this.#reporting = sharedInterval(reportEveryMs, () => this.flush());
   }
 
-  /** Hands the batch to the sink by `write`. */
+  /** Counts the batch, and hands it to the sink by `write`. */
   async write(batch: ChangeBatch, write: (batch: ChangeBatch) => Promise<void>): Promise<void> {
     const handedAtMs = this.monotonic();
     this.#handed(batch, handedAtMs);
@@ -81,16 +79,16 @@ export class ProgressMeter implements Disposable {
     if (transactions.count === 0) return;
     const known = commitOf(transactions, transactions.count - 1);
     const first = firstKnown(transactions);
-    // What comes before the first commit, such as word of a shape, is of no time.
+    // Before the first commit there may be shapes, which have no time.
     if (first === null) return;
     const last = { ...known, lsn: inProgress?.commitLsn ?? known.lsn };
-    // Of a transaction in many batches the first one counts.
+    // A transaction in many batches counts from its first batch.
     if (this.#inFlight.at(-1)?.last.lsn === last.lsn) return;
     this.#inFlight.push({ first, last, handedAtMs });
   }
 
-  /** Where the stream takes up: everything before it is durable. */
-  takesUpAt(checkpoint: Checkpoint): void {
+  /** The stream resumes here: everything before is durable. */
+  resumesAt(checkpoint: Checkpoint): void {
     this.#changes++;
     this.progress.resumeLsn = formatLsn(checkpoint.resumeLsn);
   }
@@ -110,7 +108,7 @@ export class ProgressMeter implements Disposable {
     }
   }
 
-  /** The table is to be copied, maybe once more. */
+  /** The table is to be copied, maybe again. */
   expects(table: string, estimatedRows: number): void {
     this.#guess(table, estimatedRows);
     this.#expected.set(table, estimatedRows);
@@ -118,7 +116,7 @@ export class ProgressMeter implements Disposable {
     this.#countTables();
   }
 
-  /** It is not to be copied for now. */
+  /** The table is not to be copied for now. */
   withdraws(table: string): void {
     this.#guess(table, 0);
     this.#expected.delete(table);
@@ -131,40 +129,26 @@ export class ProgressMeter implements Disposable {
     this.#sumCopies();
   }
 
-  /** The copy of a table, or of one of its ranges, is so far. */
-  copying(part: string, rows: number, bytes: number): void {
-    this.#copying.set(part, { rows, bytes });
+  /** What the table's copy has taken so far, with what an earlier run took. */
+  copying(table: string, rows: number, bytes: number): void {
+    this.#copying.set(table, { rows, bytes });
     this.#sumCopies();
-  }
-
-  /** There are `rows` in those of the table's ranges that are copied, by an earlier run or this one. */
-  resumed(table: string, rows: number): void {
-    const counted = this.#inRanges.get(table) ?? 0;
-    this.#inRanges.set(table, rows);
-    this.#copied = { ...this.#copied, rows: this.#copied.rows + rows - counted };
-    this.#sumCopies();
-  }
-
-  rangeCopied(table: string, part: string): void {
-    const { rows } = this.#copying.get(part) ?? { rows: 0 };
-    this.#inRanges.set(table, (this.#inRanges.get(table) ?? 0) + rows);
-    this.#ended(part);
   }
 
   copied(table: string): void {
     this.#tables.delete(table);
-    this.#inRanges.delete(table);
     this.#made.add(table);
     this.#countTables();
-    this.#ended(table);
+    const { rows, bytes } = this.#copying.get(table) ?? { rows: 0, bytes: 0 };
+    this.#copying.delete(table);
+    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
+    this.#sumCopies();
   }
 
-  /** What was copied of the table is undone. */
+  /** The table's copy failed. Another attempt tells what is left of it. */
   gaveUp(table: string): void {
     this.#tables.delete(table);
-    for (const part of this.#copying.keys()) {
-      if (part === table || part.startsWith(`${table} `)) this.#copying.delete(part);
-    }
+    this.#copying.delete(table);
     this.#sumCopies();
   }
 
@@ -172,9 +156,9 @@ export class ProgressMeter implements Disposable {
     const { progress } = this;
     const [lagBytes, slot] = [this.lagBytes(), this.slot()];
     const changes = this.#changes + this.#measures.count;
-    // An idle run is looked at as often as a busy one: nothing is made for it.
-    if (changes === this.#toldChanges && lagBytes === progress.lagBytes && slot === progress.slot) return;
-    this.#toldChanges = changes;
+    // An idle run reports nothing, and costs nothing.
+    if (changes === this.#reportedChanges && lagBytes === progress.lagBytes && slot === progress.slot) return;
+    this.#reportedChanges = changes;
     const [oldest] = this.#inFlight;
     progress.lagBytes = lagBytes;
     progress.slot = slot;
@@ -184,15 +168,8 @@ export class ProgressMeter implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#telling[Symbol.dispose]();
+    this.#reporting[Symbol.dispose]();
     this.flush();
-  }
-
-  #ended(part: string): void {
-    const { rows, bytes } = this.#copying.get(part) ?? { rows: 0, bytes: 0 };
-    this.#copying.delete(part);
-    this.#copied = { rows: this.#copied.rows + rows, bytes: this.#copied.bytes + bytes };
-    this.#sumCopies();
   }
 
   #guess(table: string, rows: number): void {
@@ -223,7 +200,7 @@ function commitOf({ commitLsn, commitTimeUs }: TransactionTable, index: number):
   return { lsn: lsn(commitLsn[index] ?? 0n), timeUs: commitTimeUs[index] ?? 0n };
 }
 
-/** The first one whose time is known; null: none is. */
+/** The first commit whose time is known; null: there is none. */
 function firstKnown(transactions: TransactionTable): Commit | null {
   for (let index = 0; index < transactions.count; index++) {
     const commit = commitOf(transactions, index);

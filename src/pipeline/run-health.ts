@@ -1,55 +1,55 @@
-// How a run fares, as it is told: its phase, and within it the warnings that stand.
+// Reports a run's health: its phase, and the warnings that are active in it.
 
-import type { SetAsideTable } from "../sink/sink.ts";
+import type { SetAsideTable } from "../sink/sink-events.ts";
 import type { Phase, PhaseHealth, RunReporter } from "./run-reporter.ts";
 import { describeSetAside } from "./set-aside-warning.ts";
 import { StandingWarnings } from "./standing-warnings.ts";
 
-type Tell = (health: PhaseHealth) => void;
+type Report = (health: PhaseHealth) => void;
 
 export class RunHealth {
   readonly #warnings = new StandingWarnings();
-  /** In the phase of now. */
-  #tell: Tell = () => {};
+  /** Reports in the current phase. */
+  #report: Report = () => {};
 
   constructor(private readonly reporter: Pick<RunReporter, "phase" | "setAside">) {}
 
-  /** A step of the beginning; what is warned of meanwhile is shown with it. */
+  /** A step of the initialization. Warnings are shown with it. */
   step(step: string): void {
     this.enter({ name: "initialize", step });
   }
 
-  /** Another phase begins, under what has been warned of. */
+  /** Another phase begins. Active warnings are shown with it. */
   enter(phase: Phase): void {
-    this.#tell = (health) => this.reporter.phase(phase, health);
-    this.#tell({ kind: "start" });
+    this.#report = (health) => this.reporter.phase(phase, health);
+    this.#report({ kind: "start" });
     if (this.#warnings.text !== null) this.goOn();
   }
 
-  /** A table's copy; what is warned of meanwhile is shown with it. */
+  /** A table's copy. Warnings are shown with it. */
   phase(phase: Phase, health: PhaseHealth): void {
-    this.#tell = (other) => this.reporter.phase(phase, other);
-    this.#tell(health);
+    this.#report = (other) => this.reporter.phase(phase, other);
+    this.#report(health);
   }
 
-  /** What is done beside the phase of now, which is shown again behind it. */
-  passing(phase: Phase, health: PhaseHealth): void {
+  /** Reports something that happens beside the current phase, and then the current phase again. */
+  reportMeanwhile(phase: Phase, health: PhaseHealth): void {
     this.reporter.phase(phase, health);
     this.goOn();
   }
 
-  /** Work within the phase of now, which is shown again behind it. */
+  /** Runs work that reports phases of its own. The current phase goes on after it. */
   async within<T>(work: () => Promise<T>): Promise<T> {
-    const tell = this.#tell;
+    const report = this.#report;
     try {
       return await work();
     } finally {
-      this.#tell = tell;
+      this.#report = report;
     }
   }
 
   warn(topic: string, reason: string | null): void {
-    // What is no news says nothing of how the run fares: it may be trying again.
+    // A warning that is not new must not hide that the run is retrying.
     if (this.#warnings.set(topic, reason)) this.goOn();
   }
 
@@ -62,12 +62,12 @@ export class RunHealth {
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void {
     if (attempt === null) this.goOn();
-    else this.#tell({ kind: "retry", attempt, reason });
+    else this.#report({ kind: "retry", attempt, reason });
   }
 
-  /** Shows the run as it goes on, with the warnings that stand. */
+  /** Reports that the run goes on, with its active warnings. */
   goOn(): void {
     const reason = this.#warnings.text;
-    this.#tell(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
+    this.#report(reason === null ? { kind: "heartbeat" } : { kind: "warning", reason });
   }
 }

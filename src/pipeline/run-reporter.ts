@@ -1,8 +1,8 @@
-// What a run tells while it goes on, and what it asks for. Whoever runs the pipeline decides where it goes.
+// What a run reports and asks for. Whoever runs the pipeline decides where reports go.
 
 import type { SnapshotSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
-import type { SetAsideTable } from "../sink/sink.ts";
+import type { SetAsideTable } from "../sink/sink-events.ts";
 import type { BatchDistributions } from "./batch-measures.ts";
 
 /** Where a run stands, for people. */
@@ -35,18 +35,18 @@ export interface Progress {
   lagBytes: number | null;
   /** From commit at the source to durable at the sink, of the last change; null before one. */
   latencyMs: number | null;
-  /** When the oldest commit was that the stream has brought and that is not durable yet; null: there is none. */
+  /** The time of the oldest commit that was received and is not durable; null: there is none. */
   behindSinceMs: number | null;
-  /** Null: the stream has not taken up yet, and nothing is durable. */
+  /** Null: the stream has not begun yet, and nothing is durable. */
   resumeLsn: string | null;
   batches: BatchDistributions;
-  /** What the source's slot keeps, as it was asked last; null: it was not asked yet, or there is none. */
+  /** What the source's slot retains, as of the last check; null: not checked yet, or there is no slot. */
   slot: SlotLog | null;
 }
 
 export interface SlotLog {
   readonly retainedBytes: number;
-  /** What may be written until the slot is in danger of being lost; null: the server has no limit. */
+  /** How much WAL may still be written before the slot may be lost (`safe_wal_size`); null: no limit. */
   readonly safeBytes: number | null;
 }
 
@@ -62,7 +62,7 @@ export interface RunReporter {
 /** A snapshot task that waits for the run. */
 export interface OfferedTask {
   readonly spec: SnapshotSpec;
-  /** Takes the task over; false when it is gone, by cancellation. */
+  /** Takes the task over. False: it was cancelled. */
   claim(): Promise<boolean>;
   progress(rows: number, bytes: number, estimatedRows: number): void;
   done(): void;
@@ -70,10 +70,10 @@ export interface OfferedTask {
 }
 
 export interface TaskInbox {
-  /** The next task of those that may be carried out now; null when there is none. */
+  /** Takes the next task that may run now; null: there is none. */
   take(mayRun?: (task: OfferedTask) => boolean): OfferedTask | null;
-  /** A task that was claimed, and that this attempt did not come to the end of: the next one may take it up. */
+  /** Puts back a claimed task that this attempt did not finish. The next attempt may resume it. */
   putBack(task: OfferedTask): void;
-  /** Calls `listener` whenever `take` may give one; null: nobody listens any more. */
+  /** Calls `listener` whenever `take` may return a task; null: nobody listens any more. */
   onArrival(listener: (() => void) | null): void;
 }

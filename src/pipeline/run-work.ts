@@ -1,9 +1,8 @@
-// The work that an attempt of a run is given.
+// The kinds of work that one attempt of a run can do.
 
 /**
- * What one attempt of a run is to do.
- * - `changes`: copy what is missing, then carry changes and tasks until it is stopped.
- * - `copies`: copy what is missing, carry out the tasks that wait, and be done.
- * - `tasks`: carry out the tasks that wait, and be done.
+ * - `changes`: copy missing tables, then carry changes and run tasks until stopped.
+ * - `copies`: copy missing tables, run waiting tasks, and end.
+ * - `tasks`: run waiting tasks, and end.
  */
 export type RunWork = "changes" | "copies" | "tasks";

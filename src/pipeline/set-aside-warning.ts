@@ -1,17 +1,17 @@
-// What a run warns of while tables are set aside.
+// The warning of a run while tables are set aside.
 
 import { qualifiedName } from "../change/relation.ts";
-import type { SetAsideTable } from "../sink/sink.ts";
+import type { SetAsideTable } from "../sink/sink-events.ts";
 
-/** The status lists them all; of more than these the warning gives the number. */
-const mostTold = 3;
+/** How many tables the warning names. The status lists all of them. */
+const maxNamed = 3;
 
-/** Null: there is none. */
+/** Null: no table is set aside. */
 export function describeSetAside(tables: readonly SetAsideTable[]): string | null {
   if (tables.length === 0) return null;
-  const told = tables.slice(0, mostTold).map(describe);
-  const rest = tables.length - told.length;
-  return [...told, ...(rest > 0 ? [`${rest} more tables are set aside.`] : [])].join(" ");
+  const named = tables.slice(0, maxNamed).map(describe);
+  const rest = tables.length - named.length;
+  return [...named, ...(rest > 0 ? [`${rest} more tables are set aside.`] : [])].join(" ");
 }
 
 function describe(table: SetAsideTable): string {

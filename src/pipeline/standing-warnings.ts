@@ -1,10 +1,9 @@
-// What a run warns of while it goes on: one text of each topic, until that is over. What begins or ends of one topic leaves the
-// others standing.
+// The active warnings of a run: one text per topic, until it is over.
 
 export class StandingWarnings {
   readonly #reasons = new Map<string, string>();
 
-  /** Null: it is over. Returns whether that is news. */
+  /** Null: the warning is over. Returns whether something changed. */
   set(topic: string, reason: string | null): boolean {
     const isNews = this.#reasons.get(topic) !== (reason ?? undefined);
     if (reason === null) this.#reasons.delete(topic);
@@ -12,7 +11,7 @@ export class StandingWarnings {
     return isNews;
   }
 
-  /** All of them, in the order in which their topics came up; null: there is none. */
+  /** All warnings, in the order in which their topics appeared; null: there is none. */
   get text(): string | null {
     return this.#reasons.size === 0 ? null : [...this.#reasons.values()].join(" ");
   }

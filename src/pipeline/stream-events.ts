@@ -1,27 +1,28 @@
-// What a streaming run waits for, one thing at a time: a batch, a task, a turn of somebody who works beside the stream, other tables, or
-// the word to stop. Waits on one promise of its own, since racing promises that live long would leave something on them for each batch.
+// The events that a streaming run waits for, one at a time: a batch, a task, an action between two batches, changed tables, or the stop. `next`
+// waits on one promise of its own: racing long-lived promises would leave a handler on them for each batch.
 
 import type { ChangeBatch } from "../change/change-batch.ts";
-import type { ChangeStream, Source } from "../source/source.ts";
+import type { ChangeStream } from "../source/change-stream.ts";
+import type { Source } from "../source/source.ts";
 import type { OfferedTask, TaskInbox } from "./run-reporter.ts";
 
 export type StreamEvent =
   | { readonly type: "batch"; readonly batch: ChangeBatch }
   | { readonly type: "task"; readonly task: OfferedTask }
-  /** Never rejects: what comes of it is told to who asked for the turn. */
-  | { readonly type: "turn"; readonly run: () => Promise<void> }
+  /** Something to run between two batches. `run` never rejects: the caller of `betweenBatches` gets the outcome. */
+  | { readonly type: "action"; readonly run: () => Promise<void> }
   | { readonly type: "tables" }
   | { readonly type: "stop" };
 
 export class StreamEvents implements Disposable {
   #batch: "not asked" | "asked" | ChangeBatch = "not asked";
   #tables: "not watched" | "watched" | "changed" = "not watched";
-  #isLookDue = false;
-  /** Tasks and new tables wait until what the stream brings is no repetition: a webhook sink must cut that as before. */
+  #isRefreshDue = false;
+  /** Tasks and new tables wait until the stream repeats nothing: a webhook sink must cut repeated batches as before. */
   #isCaughtUp = false;
-  readonly #turns: (() => Promise<void>)[] = [];
-  /** A batch that is there comes before the next turn. */
-  #wasTurn = false;
+  readonly #actions: (() => Promise<void>)[] = [];
+  /** The last event was an action: a batch that is there comes next. */
+  #wasAction = false;
   #failure: { readonly error: unknown } | null = null;
   #wake: (() => void) | null = null;
 
@@ -38,31 +39,31 @@ export class StreamEvents implements Disposable {
     });
   }
 
-  /** Ends the waiting, now or the next, with this error. */
+  /** The current or next call of `next` throws this error. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.wake();
   }
 
-  /** The tables are to be taken in once more, though the source has told of no change. */
-  lookAgain(): void {
-    this.#isLookDue = true;
+  /** Asks for a `tables` event, though the source has reported no change. */
+  refreshTables(): void {
+    this.#isRefreshDue = true;
     this.wake();
   }
 
-  /** Runs `action` between two batches, when its turn has come. Rejects with the reason of `signal` when that fires before. */
-  async turn<T>(action: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  /** Runs `action` between two batches. Rejects with the reason of `signal` if that fires before. */
+  async betweenBatches<T>(action: () => Promise<T>, signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();
     const result = Promise.withResolvers<T>();
     const run = () => action().then(result.resolve, result.reject);
     const leave = () => {
-      const at = this.#turns.indexOf(run);
+      const at = this.#actions.indexOf(run);
       if (at < 0) return;
-      this.#turns.splice(at, 1);
+      this.#actions.splice(at, 1);
       result.reject(signal.reason);
     };
     signal.addEventListener("abort", leave, { once: true });
-    this.#turns.push(run);
+    this.#actions.push(run);
     this.wake();
     try {
       return await result.promise;
@@ -72,8 +73,8 @@ export class StreamEvents implements Disposable {
   }
 
   /**
-   * `isWhole`: the sink stands between two transactions, so that something else may come between the batches. `mayRun`: which tasks
-   * may be carried out now; `wake` is to be called when that changes.
+   * Waits for the next event. `isWhole`: the sink is between two transactions, so that events other than batches may come. `mayRun`: which tasks
+   * may run now; call `wake` when that changes.
    */
   async next(isWhole: boolean, mayRun: (task: OfferedTask) => boolean = () => true): Promise<StreamEvent> {
     while (true) {
@@ -97,13 +98,13 @@ export class StreamEvents implements Disposable {
     const mayInterrupt = isWhole && this.#isCaughtUp;
     const task = mayInterrupt ? this.tasks.take(mayRun) : null;
     if (task) return { type: "task", task };
-    const isTurn = mayInterrupt && (typeof this.#batch === "string" || !this.#wasTurn);
-    const run = isTurn ? this.#turns.shift() : undefined;
-    this.#wasTurn = run !== undefined;
-    if (run) return { type: "turn", run };
-    if (mayInterrupt && (this.#tables === "changed" || this.#isLookDue)) {
+    const isActionNext = mayInterrupt && (typeof this.#batch === "string" || !this.#wasAction);
+    const run = isActionNext ? this.#actions.shift() : undefined;
+    this.#wasAction = run !== undefined;
+    if (run) return { type: "action", run };
+    if (mayInterrupt && (this.#tables === "changed" || this.#isRefreshDue)) {
       if (this.#tables === "changed") this.#tables = "not watched";
-      this.#isLookDue = false;
+      this.#isRefreshDue = false;
       return { type: "tables" };
     }
     if (typeof this.#batch === "string") return null;
@@ -135,7 +136,7 @@ export class StreamEvents implements Disposable {
       .finally(this.wake);
   }
 
-  /** What is waited for may be there. */
+  /** Makes `next` check again. */
   readonly wake = () => {
     const wake = this.#wake;
     this.#wake = null;

@@ -1,5 +1,5 @@
-// What the API may ask about connectors. A call changes the stored record and pokes the supervisor, which puts the
-// record into effect; so what was answered is durable, and what follows from it survives a restart.
+// Answers the API's requests about connectors. A call changes the stored record and has the supervisor reconcile it. So
+// whatever was answered is durable, and its effects survive a restart.
 
 import type { ConnectorService } from "../api/services.ts";
 import type {
@@ -30,7 +30,7 @@ export interface ConnectorServiceContext {
   readonly newRunId: () => string;
 }
 
-/** How long a deletion is waited for before its caller gets an answer; it goes on afterwards. */
+/** How long a call waits for a deletion before it answers. The deletion continues afterwards. */
 const deletionMs = 10_000;
 
 export class StoredConnectorService implements ConnectorService {
@@ -104,10 +104,10 @@ export class StoredConnectorService implements ConnectorService {
     return resolveConnector(request, { id: request.id, stored: filler?.config ?? null });
   }
 
-  /** What a command changes in the record; null: nothing. */
+  /** The change of the record that a command makes; null: none. */
   #changeFor(command: Command, stored: StoredConnector): ConnectorChange | null {
     const runId = this.context.newRunId();
-    // One that has copied everything does so again; one that has not goes on.
+    // A connector whose round is complete starts another; an incomplete round is continued.
     const round = stored.roundEndedAt === null ? {} : noRound;
     switch (command) {
       case "Start": {
@@ -121,7 +121,7 @@ export class StoredConnectorService implements ConnectorService {
       case "ReIntialize":
       case "ReInitialize":
         return { stopped: false, runId, cleanup: stored.config };
-      // Asked for once more, what is under way goes on as it is.
+      // Repeating the command changes nothing.
       case "Delete":
         return stored.deletion ? null : { deletion: "wait" };
       case "ForceDelete":
@@ -137,12 +137,12 @@ export class StoredConnectorService implements ConnectorService {
       ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
-    await this.#inEffect(config.id, this.context.state.connectors.insert(stored));
+    await this.#reconcileAfter(config.id, this.context.state.connectors.insert(stored));
     this.context.board.begin(stored.id, stored.runId);
     return this.#show(stored);
   }
 
-  /** A connector that stays as it is goes on undisturbed: applying the same thing twice is no event. */
+  /** An unchanged connector continues undisturbed: applying the same config twice is no event. */
   async #replace(stored: StoredConnector, config: ConnectorConfig): Promise<void> {
     if (Bun.deepEquals(stored.config, config)) return;
     const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
@@ -150,16 +150,16 @@ export class StoredConnectorService implements ConnectorService {
   }
 
   async #store(id: string, change: ConnectorChange): Promise<void> {
-    await this.#inEffect(id, this.context.state.connectors.update(id, change));
+    await this.#reconcileAfter(id, this.context.state.connectors.update(id, change));
     if (change.runId !== undefined) this.context.board.begin(id, change.runId);
   }
 
-  /** A change may be stored although its answer was lost: the supervisor looks in any case. */
-  async #inEffect(id: string, stored: Promise<void>): Promise<void> {
+  /** Reconciles even after an error: the change may be stored although its answer was lost. */
+  async #reconcileAfter(id: string, stored: Promise<void>): Promise<void> {
     try {
       await stored;
     } finally {
-      this.context.supervisor.poke(id);
+      this.context.supervisor.reconcile(id);
     }
   }
 
@@ -169,7 +169,7 @@ export class StoredConnectorService implements ConnectorService {
     return stored;
   }
 
-  /** An id is free again when the deletion under it is over. */
+  /** An id may be used again once its deletion is complete. */
   async #untilDeleted(id: string): Promise<void> {
     const stored = await this.context.state.connectors.find(id);
     if (!stored?.deletion) return;

@@ -1,4 +1,4 @@
-// Looks at sources and sinks for the API, without storing anything. The looking itself is the registries'.
+// Inspects sources and sinks for the API without storing anything. The registries have the inspections themselves.
 
 import type { InspectionService } from "../api/services.ts";
 import { ValidationLog } from "../connection/validation-log.ts";
@@ -22,7 +22,7 @@ export interface InspectionContext {
   validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
 }
 
-/** The most that a look may take. */
+/** How long an inspection may take. */
 const inspectionMs = 60_000;
 
 export class LiveInspectionService implements InspectionService {
@@ -58,13 +58,13 @@ export class LiveInspectionService implements InspectionService {
     return id === null ? null : (await this.context.state.connectors.get(id)).config;
   }
 
-  /** A validation that takes too long has failed: that is an event. */
+  /** A validation that takes too long ends as failed, with an event that says so. */
   async #validate(
     signal: AbortSignal,
-    look: (limited: AbortSignal) => Promise<readonly ValidateEvent[]>,
+    inspect: (limited: AbortSignal) => Promise<readonly ValidateEvent[]>,
   ): Promise<readonly ValidateEvent[]> {
     try {
-      return await this.#within(signal, look);
+      return await this.#within(signal, inspect);
     } catch (error) {
       if (!(error instanceof MillraceError) || error.code !== "source_timeout") throw error;
       const log = new ValidationLog();
@@ -73,14 +73,14 @@ export class LiveInspectionService implements InspectionService {
     }
   }
 
-  /** Ends `look` when it takes too long, with `source_timeout`. */
+  /** Aborts `inspect` with `source_timeout` when it takes too long. */
   async #within<Result>(
     signal: AbortSignal,
-    look: (limited: AbortSignal) => Promise<Result>,
+    inspect: (limited: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
     const limit = AbortSignal.timeout(this.limitMs);
     try {
-      return await look(AbortSignal.any([signal, limit]));
+      return await inspect(AbortSignal.any([signal, limit]));
     } catch (error) {
       if (!limit.aborted || signal.aborted) throw error;
       const text = `The server did not answer within ${this.limitMs / 1000} s.`;

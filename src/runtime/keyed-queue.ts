@@ -1,9 +1,9 @@
-// Work on the same key, one after the other in the order of asking; work on different keys side by side.
+// Runs work of the same key one by one, in the order of the calls, and work of different keys concurrently.
 
 export class KeyedQueue {
   readonly #tails = new Map<string, Promise<unknown>>();
 
-  /** Runs `work` when everything asked for before under `key` is over, however it ended. */
+  /** Runs `work` when everything queued earlier under `key` has ended, whether it succeeded or not. */
   run<Result>(key: string, work: () => Promise<Result>): Promise<Result> {
     const previous = this.#tails.get(key) ?? Promise.resolve();
     const result = previous.then(work, work);

@@ -1,4 +1,4 @@
-// How much is being copied now, over all connectors, for the API.
+// Counts for the API how many tables are being copied, over all connectors.
 
 import type { SnapshotActivity, SnapshotService } from "../api/services.ts";
 import type { StatusBoard } from "./status/status-board.ts";

@@ -1,5 +1,6 @@
-// Brings one connector to where its stored record says it should be: running under the stored run id, stopped,
-// begun anew, or gone. Level-triggered: it reads the record, acts, and reads it again when it was poked meanwhile.
+// Reconciles one connector with its stored record: running under the stored run id, stopped, initialized again, or
+// deleted. It is level-triggered: it reads the record, acts, and reads the record again if `reconcile` was called
+// meanwhile.
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
@@ -14,7 +15,7 @@ import type { RunAttempt, RunEvents } from "./run/connector-run.ts";
 import { RunLoop } from "./run/run-loop.ts";
 import { SnapshotRounds } from "./run/snapshot-rounds.ts";
 import type { StatusBoard } from "./status/status-board.ts";
-import { TaskDesk } from "./task-desk.ts";
+import { TaskDispatcher } from "./task-dispatcher.ts";
 import type { RecordOwner, RunRequest } from "./threads/messages.ts";
 import type { ThreadWatch } from "./threads/thread-watch.ts";
 
@@ -24,7 +25,7 @@ export interface SupervisionContext {
   readonly threads: ThreadWatch;
   readonly log: Log;
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
-  /** Drops the slot and the publication that the service made for this connector. */
+  /** Drops the slot and the publications that the service created for this connector. */
   dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
   dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
   readonly nowMs: () => number;
@@ -32,57 +33,57 @@ export interface SupervisionContext {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** How long the source may take to drop what was made there, for one try. */
+/** How long one attempt to drop the source objects may take. */
 const dropMs = 15_000;
 const forcedDropMs = 4_000;
-/** Between tries to clean up at a source, and to read a state store that does not answer. */
-const againMs = 3_000;
+/** Between attempts to clean up at a source, and to read a state store that does not answer. */
+const retryMs = 3_000;
 
 export class SupervisedConnector {
-  readonly desk: TaskDesk;
+  readonly tasks: TaskDispatcher;
   readonly #log: Log;
   #loop: RunLoop | null = null;
   #reconciling: Promise<void> | null = null;
   #isStale = false;
-  /** Aborted by a poke: what is waited for may no longer be wanted. */
+  /** Aborted by `reconcile`: what is being waited for may no longer be wanted. */
   #interrupt = new AbortController();
   #retryTimer: Timer | undefined;
   #closed = false;
-  /** Why the last try to clean up at a source failed; null: none did. */
-  #leftBehind: string | null = null;
+  /** Why the last attempt to clean up at a source failed; null: it did not. */
+  #cleanupFailure: string | null = null;
 
   constructor(
     private readonly id: string,
     private readonly context: SupervisionContext,
-    private readonly gone: () => void,
+    private readonly onGone: () => void,
   ) {
     this.#log = context.log.child({ connector: id });
-    this.desk = new TaskDesk(id, {
+    this.tasks = new TaskDispatcher(id, {
       ...{ ...context, store: context.state.tasks, log: this.#log },
-      waiting: () => this.#loop?.taskWaits(),
+      onTaskWaiting: () => this.#loop?.taskDue(),
     });
   }
 
-  /** The record may have changed. Returns at once. */
-  poke(): void {
+  /** Call it when the record may have changed. Returns at once. */
+  reconcile(): void {
     if (this.#closed) return;
     this.#isStale = true;
     this.#interrupt.abort();
     clearTimeout(this.#retryTimer);
-    this.#reconciling ??= this.#reconcile();
+    this.#reconciling ??= this.#reconcileUntilCurrent();
   }
 
-  /** Whether the run with this id has come to its end by itself: complete, or failed for good. */
+  /** Whether the run with this id has ended by itself: complete, or failed permanently. */
   isOver(runId: string): boolean {
     return this.#loop?.runId === runId && this.#loop.isOver;
   }
 
-  /** Resolves when what was poked for has been carried out, or has to wait for a source. */
+  /** Resolves when the record is in effect, or has to wait for a source. */
   async settled(): Promise<void> {
     await this.#reconciling;
   }
 
-  /** Stops the run, as at the end of the service. The record stays as it is. */
+  /** Stops the run when the service ends. The record stays as it is. */
   async close(): Promise<void> {
     this.#closed = true;
     this.#interrupt.abort();
@@ -90,36 +91,36 @@ export class SupervisedConnector {
     this.#loop?.stop();
     await this.#reconciling;
     await this.#stopRun();
-    await this.desk.close();
+    await this.tasks.close();
   }
 
-  async #reconcile(): Promise<void> {
+  async #reconcileUntilCurrent(): Promise<void> {
     while (this.#isStale && !this.#closed) {
       this.#isStale = false;
       this.#interrupt = new AbortController();
       try {
-        await this.#bringAbout(await this.context.state.connectors.find(this.id));
+        await this.#apply(await this.context.state.connectors.find(this.id));
       } catch (error) {
         this.#log.error({ error }, "the connector could not be brought to its state");
-        this.#pokeLater();
+        this.#reconcileLater();
       }
     }
     this.#reconciling = null;
   }
 
-  async #bringAbout(stored: StoredConnector | null): Promise<void> {
+  async #apply(stored: StoredConnector | null): Promise<void> {
     const mayRun =
       stored && !stored.deletion && !stored.stopped && !stored.config.disabled && !stored.cleanup;
     if (this.#loop && !(mayRun && this.#loop.runId === stored.runId)) await this.#stopRun();
     if (!stored) return this.#forget();
     if (stored.deletion) return this.#delete(stored, stored.deletion);
-    if (stored.cleanup) return this.#beginAnew(stored, stored.cleanup);
-    if (stored.config.disabled) return this.#rest(stored, { disabled: {} });
-    if (stored.stopped) return this.#rest(stored, { shutdown: {} });
+    if (stored.cleanup) return this.#reinitialize(stored, stored.cleanup);
+    if (stored.config.disabled) return this.#reportIdle(stored, { disabled: {} });
+    if (stored.stopped) return this.#reportIdle(stored, { shutdown: {} });
     if (!this.#loop) this.#startRun(stored);
   }
 
-  #rest({ runId }: StoredConnector, state: { disabled: object } | { shutdown: object }): void {
+  #reportIdle({ runId }: StoredConnector, state: { disabled: object } | { shutdown: object }): void {
     this.context.board.report(this.id, runId, "Connector", { state, status: { complete: {} } });
   }
 
@@ -132,33 +133,35 @@ export class SupervisedConnector {
       startRun: (request, events) => this.context.startRun(request, events),
       events: this.#events(runId),
       rounds: this.#roundsOf(stored),
-      resting: (nextAt, failed) => {
+      idle: (nextAt, failed) => {
         const state = nextAt ? { scheduled: {} } : { complete: {} };
         board.report(this.id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
         board.nextSnapshot(this.id, runId, nextAt);
       },
-      attached: (run, error) => this.#attached(stored, run, error),
-      failing: (error, health) => {
-        // What is none of our own errors is a fault to be found; the others say themselves what they are.
+      attemptChanged: (run, error) => this.#attemptChanged(stored, run, error),
+      failed: (error, health) => {
+        // An internal error is a fault that somebody has to find, so it is logged in full; other errors explain
+        // themselves.
         if (error.code === "internal") this.#log.error({ run: runId, error }, "a fault in the run");
         board.failed(this.id, stored.runId, error);
         board.reportHealth(this.id, stored.runId, "Connector", health);
       },
     });
-    // Tasks that came while nothing ran: a run that waits for its next round makes no attempt that would ask.
-    this.desk.wake();
+    // Tasks may have been created while nothing ran, and a run that waits for its next round makes no attempt that asks
+    // for them.
+    this.tasks.dispatch();
   }
 
-  #attached({ config }: StoredConnector, run: RunAttempt | null, error: MillraceError | null): void {
+  #attemptChanged({ config }: StoredConnector, run: RunAttempt | null, error: MillraceError | null): void {
     const { board, threads } = this.context;
     if (run) {
       board.attempted(this.id);
       threads.began(this.id, config.sink.webhook ? ["replication", "webhook"] : ["replication"]);
-      this.desk.attach(run);
+      this.tasks.attach(run);
     } else {
       threads.ended(this.id);
       board.attemptEnded(this.id);
-      this.desk.detach(error);
+      this.tasks.detach(error);
     }
   }
 
@@ -187,11 +190,11 @@ export class SupervisedConnector {
       status: (component, status) => board.report(this.id, runId, component, status),
       initialized: () => state.connectors.markInitialized(this.id, runId),
       metrics: (metrics) => board.measured(this.id, runId, metrics),
-      pulse: (thread, loopDelayMs) => threads.heard(this.id, thread, loopDelayMs),
+      pulse: (thread, loopDelayMs) => threads.pulse(this.id, thread, loopDelayMs),
       setAside: (tables) => board.setAside(this.id, runId, tables),
-      claimTask: (taskId) => this.desk.claim(taskId),
-      taskProgress: (taskId, progress) => this.desk.progress(taskId, progress),
-      taskEnded: (taskId, error) => this.desk.ended(taskId, error),
+      claimTask: (taskId) => this.tasks.claim(taskId),
+      taskProgress: (taskId, progress) => this.tasks.progress(taskId, progress),
+      taskEnded: (taskId, error) => this.tasks.ended(taskId, error),
       loadRecord: (owner) => this.#records(owner).load(this.id),
       saveRecord: (owner, text, parts) => this.#records(owner).save(this.id, text, parts),
       log: ({ level, message, fields }) => log[level](fields, message),
@@ -203,27 +206,27 @@ export class SupervisedConnector {
     return owner === "source" ? sourceRecords : sinkRecords;
   }
 
-  /** Forgets how far the connector got and what it has at the source; the next round starts its run. */
-  async #beginAnew(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
-    // The next run makes slot and publication anew in any case, so a source that is away does not stand in the way.
+  /** Removes the connector's progress and its objects at the source. The next pass starts its run. */
+  async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
+    // The next run creates slot and publications again in any case, so an unreachable source does not block this.
     const isDropped = await this.#drop(cleanup, dropMs);
     if (!isDropped && this.#interrupt.signal.aborted) return;
     for (const owner of ["source", "sink"] as const) await this.#records(owner).remove(stored.id);
     await this.context.state.connectors.update(stored.id, { initialized: false, ...noRound, cleanup: null });
-    this.#leftBehind = null;
+    this.#cleanupFailure = null;
     this.#isStale = true;
   }
 
   async #delete(stored: StoredConnector, deletion: "wait" | "force"): Promise<void> {
-    if (this.#leftBehind === null) this.#rest(stored, { shutdown: {} });
+    if (this.#cleanupFailure === null) this.#reportIdle(stored, { shutdown: {} });
     const boundMs = deletion === "force" ? forcedDropMs : dropMs;
-    // What was left at another source, too: nobody would look after it any more.
+    // Also what is left at an earlier source: nobody else would clean it up.
     const configs = [stored.config, ...(stored.cleanup ? [stored.cleanup] : [])];
     const dropped = await Promise.all(configs.map((config) => this.#drop(config, boundMs)));
     if (dropped.includes(false)) {
-      // Asked for something meanwhile, or at the end of the service: the next round, or the next start, does it.
+      // Another command came, or the service is ending: the next pass, or the next start, continues.
       if (this.#interrupt.signal.aborted) return;
-      if (deletion === "wait") return this.#deleteLater(stored);
+      if (deletion === "wait") return this.#retryDeletion(stored);
     }
     await this.#dropAtSink(stored.config);
     await this.context.state.connectors.remove(stored.id);
@@ -231,15 +234,15 @@ export class SupervisedConnector {
     this.#forget();
   }
 
-  /** Stopped, and not gone yet: the status says what that waits for. */
-  #deleteLater({ runId }: StoredConnector): void {
-    const reason = `The deletion waits for the source: ${this.#leftBehind} ForceDelete does not wait.`;
+  /** The connector is stopped but not deleted yet: the status says what the deletion waits for. */
+  #retryDeletion({ runId }: StoredConnector): void {
+    const reason = `The deletion waits for the source: ${this.#cleanupFailure} ForceDelete does not wait.`;
     const status: Status = { state: { shutdown: {} }, status: { warning: { reason } } };
     this.context.board.report(this.id, runId, "Connector", status);
-    this.#pokeLater();
+    this.#reconcileLater();
   }
 
-  /** One try. Whether it worked; if not, the log says what is left behind and how to drop it. */
+  /** Makes one attempt and returns whether it succeeded. If not, the log says what is left and how to drop it. */
   async #drop(config: ConnectorConfig, boundMs: number): Promise<boolean> {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(boundMs), this.#interrupt.signal]);
@@ -248,9 +251,9 @@ export class SupervisedConnector {
     } catch (error) {
       if (this.#interrupt.signal.aborted) return false;
       const { code, message } = toMillraceError(error);
-      // Tried every few seconds: the same thing is told once.
-      if (this.#leftBehind === message) return false;
-      this.#leftBehind = message;
+      // It is tried every few seconds: log the same failure once.
+      if (this.#cleanupFailure === message) return false;
+      this.#cleanupFailure = message;
       const slot = slotName(config.id);
       const commands = [
         `SELECT pg_drop_replication_slot('${slot}')`,
@@ -264,7 +267,7 @@ export class SupervisedConnector {
     }
   }
 
-  /** Nothing at the sink is in anybody's way: one try. */
+  /** Makes one attempt only: objects that are left at the sink disturb nobody. */
   async #dropAtSink(config: ConnectorConfig): Promise<void> {
     try {
       const signal = AbortSignal.any([AbortSignal.timeout(forcedDropMs), this.#interrupt.signal]);
@@ -278,13 +281,13 @@ export class SupervisedConnector {
     }
   }
 
-  #pokeLater(): void {
-    if (!this.#closed) this.#retryTimer = setTimeout(() => this.poke(), againMs);
+  #reconcileLater(): void {
+    if (!this.#closed) this.#retryTimer = setTimeout(() => this.reconcile(), retryMs);
   }
 
   #forget(): void {
     this.context.board.forget(this.id);
-    // A connector of the same id may have been stored meanwhile: then there is more to do.
-    if (!this.#isStale) this.gone();
+    // If another connector was stored under this id meanwhile, there is more to do.
+    if (!this.#isStale) this.onGone();
   }
 }

@@ -1,4 +1,4 @@
-// All connectors of the service: each is brought to where its stored record says, independently of the others.
+// All connectors of the service. It reconciles each with its stored record, independently of the others.
 
 import { toMillraceError } from "../errors/millrace-error.ts";
 import { SupervisedConnector, type SupervisionContext } from "./supervised-connector.ts";
@@ -9,18 +9,19 @@ export class Supervisor implements AsyncDisposable {
 
   constructor(private readonly context: SupervisionContext) {}
 
-  /** Goes on with what is being deleted, and nothing else: an id that is to be given again is waited for. */
+  /** Resumes the deletions only: an id may have to become free before the connectors of a config file are applied. */
   async startDeletions(): Promise<void> {
-    for (const { id, deletion } of await this.context.state.connectors.list()) if (deletion) this.poke(id);
+    for (const { id, deletion } of await this.context.state.connectors.list())
+      if (deletion) this.reconcile(id);
   }
 
-  /** Goes on with everything that is stored. */
+  /** Resumes every stored connector. */
   async start(): Promise<void> {
-    for (const { id } of await this.context.state.connectors.list()) this.poke(id);
+    for (const { id } of await this.context.state.connectors.list()) this.reconcile(id);
   }
 
-  /** The connector's record has changed: it is put into effect, after the return. */
-  poke(id: string): void {
+  /** The connector's record has changed. Returns at once; the change takes effect later. */
+  reconcile(id: string): void {
     if (this.#closed) return;
     let connector = this.#connectors.get(id);
     if (!connector) {
@@ -30,36 +31,36 @@ export class Supervisor implements AsyncDisposable {
       connector = created;
       this.#connectors.set(id, created);
     }
-    connector.poke();
+    connector.reconcile();
   }
 
   /** A task of the connector may be due. */
-  wakeTasks(id: string): void {
-    this.#connectors.get(id)?.desk.wake();
+  dispatchTasks(id: string): void {
+    this.#connectors.get(id)?.tasks.dispatch();
   }
 
-  /** Whether the connector's run with this id has come to its end by itself: complete, or failed for good. */
+  /** Whether the connector's run with this id has ended by itself: complete, or failed permanently. */
   isOver(id: string, runId: string): boolean {
     return this.#connectors.get(id)?.isOver(runId) ?? false;
   }
 
-  /** Resolves when what was asked of the connector has been carried out, or waits for its source; at most `boundMs`. */
+  /** Resolves when the connector's record is in effect, or waits for its source; after `boundMs` in any case. */
   async settled(id: string, boundMs: number): Promise<void> {
     const settled = this.#connectors.get(id)?.settled();
     if (settled) await Promise.race([settled, Bun.sleep(boundMs)]);
   }
 
-  /** Tables that tasks copy now, and those that wait for their turn, over all connectors. */
+  /** Tables that tasks are copying, and those that wait, over all connectors. */
   taskLoad(): { readonly running: number; readonly waiting: number } {
     let [running, waiting] = [0, 0];
-    for (const { desk } of this.#connectors.values()) {
-      running += desk.load.running;
-      waiting += desk.load.waiting;
+    for (const { tasks } of this.#connectors.values()) {
+      running += tasks.load.running;
+      waiting += tasks.load.waiting;
     }
     return { running, waiting };
   }
 
-  /** Stops all runs side by side; the records stay as they are. */
+  /** Stops all runs at once. The records stay as they are. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     const closing = [...this.#connectors.values()].map((connector) => connector.close());

@@ -1,4 +1,5 @@
-// What the API may ask about tasks. The moves are those of src/connector/task-state.ts, made inside the store's transaction.
+// Answers the API's requests about tasks. The transitions are those of src/connector/task-state.ts, made inside the
+// store's transaction.
 
 import type { TaskService } from "../api/services.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
@@ -34,7 +35,7 @@ export class StoredTaskService implements TaskService {
     const spec = completeTaskSpec(request, config);
     const draft = newTask(this.context.newTaskId(), spec, this.context.now().getTime());
     const task = await this.context.state.tasks.create(connectorId, draft);
-    this.context.supervisor.wakeTasks(connectorId);
+    this.context.supervisor.dispatchTasks(connectorId);
     return task;
   }
 
@@ -49,7 +50,7 @@ export class StoredTaskService implements TaskService {
   async #change(connectorId: string, taskId: string, decide: (task: Task) => Task): Promise<Task> {
     await this.context.state.connectors.get(connectorId);
     const task = found(await this.context.state.tasks.change(connectorId, taskId, decide), taskId);
-    this.context.supervisor.wakeTasks(connectorId);
+    this.context.supervisor.dispatchTasks(connectorId);
     return task;
   }
 }

@@ -4,18 +4,18 @@ import type { SinkConfig } from "../connector/config/sink-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { createMessageSink } from "./delivery/message-sink.ts";
 import { dropSideTables } from "./postgres/bookkeeping/sink-objects.ts";
 import { validatePostgresSink } from "./postgres/checks/sink-validation.ts";
 import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
-import { createWebhookSink } from "./webhook/webhook-sink.ts";
 
 /** `line` leads to the webhook worker; a webhook sink needs it. */
 export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
   const { postgres, webhook } = connector.sink;
   if (postgres) return createPostgresSink(postgres, context, connector.identifier_naming);
-  if (webhook && line) return createWebhookSink(webhook, context, line);
+  if (webhook && line) return createMessageSink(context, line);
   throw unknownKind();
 }
 

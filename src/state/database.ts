@@ -1,4 +1,4 @@
-// What the stores of this folder are handed: a Drizzle database over either driver.
+// The Drizzle database that the stores use, over either driver.
 
 import type { PgDatabase, PgQueryResultHKT } from "drizzle-orm/pg-core";
 import { MillraceError } from "../errors/millrace-error.ts";
@@ -6,16 +6,16 @@ import type * as schema from "./schema.ts";
 
 export type Database = PgDatabase<PgQueryResultHKT, typeof schema>;
 
-/** A database, the knowledge whether this process still owns it, and the way to let go of it. */
+/** A database that is open. Disposing closes it and gives up its lock. */
 export interface OpenDatabase extends AsyncDisposable {
   readonly database: Database;
-  /** Aborted when another service may have taken the state over, or its database has died: this one must stop. */
+  /** Aborted when another service may own the state by now, or the database has died: this service must stop. */
   readonly lost: AbortSignal;
 }
 
 /**
- * Runs one operation on the state. A failure of the store becomes `state_unavailable`; its text stays out of the
- * message, because Drizzle's holds the statement and its parameters.
+ * Runs one operation on the state. A failure of the store becomes `state_unavailable`, without Drizzle's message, which
+ * contains the statement and its parameters.
  */
 export async function stored<Result>(operation: Promise<Result>): Promise<Result> {
   try {
@@ -39,7 +39,7 @@ export function sqlState(error: unknown): string | null {
 export const uniqueViolation = "23505";
 export const foreignKeyViolation = "23503";
 
-/** The driver's own message, which names no parameter values, with its code. */
+/** The driver's own message, which quotes no parameter, and its code. */
 function describeFailure(error: unknown): string {
   let innermost = error;
   while (innermost instanceof Error && innermost.cause instanceof Error) innermost = innermost.cause;

@@ -1,4 +1,4 @@
-// Brings the tables to the shape that this build needs. The caller holds a lock: Drizzle takes none.
+// Migrates the tables to this build's schema. The caller holds a lock, because Drizzle takes none.
 
 import { sql } from "drizzle-orm";
 import { type MigrationMeta, readMigrationFiles } from "drizzle-orm/migrator";
@@ -10,12 +10,12 @@ import { schemaName } from "./schema.ts";
 
 const config = { migrationsFolder: migrationsDirectory(), migrationsSchema: schemaName };
 
-/** Those of this build, oldest first. */
+/** The migrations of this build, oldest first. */
 export const migrations = (): MigrationMeta[] => readMigrationFiles(config);
 
 /**
- * Applies what is missing. One transaction: all of it or none. Throws `invalid_setting` when the tables are a later build's, which this
- * one does not know.
+ * Applies the missing migrations in one transaction. Throws `invalid_setting` when the tables are those of a later
+ * build.
  */
 export async function migrate(database: Database, known = migrations()): Promise<void> {
   await refuseLater(database, known.at(-1)?.folderMillis ?? 0);
@@ -24,7 +24,7 @@ export async function migrate(database: Database, known = migrations()): Promise
   await dialect.migrate(known, session, config);
 }
 
-/** Drizzle passes over what it does not know, and tells migrations apart by the millisecond in which each was made. */
+/** Drizzle ignores migrations that it does not know. It identifies a migration by the millisecond of its creation. */
 async function refuseLater(database: Database, latestKnown: number): Promise<void> {
   const record = `${schemaName}.__drizzle_migrations`;
   const [found] = await rowsOf<{ there: boolean }>(
@@ -43,7 +43,7 @@ async function refuseLater(database: Database, latestKnown: number): Promise<voi
 }
 
 async function rowsOf<Row>(database: Database, query: ReturnType<typeof sql>): Promise<readonly Row[]> {
-  // library edge: one driver gives the rows, the other an object with them, and the type that they share says nothing of it.
+  // library edge: one driver returns the rows, the other an object with them, and their common type says neither.
   const result = (await database.execute(query)) as unknown as
     | readonly Row[]
     | { readonly rows: readonly Row[] };

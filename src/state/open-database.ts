@@ -1,23 +1,24 @@
-// Opens the database that the state is in: that of DATABASE_URL, or PGlite in the data directory, which is locked then.
+// Opens the database of the state: the one of DATABASE_URL, or PGlite in the data directory, which is then locked.
 
 import { mkdir } from "node:fs/promises";
 import type { OpenDatabase } from "./database.ts";
 import { lockDirectory } from "./embedded/directory-lock.ts";
 
 export interface StateOptions {
-  /** A Postgres to keep the state in; null: PGlite in `dataDirectory`. */
+  /** The URL of a Postgres for the state; null: PGlite in `dataDirectory`. */
   readonly databaseUrl: string | null;
-  /** Made, with mode 0700, when there is none and something is to be kept in it. */
+  /** Created with mode 0700 where it is missing and something is stored in it. */
   readonly dataDirectory: string;
   /** 32 bytes in base64; null: the key file in `dataDirectory`. */
   readonly encryptionKey: string | null;
-  /** Told of background work that failed and is tried again. */
-  readonly reportUpkeep?: (error: unknown) => void;
+  /** Called with failures of background maintenance, which is tried again. */
+  readonly reportMaintenance?: (error: unknown) => void;
 }
 
 /**
- * Loads only the driver that is asked for: PGlite alone costs memory and a third of a second. `owned` takes over what is opened. Throws
- * `invalid_setting` when another service holds it, `state_unavailable` when it cannot be reached.
+ * Loads only the driver that is needed: PGlite alone costs memory and a third of a second. `owned` takes ownership of
+ * what is opened. Throws `invalid_setting` when another service has the state, `state_unavailable` when it cannot be
+ * reached.
  */
 export async function openDatabase(
   options: StateOptions,
@@ -29,10 +30,10 @@ export async function openDatabase(
   }
   owned.use(lockDirectory(options.dataDirectory));
   const { openPgliteDatabase } = await import("./embedded/pglite-database.ts");
-  return owned.use(await openPgliteDatabase(options.dataDirectory, options.reportUpkeep ?? (() => {})));
+  return owned.use(await openPgliteDatabase(options.dataDirectory, options.reportMaintenance ?? (() => {})));
 }
 
-/** Where there is something to be kept in it. */
+/** Creates the data directory where something is stored in it. */
 export async function makeDirectory({
   databaseUrl,
   encryptionKey,

@@ -1,4 +1,4 @@
-// Opens everything that is stored: the lock, the key, the database, the tables, and the stores over them.
+// Opens the state: the lock, the key, the database, the tables, and the stores.
 
 import { sql } from "drizzle-orm";
 import { stored } from "./database.ts";
@@ -17,37 +17,37 @@ export interface State extends AsyncDisposable {
   readonly connectors: ConnectorStore;
   readonly history: HistoryStore;
   readonly tasks: TaskStore;
-  /** Where sinks stand that cannot keep their checkpoint beside their rows. */
+  /** Records of sinks that cannot store their checkpoint with their rows. */
   readonly sinkRecords: RecordStore;
-  /** What sources remember between runs. */
+  /** What sources keep between runs. */
   readonly sourceRecords: RecordStore;
-  /** Aborted when another service may work on this state, or its database has died: this one must stop. */
+  /** Aborted when another service may own this state by now, or its database has died: this service must stop. */
   readonly lost: AbortSignal;
   /** Throws `state_unavailable` when the store does not answer. */
   ping(): Promise<void>;
 }
 
 /**
- * Throws `invalid_setting` when another service holds the state or a setting is wrong, `encryption_key_mismatch`
- * when the state was written with another key, `state_unavailable` when it cannot be reached.
+ * Throws `invalid_setting` when another service has the state or a setting is wrong, `encryption_key_mismatch` when the
+ * state was written with another key, `state_unavailable` when it cannot be reached.
  */
 export async function openState(options: StateOptions): Promise<State> {
   await using owned = new AsyncDisposableStack();
   await makeDirectory(options);
   const given = options.encryptionKey && parseEncryptionKey(options.encryptionKey, "MILLRACE_ENCRYPTION_KEY");
-  // A key file that cannot be used is told before anything is opened.
+  // Before anything is opened, so that an unusable key file is reported first.
   const { key, isNew } = given ? { key: given, isNew: false } : await loadKeyFile(options.dataDirectory);
   const { database, lost } = await openDatabase(options, owned);
   const cipher = given ? new Cipher(key) : await cipherOfFile(options.dataDirectory, key, database);
   try {
     await checkKey(database, cipher);
   } catch (error) {
-    // The state's own key file is lost: one that opens nothing is not to take its place, least of all in a backup.
+    // The state's own key file is lost. A new key that opens nothing must not take its place, least of all in a backup.
     if (isNew) await dropKeyFile(options.dataDirectory);
     throw error;
   }
   const tasks = new TaskStore(database);
-  // Before anybody can have asked for one: whoever ran them is gone.
+  // No run can be executing them: this service has just started.
   await tasks.releaseRunning();
   const dispose = owned.move();
   return {

@@ -1,5 +1,5 @@
-// Everything that is stored, as tables of one schema of their own, so that a shared database keeps ours apart.
-// The migrations in drizzle/ are generated from this file; nothing outside this folder sees it.
+// The tables of everything that is stored, in a schema of their own, apart from others in a shared database. The
+// migrations in drizzle/ are generated from this file. Nothing outside this folder uses it.
 
 import { sql } from "drizzle-orm";
 import {
@@ -19,7 +19,7 @@ import {
 import type { HistoryComponent, Status } from "../connector/status.ts";
 import type { TaskSpec, TaskState } from "../connector/task.ts";
 
-/** The Postgres schema that holds the tables, and the record of the migrations applied. */
+/** The Postgres schema of the tables and of the record of applied migrations. */
 export const schemaName = "millrace";
 
 const millrace = pgSchema(schemaName);
@@ -28,27 +28,29 @@ const instant = (name: string) => timestamp(name, { withTimezone: true, precisio
 
 export const connectors = millrace.table("connectors", {
   id: text("id").primaryKey(),
-  /** Two ids that would share a slot at a source cannot both be stored. */
+  /** Unique: two connectors must not share a slot at a source. */
   slotName: text("slot_name").notNull().unique(),
-  /** The full configuration as JSON, secrets included, sealed with AES-256-GCM. */
+  /** The full configuration as JSON, with secrets, encrypted with AES-256-GCM. */
   sealedConfig: text("sealed_config").notNull(),
-  /** Command Stop was given, and no Start since. */
+  /** Command Stop came, and no Start since. */
   stopped: boolean("stopped").notNull(),
   /**
-   * Set once Delete (`wait`: until the source has been cleaned up) or ForceDelete (`force`: tried once) was accepted;
-   * it goes on after a restart.
+   * Set by Delete (`wait`: until the source has been cleaned up) or ForceDelete (`force`: one attempt). The deletion
+   * continues after a restart.
    */
   deletion: text("deletion").$type<"wait" | "force">(),
   /**
-   * A configuration, sealed, whose slot and publication are to be dropped, and whose progress is to be forgotten,
-   * before the next run: that of a connector that begins anew.
+   * Set when a connector is initialized again: the encrypted configuration whose slot and publication must be dropped
+   * before the next run.
    */
   sealedCleanup: text("sealed_cleanup"),
-  /** Slot and checkpoint have been made once: a missing checkpoint is a loss from then on. */
+  /** Slot and checkpoint were created once: from then on a missing checkpoint is a loss. */
   initialized: boolean("initialized").notNull(),
-  /** Of a connector that copies everything, once or on a schedule: when the round that is under way, or was the last, began. */
+  /**
+   * For a connector that copies everything, once or on a schedule: when the current round, or else the last one, began.
+   */
   roundBegunAt: instant("round_begun_at"),
-  /** Null: the round is under way, or none has begun. */
+  /** Null: the round is not complete, or none has begun. */
   roundEndedAt: instant("round_ended_at"),
   runId: uuid("run_id").notNull(),
   createdAt: instant("created_at").notNull(),
@@ -57,7 +59,7 @@ export const connectors = millrace.table("connectors", {
 export const statusHistory = millrace.table(
   "status_history",
   {
-    /** The order of the records, whatever the clock did. */
+    /** The order of the records, however the clock was set. */
     sequence: bigserial("sequence", { mode: "number" }).primaryKey(),
     id: uuid("id").notNull(),
     connectorId: text("connector_id")
@@ -81,7 +83,7 @@ export const tasks = millrace.table(
       .references(() => connectors.id, { onDelete: "cascade" }),
     state: text("state").$type<TaskState>().notNull(),
     spec: jsonb("spec").$type<TaskSpec>().notNull(),
-    /** The spec as text in a fixed order: equal for identical tasks. */
+    /** The spec as a canonical text: equal for identical tasks. */
     specKey: text("spec_key").notNull(),
     reason: text("reason"),
     attempt: integer("attempt").notNull(),
@@ -93,14 +95,14 @@ export const tasks = millrace.table(
   },
   (table) => [
     index("tasks_by_connector").on(table.connectorId, table.sequence),
-    // Of two requests that race for the same task, the second finds the first one's record.
+    // Of two concurrent requests for the same task, the second finds the first one's record.
     uniqueIndex("tasks_open_spec")
       .on(table.connectorId, table.specKey)
       .where(sql`state in ('Pending', 'Running')`),
   ],
 );
 
-/** A sink's own record, where the sink cannot keep its checkpoint beside its rows. */
+/** The record of a sink that cannot store its checkpoint with its rows. */
 export const sinkRecords = millrace.table("sink_records", {
   connectorId: text("connector_id")
     .primaryKey()
@@ -108,7 +110,7 @@ export const sinkRecords = millrace.table("sink_records", {
   record: text("record").notNull(),
 });
 
-/** Parts of a sink's own record, that it changes one by one. They go with it. */
+/** Parts of a sink's record that change separately. They are deleted with it. */
 export const sinkRecordParts = millrace.table(
   "sink_record_parts",
   {
@@ -121,7 +123,7 @@ export const sinkRecordParts = millrace.table(
   (table) => [primaryKey({ columns: [table.connectorId, table.name] })],
 );
 
-/** What a source remembers between runs. */
+/** What a source keeps between runs. */
 export const sourceRecords = millrace.table("source_records", {
   connectorId: text("connector_id")
     .primaryKey()

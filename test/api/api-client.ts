@@ -1,5 +1,5 @@
-// One app with services in memory, and a short way to call it. Every response is searched for the secrets
-// that tests send.
+// One app with services in memory, and a short way to call it. Every response is searched for the secrets that the
+// tests send.
 
 import { expect } from "bun:test";
 import type { Fault } from "../../src/api/error-handling.ts";
@@ -8,7 +8,7 @@ import type { AcceptsHost } from "../../src/api/guards/host-guard.ts";
 import { createApp } from "../../src/app.ts";
 import { type MemoryServices, memoryServices } from "./memory-services.ts";
 
-/** Part of every secret that a test sends. No response may hold it. */
+/** Every secret that a test sends contains this. No response may contain it. */
 export const planted = "planted-s3cret";
 
 export interface Answer {

@@ -1,5 +1,4 @@
-// What TypeScript clients see of the app (Eden's `treaty<App>`): the types of requests and responses, none of
-// them `any`.
+// What TypeScript clients see of the app (Eden's `treaty<App>`): typed requests and responses, and no `any`.
 
 import { expectTypeOf, test } from "bun:test";
 import type { App } from "../../src/app.ts";

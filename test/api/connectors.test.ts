@@ -31,7 +31,7 @@ describe("POST /api/v1/connectors", () => {
     expect(passwordOf(answer.body.connector.id)).toBe(`${planted}-password`);
   });
 
-  test("the id must be there, and is ignored", async () => {
+  test("the id is required, and ignored", async () => {
     const { id: __, ...withoutId } = connector();
     expect((await api.call("POST", "/api/v1/connectors", withoutId)).body.errors).toEqual([
       { path: "/id", message: "required" },
@@ -140,7 +140,7 @@ describe("reading", () => {
     ]);
   });
 
-  test("GET one; 404 for one that is not there or cannot be", async () => {
+  test("GET one; 404 for a missing or impossible one", async () => {
     await api.call("POST", "/api/v1/connectors/one", connector());
     expect((await api.call("GET", "/api/v1/connectors/one")).status).toBe(200);
     for (const id of ["two", "%00", "x".repeat(500)]) {
@@ -150,7 +150,7 @@ describe("reading", () => {
     expect((await api.call("GET", "/api/v1/connectors/%zz")).status).toBe(404);
   });
 
-  test("what was read can be sent back as it is", async () => {
+  test("what was read can be sent back unchanged", async () => {
     const sinks = [
       postgresSink(),
       {
@@ -175,7 +175,7 @@ describe("reading", () => {
     }
   });
 
-  test("lists many in little time", async () => {
+  test("a long list takes little time", async () => {
     await api.call("POST", "/api/v1/connectors/one", connector());
     const one = api.services.stored.get("one");
     for (let index = 0; index < 1000 && one; index++) {

@@ -1,5 +1,5 @@
-// Requests made from the service's own OpenAPI document, and broken in every way: none is a fault, each answer is
-// as the document describes it, and none repeats a secret.
+// Requests made from the service's own OpenAPI document and broken in every way. None causes a fault, each response
+// matches the document, and none repeats a secret.
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -12,7 +12,7 @@ const { body: document } = await api.call("GET", "/swagger/json");
 const operations = operationsOf(document);
 const wrongWith = checksAnswers(document);
 
-/** The example with passwords that no answer may repeat. */
+/** The example, with passwords that no response may repeat. */
 function withSecrets(example: unknown): unknown {
   return (
     example &&

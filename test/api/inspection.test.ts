@@ -52,7 +52,7 @@ test("connector_id fills missing secrets", async () => {
   expect(filled).toMatchObject({ postgres: { connection: { password: `${planted}-password`, port: 5432 } } });
 });
 
-test("what goes wrong at the source", async () => {
+test("errors of the source", async () => {
   for (const [code, status] of [
     ["source_unreachable", 502],
     ["source_timeout", 504],
@@ -103,7 +103,7 @@ test("ssh keys are fresh Ed25519 pairs in OpenSSH form", async () => {
   );
   const [type, blob = ""] = first.body.public_key.split(" ");
   expect(type).toBe("ssh-ed25519");
-  // RFC 8709: the type, then the 32 bytes of the key, each after its length.
+  // RFC 8709: the type, then the 32 bytes of the key, each preceded by its length.
   const bytes = Buffer.from(blob, "base64");
   expect(bytes.subarray(0, 19).toString("latin1")).toBe("\0\0\0\x0bssh-ed25519\0\0\0\x20");
   const key = createPublicKey({

@@ -1,5 +1,4 @@
-// The services of the API, kept in memory: honest about what they promise, without a source or a sink behind
-// them.
+// The API's services in memory. They keep their promises, without a source or a sink.
 
 import type {
   ConnectorService,

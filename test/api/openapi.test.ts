@@ -53,7 +53,7 @@ describe("the document", () => {
     );
   });
 
-  test("every operation has an id of its own, a summary, a tag, and a schema for each response", () => {
+  test("every operation has a unique id, a summary, a tag, and a schema for each response", () => {
     const ids = operations.map(({ operation }) => operation.operationId);
     expect(new Set(ids).size).toBe(ids.length);
     const tags = document.tags.map(({ name }: { name: string }) => name);
@@ -68,7 +68,7 @@ describe("the document", () => {
     }
   });
 
-  test("says how to authenticate when that is on", async () => {
+  test("describes the authentication when it is enabled", async () => {
     expect(document.security).toEqual([]);
     const guarded = apiClient({ basic: { username: "u", password: "p" }, bearer: { token: "t" } });
     const { body } = await guarded.call("GET", "/swagger/json", undefined, { authorization: "Bearer t" });
@@ -79,7 +79,7 @@ describe("the document", () => {
   });
 });
 
-describe("examples work when they are sent as they are", () => {
+describe("examples work as they are", () => {
   const examples = operations.flatMap(({ method, path, operation }) =>
     Object.entries<{ examples?: Record<string, { value: unknown }> }>(
       operation.requestBody?.content ?? {},
@@ -94,7 +94,7 @@ describe("examples work when they are sent as they are", () => {
     ),
   );
 
-  test("every operation with a body has some", () => {
+  test("every operation with a body has examples", () => {
     const withBody = operations.filter(({ operation }) => operation.requestBody);
     expect(withBody).toHaveLength(9);
     for (const { path } of withBody) expect(examples.some((example) => example.path === path)).toBe(true);
@@ -113,7 +113,7 @@ describe("examples work when they are sent as they are", () => {
 });
 
 describe("Swagger UI", () => {
-  test("the page loads nothing from elsewhere", async () => {
+  test("the page loads nothing from other servers", async () => {
     const page = await api.call("GET", "/swagger");
     expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
     expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
@@ -127,7 +127,7 @@ describe("Swagger UI", () => {
     }
   });
 
-  test("its script asks for our document, and no public validator", async () => {
+  test("its script requests our document, and no public validator", async () => {
     const { text } = await api.call("GET", "/swagger/start.js");
     expect(text).toContain('url: "/swagger/json"');
     expect(text).toContain("validatorUrl: null");

@@ -1,4 +1,4 @@
-// What a fetch client cannot send: raw requests to a real server.
+// Raw requests to a real server, for what a fetch client cannot send.
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { createApp } from "../../src/app.ts";
@@ -15,7 +15,7 @@ function startServer(authentication: Parameters<typeof createApp>[0]["authentica
     version: "0.0.0-test",
     reportFault: (fault) => `fault-${faults.push(fault)}`,
   });
-  // As the service listens: the routes are then Bun's own.
+  // As the service does: the routes are then Bun's own.
   app.listen({ port: 0, hostname: "127.0.0.1" });
   if (!app.server) throw new Error("The app does not listen.");
   return app.server;
@@ -27,7 +27,7 @@ afterAll(async () => {
   await Promise.all([open.stop(true), guarded.stop(true)]);
 });
 
-/** The status and the whole text of the answer to a raw request, after which the server closes. */
+/** The status and the complete text of the response to a raw request. The server closes the connection after it. */
 async function send(
   server: ReturnType<typeof startServer>,
   request: string,
@@ -64,7 +64,7 @@ describe("hosts and targets", () => {
     expect((await send(guarded, "GET /healthz HTTP/1.0\r\n\r\n")).status).toBe(200);
   });
 
-  test("what cannot be a URL is never a fault", async () => {
+  test("an invalid URL never causes a fault", async () => {
     for (const request of [
       get("/api/v1/connectors", "a b"),
       get("/api/v1/connectors", ":::::"),
@@ -81,7 +81,7 @@ describe("hosts and targets", () => {
     expect(faults).toEqual([]);
   });
 
-  test("no spelling of a URL gets around authentication", async () => {
+  test("no spelling of a URL bypasses authentication", async () => {
     for (const [target, host] of [
       ["/api/v1/connectors", "x/healthz?"],
       ["/api/v1/connectors", "localhost/healthz?"],
@@ -98,7 +98,7 @@ describe("hosts and targets", () => {
   });
 });
 
-test("a body that is too large", async () => {
+test("an oversized body", async () => {
   const response = await fetch(`${open.url}api/v1/connectors`, {
     method: "POST",
     headers: { "content-type": "application/json" },

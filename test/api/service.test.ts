@@ -11,7 +11,7 @@ test("health, readiness, snapshots, metrics", async () => {
   expect(metrics.text).toContain("millrace_up 1\n");
 });
 
-test("503 with the reason while the service cannot work", async () => {
+test("503 with the reason while the service is not ready", async () => {
   const api = apiClient();
   api.services.readiness = { ready: false, reason: "The state store does not answer." };
   expect(await api.call("GET", "/readyz")).toMatchObject({

@@ -20,7 +20,7 @@ const jsonPaths: [string, string][] = [
 ];
 
 describe.each(jsonPaths)("%s %s", (method, at) => {
-  test("400 for what is no JSON", async () => {
+  test("400 for invalid JSON", async () => {
     for (const body of ["", "{", '{"id":', "nonsense", "{'id':1}", "[1,]", "\ufeff\ufeff{}", "NaN"]) {
       const answer = await api.handle(
         new Request(`http://localhost${at}`, {
@@ -68,7 +68,7 @@ describe.each(jsonPaths)("%s %s", (method, at) => {
     expect(bare.status).toBe(415);
   });
 
-  test("413 above 1 MiB, also when the length is not told", async () => {
+  test("413 above 1 MiB, also without a declared length", async () => {
     const large = `"${"x".repeat(1_048_576)}"`;
     expect(await api.call(method, at, large)).toMatchObject({
       status: 413,
@@ -100,7 +100,7 @@ describe.each(jsonPaths)("%s %s", (method, at) => {
   });
 });
 
-test("a value that hides what a library would call to show it is refused by its place", async () => {
+test("an object with methods that a library might call is refused by its path", async () => {
   const body = '{"command":{"toString":1e308},"a/b":[{"valueOf":null}]}';
   const answer = await api.call("POST", "/api/v1/connector/command/mine", body);
   expect(answer.status).toBe(422);
@@ -111,8 +111,8 @@ test("a value that hides what a library would call to show it is refused by its 
   expect(api.faults).toEqual([]);
 });
 
-describe("JSON that can be read in two ways", () => {
-  test("a repeated key, however it is spelt, is named", async () => {
+describe("ambiguous JSON", () => {
+  test("a repeated key is named, however it is spelt", async () => {
     const text = JSON.stringify(connector()).replace('"id":"orders"', '"id":"orders","\\u0069d":"other"');
     const answer = await api.call("POST", path, text);
     expect(answer.body.errors).toEqual([{ path: "/id", message: "given more than once" }]);
@@ -122,7 +122,7 @@ describe("JSON that can be read in two ways", () => {
     ]);
   });
 
-  test("the same key in different objects, and braces within strings, are no repetition", async () => {
+  test("the same key in different objects, and braces within strings, are not repetitions", async () => {
     const named = connector({ name: '{"id":1,"id":2} [[' });
     expect((await api.call("POST", path, named)).status).toBe(201);
   });
@@ -134,14 +134,14 @@ describe("JSON that can be read in two ways", () => {
     }
   });
 
-  test("text that Postgres cannot hold", async () => {
+  test("text that Postgres cannot store", async () => {
     for (const name of ["a\\u0000b", "\\ud800"]) {
       const text = JSON.stringify(connector()).replace('"id":"orders"', `"id":"orders","name":"${name}"`);
       expect((await api.call("POST", path, text)).body.errors[0].path).toBe("/name");
     }
   });
 
-  test("keys that mean something to JavaScript", async () => {
+  test("keys with a meaning in JavaScript", async () => {
     const text = JSON.stringify(connector()).replace("{", '{"__proto__":{"disabled":true},"constructor":1,');
     const answer = await api.call("POST", path, text);
     expect(answer.status).toBe(422);
@@ -152,13 +152,13 @@ describe("JSON that can be read in two ways", () => {
   });
 });
 
-test("1 MiB exactly is read", async () => {
+test("exactly 1 MiB is accepted", async () => {
   const frame = JSON.stringify(connector({ name: "" }));
   const padded = frame + " ".repeat(1_048_576 - frame.length);
   expect((await api.call("POST", path, padded)).body.errors[0].path).toBe("/name");
 });
 
-test("a byte order mark and a charset are fine", async () => {
+test("a byte order mark and a charset are accepted", async () => {
   const headers = { "content-type": 'Application/JSON; charset="UTF-8"' };
   expect((await api.call("POST", path, `\ufeff${JSON.stringify(connector())}`, headers)).status).toBe(201);
 });
@@ -210,7 +210,7 @@ describe("paths and methods", () => {
     expect(answer.headers.get("allow")).toBe(allow || "POST");
   });
 
-  test("404 for what is not there", async () => {
+  test("404 for unknown paths", async () => {
     for (const at of [
       "/",
       "/api/v1",
@@ -229,7 +229,7 @@ describe("paths and methods", () => {
   });
 });
 
-test("a fault shows an id only, and the log gets the error", async () => {
+test("the response to a fault shows only an id, and the log contains the error", async () => {
   await api.call("POST", "/api/v1/connectors/mine", connector());
   const failure = new Error("SELECT * FROM secrets WHERE password = 'hunter2'");
   api.services.catalog = () => Promise.reject(failure);
@@ -239,7 +239,7 @@ test("a fault shows an id only, and the log gets the error", async () => {
   expect(api.faults).toEqual([{ method: "POST", path: "/api/v1/catalog/source", error: failure }]);
 });
 
-test("a response that breaks its schema is a fault, and its values do not reach the log", async () => {
+test("a response that violates its schema is a fault, and its values do not reach the log", async () => {
   api.services.catalog = async () => ({ name: 7, hidden: "do-not-log" }) as never;
   const answer = await api.call("POST", "/api/v1/catalog/source", { source: connector().source });
   expect(answer.status).toBe(500);

@@ -17,7 +17,7 @@ async function create(body: unknown = snapshot): Promise<string> {
   return answer.body.id;
 }
 
-test("202 with the task and its defaults; the identical one while it is unfinished", async () => {
+test("202 with the task and its defaults; an identical request returns the unfinished task", async () => {
   const answer = await api.call("POST", path, snapshot);
   expect(answer.status).toBe(202);
   expect(answer.body).toEqual({
@@ -52,7 +52,7 @@ test("the list is newest first", async () => {
   expect((await api.call("GET", `${path}/${first}`)).body.id).toBe(first);
 });
 
-test("404 for what is not there", async () => {
+test("404 for unknown connectors and tasks", async () => {
   const id = await create();
   for (const missing of ["nothing", "%00", "x".repeat(300)]) {
     expect((await api.call("GET", `${path}/${missing}`)).body.code).toBe("task_not_found");
@@ -65,7 +65,7 @@ test("404 for what is not there", async () => {
   expect((await api.call("GET", `${other}/${id}`)).body.code).toBe("connector_not_found");
 });
 
-test("422 for what is no task", async () => {
+test("422 for an invalid task", async () => {
   for (const body of [
     {},
     { Snapshot: {} },

@@ -23,7 +23,7 @@ const commits = (batch: ChangeBatch) =>
   Array.from({ length: batch.count }, (_, i) => batch.transactions.commitLsn[batch.transaction[i]!]);
 
 describe("a builder", () => {
-  test("hands out whole transactions and keeps the open one", () => {
+  test("hands out complete transactions and keeps the open one", () => {
     const builder = new BatchBuilder("text", lsn(1n));
     builder.begin(10n, 1n, 1);
     insert(builder, 1, 0);
@@ -31,7 +31,7 @@ describe("a builder", () => {
     builder.commit(lsn(20n));
     builder.begin(30n, 2n, 2);
     insert(builder, 3, 0);
-    const { batch, rest } = builder.takeWhole();
+    const { batch, rest } = builder.takeComplete();
     expect(values(batch)).toEqual([1, 2]);
     expect(batch.endsInTransaction).toBe(false);
     expect(batch.resumeLsn).toBe(lsn(20n));
@@ -40,14 +40,14 @@ describe("a builder", () => {
 
     insert(rest, 4, 1);
     rest.commit(lsn(40n));
-    const second = rest.takeWhole().batch;
+    const second = rest.takeComplete().batch;
     expect(values(second)).toEqual([3, 4]);
     expect(commits(second)).toEqual([30n, 30n]);
     expect([...second.ordinal.subarray(0, 2)]).toEqual([0, 1]);
     expect(second.resumeLsn).toBe(lsn(40n));
   });
 
-  test("hands out a large transaction in pieces that say so", () => {
+  test("hands out a large transaction in pieces that are marked as such", () => {
     const builder = new BatchBuilder("text", lsn(1n));
     builder.begin(10n, 1n, 1);
     insert(builder, 1, 0);
@@ -57,37 +57,37 @@ describe("a builder", () => {
     expect(batch.transactions.endLsn[0]).toBe(0n);
     insert(rest, 2, 1);
     rest.commit(lsn(20n));
-    const last = rest.takeWhole().batch;
+    const last = rest.takeComplete().batch;
     expect(last.endsInTransaction).toBe(false);
     expect(commits(last)).toEqual([10n]);
     expect(last.resumeLsn).toBe(lsn(20n));
   });
 
-  test("lists no transaction that holds nothing, and still moves on behind it", () => {
+  test("omits empty transactions, and still advances past them", () => {
     const builder = new BatchBuilder("text", lsn(1n));
     builder.begin(10n, 1n, 1);
     builder.commit(lsn(20n));
-    expect(builder.wholeCount).toBe(0);
+    expect(builder.completeCount).toBe(0);
     const { batch } = builder.takeAll();
     expect(batch.transactions.count).toBe(0);
     expect(batch.resumeLsn).toBe(lsn(20n));
   });
 
-  test("never goes back behind where it began", () => {
+  test("never goes back before its start", () => {
     const builder = new BatchBuilder("text", lsn(100n));
     builder.begin(10n, 1n, 1);
     builder.commit(lsn(20n));
     expect(builder.resumeLsn).toBe(lsn(100n));
   });
 
-  test("grows past its first size without losing a byte", () => {
+  test("grows beyond its first size without losing a byte", () => {
     const builder = new BatchBuilder("text", lsn(1n));
     for (let t = 0; t < 200; t++) {
       builder.begin(BigInt(t + 10), 1n, t);
       for (let i = 0; i < 20; i++) insert(builder, (t * 20 + i) % 251, i);
       builder.commit(lsn(BigInt(t + 11)));
     }
-    const { batch } = builder.takeWhole();
+    const { batch } = builder.takeComplete();
     expect(batch.count).toBe(4000);
     expect(values(batch)).toEqual(Array.from({ length: 4000 }, (_, i) => i % 251));
     expect(batch.transactions.count).toBe(200);

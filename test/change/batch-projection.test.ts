@@ -25,7 +25,7 @@ function tuples({ arena, count, oldStart, oldEnd, newStart, newEnd }: ChangeBatc
 }
 const bytes = (tuple: TextTuple) => [...tupleBytes(tuple)];
 
-test("columns are left out of old rows and new ones, in the memory that they lie in", () => {
+test("columns are removed from old and new rows in place", () => {
   const [batch] = batches([
     transaction(1, [
       { kind: "insert", relation: three, after: ["1", "dropped", null] },
@@ -45,7 +45,7 @@ test("columns are left out of old rows and new ones, in the memory that they lie
   ]);
 });
 
-test("a batch of which nothing is left out stays as it is", () => {
+test("a batch without columns to remove is unchanged", () => {
   const [batch] = batches([transaction(1, [{ kind: "insert", relation: other, after: ["whole"] }])]);
   const before = tuples(batch!);
   expect(tuples(projectBatch(batch!, batch!.relations, [null]))).toEqual(before);

@@ -1,4 +1,4 @@
-// COPY text to tuples: any rows, cut into chunks anywhere, come out as they were.
+// Parses COPY text into tuples. Rows cut into chunks anywhere are read correctly.
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -106,18 +106,18 @@ test("octal and hexadecimal escapes, and a backslash before any other character"
   }
 });
 
-test("a table without columns, an empty column, and a NULL that is a text", () => {
+test("a table without columns, an empty column, and a NULL that is text", () => {
   expect(parse(0, [latin("\n\n")])).toEqual([[], []]);
   expect(parse(1, [latin("\n\\N\n\\\\N\n")])).toEqual([[""], [null], ["\\N"]]);
 });
 
-test("a row with too many or too few columns, or none at the end, is a violation", () => {
+test("a row with too many or too few columns, or an unfinished last row, is a violation", () => {
   expect(() => parse(2, [latin("a\n")])).toThrow("COPY of public.t");
   expect(() => parse(2, [latin("a\tb\tc\n")])).toThrow("COPY of public.t");
   expect(() => parse(1, [latin("a")])).toThrow("within a row");
 });
 
-test("large bytea is packed wherever the chunks are cut, and what only looks like it stays text", () => {
+test("large bytea is packed wherever the chunks are cut, and similar text stays text", () => {
   const digits = "0af7".repeat(60_000);
   const row = [`\\x${digits}`, `\\x${digits}0`, `\\x${digits}zz`, `x${digits}`];
   const bytes = latin(`${row.map(escaped).join("\t")}\n`);
@@ -131,7 +131,7 @@ test("large bytea is packed wherever the chunks are cut, and what only looks lik
   expect(lengths).toEqual(Array(3).fill([120_000, 240_003, 240_004, 240_001]));
 });
 
-test("what lies behind large bytea is whole where the memory for it grew in the midst of a chunk", () => {
+test("values after large bytea are intact when its memory grew in the middle of a chunk", () => {
   const parts = 32 * 1024;
   for (let size = 1024 * 1024; size < 2 * 1024 * 1024; size += parts) {
     for (const last of ["", "a", "A"]) {
@@ -141,7 +141,7 @@ test("what lies behind large bytea is whole where the memory for it grew in the 
         ["1", value, "behind"],
         ["2", null, "next".repeat(9_000)],
       ];
-      // Not toEqual, which would print them.
+      // Not toEqual, which would print the rows.
       expect(Bun.deepEquals(parse(3, [text]), rows)).toBe(true);
     }
   }

@@ -1,4 +1,4 @@
-// What is left of a table to be copied, and in which ranges.
+// Which part of a table remains to be copied, and in which ranges.
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -7,7 +7,7 @@ import { rangesAtOnce } from "../support/ranges-at-once.ts";
 
 const page = 8192;
 
-test("a table is divided into ranges of about the size that was asked for, the last one open", () => {
+test("a table is divided into ranges of about the requested size, and the last one has no end", () => {
   expect(rangesAtOnce({ pages: 10, bytes: 10 * page }, [], { bytes: 4 * page, lanes: 1 })).toEqual([
     { from: 0, to: 4 },
     { from: 4, to: 8 },
@@ -15,12 +15,12 @@ test("a table is divided into ranges of about the size that was asked for, the l
   ]);
 });
 
-test("what lies out of line makes ranges of fewer pages, of one at least", () => {
+test("TOAST data makes ranges of fewer pages, but of one at least", () => {
   const ranges = rangesAtOnce({ pages: 4, bytes: 4000 * page }, [], { bytes: page, lanes: 1 });
   expect(ranges.map(({ from }) => from)).toEqual([0, 1, 2, 3]);
 });
 
-test("the last ranges are a lane's share of what is left each, and not tiny, so that no lane ends long before the others", () => {
+test("the last ranges are a lane's share of the rest each, but not tiny, so that all lanes finish at about the same time", () => {
   const lanes = 4;
   const pages = 10_000;
   const ranges = rangesAtOnce({ pages, bytes: pages * page }, [], { bytes: 1024 * page, lanes });
@@ -38,7 +38,7 @@ test("the last ranges are a lane's share of what is left each, and not tiny, so 
   expect(lengths.length).toBeLessThan(30);
 });
 
-test("only what no range has is left, and the end when no range has that", () => {
+test("only pages outside all ranges remain, and the end of the table if no range includes it", () => {
   const done = [
     { from: 6, to: 8 },
     { from: 0, to: 2 },
@@ -59,7 +59,7 @@ test("only what no range has is left, and the end when no range has that", () =>
   ).toEqual([]);
 });
 
-test("whatever was done of it, and however it has grown or shrunk since, each page is in one range", () => {
+test("whatever was copied, and however the table has grown or shrunk since, each page is in one range", () => {
   const size = fc.record({
     pages: fc.integer({ min: 1, max: 60 }),
     rangePages: fc.integer({ min: 1, max: 40 }),
@@ -78,7 +78,7 @@ test("whatever was done of it, and however it has grown or shrunk since, each pa
   );
 });
 
-test("ranges grow from small ones to the most, and are as large as their time allows", () => {
+test("ranges grow from small ones to the maximum, and are as large as their time allows", () => {
   const pages = 100_000;
   const cut = { bytes: 1024 * page, firstBytes: 16 * page, ms: 20_000, lanes: 4 };
   const left = new RangesLeft({ pages, bytes: pages * page }, [], cut);
@@ -89,14 +89,14 @@ test("ranges grow from small ones to the most, and are as large as their time al
     return length;
   };
   expect(Array.from({ length: 5 }, () => copy(0.1))).toEqual([16, 64, 256, 1024, 1024]);
-  // A receiver that takes a page a second.
+  // A receiver that takes one page per second.
   expect(Array.from({ length: 3 }, () => copy(1_000))).toEqual([1024, 20, 20]);
   expect(copy(60_000)).toBe(20);
   expect(Array.from({ length: 3 }, () => copy(60_000))).toEqual([4, 4, 4]);
   expect(Array.from({ length: 5 }, () => copy(0.1))).toEqual([4, 16, 64, 256, 1024]);
 });
 
-test("one that is small for another reason makes those that follow no smaller", () => {
+test("a range that is small for another reason does not shrink the following ones", () => {
   const done = [
     { from: 0, to: 8 },
     { from: 9, to: 10 },
@@ -109,7 +109,7 @@ test("one that is small for another reason makes those that follow no smaller", 
   expect(left.next()).toEqual({ from: 10, to: 522 });
 });
 
-test("those that had begun come first, as they were cut, where none of them is done or reaches into another", () => {
+test("unfinished ranges come first and unchanged, if none of them is copied or overlaps another", () => {
   const cut = { bytes: 4 * page, firstBytes: 4 * page, ms: 20_000, lanes: 1 };
   const begun = [
     { from: 9, to: 14 },
@@ -133,7 +133,7 @@ test("those that had begun come first, as they were cut, where none of them is d
   expect(left.isDone).toBe(true);
 });
 
-test("all are copied when none is left and none is in hand", () => {
+test("the table is complete when no range remains or is in progress", () => {
   const cut = { bytes: 4 * page, firstBytes: 4 * page, ms: 20_000, lanes: 1 };
   const left = new RangesLeft({ pages: 8, bytes: 8 * page }, [], cut);
   const [one, other] = [left.next()!, left.next()!];

@@ -1,5 +1,11 @@
 import { expect, test } from "bun:test";
-import { fillUnchanged, keyAlone, newTuple, tupleColumns, unchangedColumns } from "../../src/change/tuple.ts";
+import {
+  fillUnchanged,
+  keyOnlyTuple,
+  newTuple,
+  tupleColumns,
+  unchangedColumns,
+} from "../../src/change/tuple.ts";
 import {
   batches,
   relation,
@@ -10,7 +16,7 @@ import {
 } from "../support/batch-fixture.ts";
 
 const bytes = (tuple: TextTuple) => tupleBytes(tuple);
-/** As tuples lie in an arena: something stands before them. */
+/** In an arena a tuple has other bytes before it. */
 const behind = (tuple: TextTuple) => Uint8Array.from([1, 2, 3, ...bytes(tuple)]);
 
 test("unchanged columns are found, and filled from another tuple", () => {
@@ -20,8 +26,8 @@ test("unchanged columns are found, and filled from another tuple", () => {
   expect([...fillUnchanged(tuple, 3, base, 3)]).toEqual([...bytes(["a", "big", null, "long"])]);
 });
 
-test("what the base does not know either stays unchanged", () => {
-  // An old tuple that holds the key alone has null in the other columns.
+test("a column that the base does not have either stays unchanged", () => {
+  // An old tuple that contains only the key has null in the other columns.
   const filled = fillUnchanged(bytes(["a", unchanged, unchanged]), 0, bytes(["b", unchanged, null]), 0);
   expect(unchangedColumns(filled, 0)).toEqual([1, 2]);
 });
@@ -42,13 +48,13 @@ function taken(before: TextTuple, after: TextTuple, longest?: number) {
   return { isCopy: bytes !== batch!.arena, tuple: [...bytes.subarray(start, end)] };
 }
 
-test("a new row is not copied where nothing is taken into it", () => {
+test("a new row is not copied if nothing is filled in", () => {
   const whole = ["a", "n", "b"];
   expect(taken(["k", "o", "c"], whole)).toEqual({ isCopy: false, tuple: [...bytes(whole)] });
   const part: TextTuple = ["a", unchanged, "b"];
   expect(taken(["k", "o", "c"], part)).toEqual({ isCopy: true, tuple: [...bytes(["a", "o", "b"])] });
   expect(taken(["k", "long", "c"], part, 3)).toEqual({ isCopy: false, tuple: [...bytes(part)] });
-  // A key is taken in any case: nothing else finds the row.
+  // The key is always filled in, because only it identifies the row.
   const keyless: TextTuple = [unchanged, unchanged, "b"];
   expect(taken(["key", "long", "c"], keyless, 2)).toEqual({
     isCopy: true,
@@ -56,16 +62,16 @@ test("a new row is not copied where nothing is taken into it", () => {
   });
 });
 
-test("a long new row keeps what the sink has, unless it has to be whole", () => {
+test("a long new row keeps unchanged values of the sink, unless it must be complete", () => {
   const body = "b".repeat(1024 * 1024);
   expect(taken(["a", "o", "c"], ["a", unchanged, body], 100).isCopy).toBe(false);
   const whole = taken(["a", "o", "c"], ["a", unchanged, body]);
   expect(whole).toEqual({ isCopy: true, tuple: [...bytes(["a", "o", body])] });
 });
 
-test("packed values are passed over and taken as they lie", () => {
+test("packed values are skipped, and taken as they are", () => {
   const packed = bytes(["a", "0123", "c"]);
-  // Behind the count, the first column and the length of the second.
+  // After the count, the first column and the length of the second.
   packed[2 + 5] = packed[2 + 5]! | 0x40;
   expect(tupleColumns(packed, 0)).toEqual([
     { length: 1, start: 6, isPacked: false },
@@ -73,5 +79,5 @@ test("packed values are passed over and taken as they lie", () => {
     { length: 1, start: 19, isPacked: false },
   ]);
   expect([...fillUnchanged(bytes(["a", unchanged, "c"]), 0, packed, 0)]).toEqual([...packed]);
-  expect([...keyAlone(packed, 0, [2])]).toEqual([...bytes([null, null, "c"])]);
+  expect([...keyOnlyTuple(packed, 0, [2])]).toEqual([...bytes([null, null, "c"])]);
 });

@@ -5,7 +5,13 @@ import { parseArgs } from "node:util";
 import { ChaosStage, database } from "./chaos-stage.ts";
 import { type Fault, faults } from "./faults.ts";
 import { beginLoad, type Random, trimming } from "./load.ts";
-import { describeHeld, expectEqual, expectNothingLeft, heldBy, passMarker } from "./oracle.ts";
+import {
+  describeResources,
+  expectEqual,
+  expectNothingLeft,
+  passMarker,
+  readServiceResources,
+} from "./oracle.ts";
 
 const { values } = parseArgs({
   options: {
@@ -57,11 +63,11 @@ async function playRound(stage: ChaosStage, round: number, tally: Tally): Promis
   tally.transactions += load.transactions;
   const mended = await expectEqual(stage);
   tally.mended += mended;
-  const held = await expectNothingLeft(stage, atBeginning);
+  const resources = await expectNothingLeft(stage, atBeginning);
   for (const sql of trimming) await stage.source.query(sql, database);
   tally.equalRounds++;
   console.log(
-    `equal${mended === 0 ? "" : ", mended as told"}; recovered in ${(recovery / 1000).toFixed(1)} s, ${load.transactions} transactions, ${describeHeld(held)}`,
+    `equal${mended === 0 ? "" : ", mended as told"}; recovered in ${(recovery / 1000).toFixed(1)} s, ${load.transactions} transactions, ${describeResources(resources)}`,
   );
 }
 
@@ -86,8 +92,8 @@ const tally: Tally = { recoveries: [], counts: new Map(), transactions: 0, mende
 let failure: unknown = null;
 console.log(`seed ${seed}; ${faults.length} faults, ${stage.disk ? "with" : "without"} a disk to fill`);
 await passMarker(stage, "beginning", recoveryBoundMs);
-const atBeginning = heldBy(stage);
-console.log(`at the beginning: ${describeHeld(atBeginning)}`);
+const atBeginning = readServiceResources(stage);
+console.log(`at the beginning: ${describeResources(atBeginning)}`);
 for (let round = Number(values.from); round <= rounds && failure === null; round++) {
   try {
     await playRound(stage, round, tally);

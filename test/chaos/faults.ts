@@ -233,6 +233,26 @@ const work: readonly Fault[] = [
       }
     },
   })),
+  {
+    name: "a table comes, and is written to while it is copied",
+    run: async (stage: ChaosStage, random: Random) => {
+      const table = `late_${Math.floor(random() * 1e9)}`;
+      await attempt(
+        stage,
+        `create table ${table} (id int primary key, n int, far text); alter table ${table} alter far set storage external;
+         insert into ${table} select g, 0, repeat(md5(g::text), 80) from generate_series(1, 5000) g`,
+      );
+      for (let i = 1; i <= 30; i++) {
+        const id = Math.floor(random() * 5_000);
+        await attempt(
+          stage,
+          `update ${table} set n = ${i} where id between ${id} and ${id + 50}; delete from ${table} where id = ${id + 60};
+           update ${table} set id = ${10_000 + i} where id = ${id + 70}; insert into ${table} values (${20_000 + i}, ${i}, 'new')`,
+        );
+        await sleepSome(random, 0, 100);
+      }
+    },
+  },
   ...connectorIds.map((id) => ({
     name: `the connector is changed and restarted, ${id}`,
     run: async ({ api }: ChaosStage, random: Random) => {

@@ -47,6 +47,9 @@ export const trimming = [
   "delete from changing where id in (select id from changing order by random() limit greatest(0, (select count(*) from changing) - 500))",
   "delete from emptied where id in (select id from emptied order by random() limit greatest(0, (select count(*) from emptied) - 500))",
   "delete from children where id in (select id from children order by random() limit greatest(0, (select count(*) from children) - 2000))",
+  // At the sinks they stay.
+  `do $$ declare late text; begin for late in select relname from pg_class where relname ~ '^late_[0-9]+$' and relkind = 'r' order by oid desc offset 2
+   loop execute 'drop table ' || late; end loop; end $$`,
 ];
 
 export interface Load {

@@ -1,6 +1,6 @@
 // What has to hold once nothing is wrong any more: both sinks equal the source, and nothing is left over.
 
-import { type Held, readHeld } from "../../bench/process-usage.ts";
+import { type ProcessResources, readResources } from "../../bench/process-usage.ts";
 import { pollUntil } from "../../src/demo/poll-until.ts";
 import { compareTables, describeDifference, isEqual } from "../../src/demo/table-comparison.ts";
 import { listTables } from "../../src/demo/table-facts.ts";
@@ -104,8 +104,16 @@ async function webhookDifference({ source, receiver }: ChaosStage): Promise<stri
   return null;
 }
 
+/** Of copies that nothing is recorded of. A copy that was interrupted is kept for a while for the next task. */
+const leftTables = `
+select relname from pg_class c where relnamespace = to_regnamespace('millrace') and relkind = 'r' and relname ~ '^(copy|chunk|touched|seen)_'
+  and not exists (select from millrace.divided_copy d where c.relname ~ ('^[a-z]+_' || d.connector_id || '_' || d.table_id || '(_[0-9]+)?$'))`;
+
 /** Slots are as without all that, and what the service holds is back to about what it was. Returns that. */
-export async function expectNothingLeft(stage: ChaosStage, before: Held): Promise<Held> {
+export async function expectNothingLeft(
+  stage: ChaosStage,
+  before: ProcessResources,
+): Promise<ProcessResources> {
   const slots = () =>
     stage.source.query<{ slot_name: string }>("select slot_name from pg_replication_slots order by 1");
   const options = { timeoutMs: 30_000, intervalMs: 200 };
@@ -114,26 +122,28 @@ export async function expectNothingLeft(stage: ChaosStage, before: Held): Promis
     async () => (await slots()).length === connectorIds.length,
     options,
   );
-  let held = heldBy(stage);
+  const tables = () => stage.sink.query(leftTables, database);
+  await pollUntil("no copy's tables are left over", async () => (await tables()).length === 0, options);
+  let resources = readServiceResources(stage);
   const isBack = () => {
-    held = heldBy(stage);
+    resources = readServiceResources(stage);
     return (
-      held.descriptors <= before.descriptors + moreDescriptors &&
-      held.residentBytes <= before.residentBytes + moreResidentBytes
+      resources.descriptors <= before.descriptors + moreDescriptors &&
+      resources.residentBytes <= before.residentBytes + moreResidentBytes
     );
   };
   await pollUntil("descriptors and memory are let go", isBack, options).catch((error: unknown) => {
     throw new Error(
-      `${(error as Error).message}: ${describeHeld(before)} were held, and now ${describeHeld(held)}`,
+      `${(error as Error).message}: ${describeResources(before)} before, ${describeResources(resources)} now`,
     );
   });
-  return held;
+  return resources;
 }
 
-export function heldBy({ service: { pid = 0 } }: ChaosStage): Held {
-  return readHeld(pid);
+export function readServiceResources({ service: { pid = 0 } }: ChaosStage): ProcessResources {
+  return readResources(pid);
 }
 
-export function describeHeld({ descriptors, residentBytes }: Held): string {
+export function describeResources({ descriptors, residentBytes }: ProcessResources): string {
   return `${descriptors} descriptors and ${Math.round(residentBytes / 1e6)} MB`;
 }

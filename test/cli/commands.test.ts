@@ -1,4 +1,4 @@
-// The commands against a service of its own, and a real Postgres on both sides.
+// The commands against a real service, with a real Postgres as source and sink.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -12,7 +12,7 @@ import { waitFor } from "../support/wait-for.ts";
 const main = join(import.meta.dir, "..", "..", "src", "main.ts");
 const command = [process.execPath, main];
 const token = "planted-token-51f2";
-/** Names of variables of the environment. */
+/** Names of environment variables. */
 const [secret, unset] = ["SECRET", "NOT_SET"];
 let directory: string;
 let server: PostgresServer;
@@ -112,7 +112,7 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
   expect(await server.query("select from pg_replication_slots")).toEqual([]);
 });
 
-test("a connector that is disabled is not said to be started", async () => {
+test("the output does not claim that a disabled connector was started", async () => {
   const file = join(directory, "disabled.json");
   await writeFile(file, JSON.stringify({ ...connectorFile("resting", server.port), disabled: true }));
   expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("resting: created\n");
@@ -125,7 +125,7 @@ test("a connector that is disabled is not said to be started", async () => {
   expect((await millrace(["connectors", "delete", "resting"])).code).toBe(0);
 });
 
-test("what the service refuses is told with each violation's path; exit codes tell what was the matter", async () => {
+test("a refusal shows each violation's path, and the exit code shows the kind of error", async () => {
   const file = join(directory, "wrong.json");
   await writeFile(file, JSON.stringify({ ...connectorFile("wrong", server.port), sources: {} }));
   const refused = await millrace(["connectors", "apply", "-f", file]);
@@ -157,7 +157,7 @@ test("what the service refuses is told with each violation's path; exit codes te
   });
 });
 
-test("a source that cannot be reached does not keep a connector that is deleted by force", async () => {
+test("an unreachable source does not block the forced deletion of a connector", async () => {
   const file = join(directory, "far.json");
   await writeFile(file, JSON.stringify(connectorFile("far", 1)));
   expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("far: created\n");
@@ -168,7 +168,7 @@ test("a source that cannot be reached does not keep a connector that is deleted 
   });
 });
 
-test("tasks are made, watched until they are over, and listed; what they fail of is the exit code", async () => {
+test("tasks are created, watched to their end, and listed; a failure sets the exit code", async () => {
   const file = join(directory, "tasks.json");
   await writeFile(file, JSON.stringify(connectorFile("tasks", server.port)));
   await millrace(["connectors", "apply", "-f", file]);
@@ -195,7 +195,7 @@ test("tasks are made, watched until they are over, and listed; what they fail of
   await millrace(["connectors", "delete", "tasks"]);
 });
 
-test("source and sink are validated, and the catalog shown, of a file or of what is stored", async () => {
+test("validate and catalog work on a file and on a stored connector", async () => {
   const file = join(directory, "look.json");
   await writeFile(file, JSON.stringify(connectorFile("look", server.port)));
   const sound = await millrace(["validate", "-f", file]);
@@ -217,7 +217,7 @@ test("source and sink are validated, and the catalog shown, of a file or of what
   expect((await millrace(["validate"])).error).toContain("Name a connector that is stored, or a file by -f");
 });
 
-test("health is an exit code, of the service that the environment's port is of", async () => {
+test("the health of the service at the environment's port sets the exit code", async () => {
   expect(await millrace(["health"])).toMatchObject({ code: 0, out: "ready\n" });
   const byPort = { MILLRACE_URL: "", MILLRACE_PORT: String(service.port), MILLRACE_API_TOKEN: "" };
   expect(await millrace(["health", "--json"], byPort)).toMatchObject({
@@ -229,7 +229,7 @@ test("health is an exit code, of the service that the environment's port is of",
   expect((await millrace(["--version"])).out).toMatch(/^millrace \d+\.\d+\.\d+\n$/);
 });
 
-test("an answer that is none of the service's is told as that, and one that breaks off as no service", async () => {
+test("a response that is not the service's is reported as such, and a broken one as no service", async () => {
   const answers: Record<string, () => Response> = {
     html: () => new Response("<html>", { headers: { "content-type": "text/html" } }),
     empty: () => new Response(null, { status: 204 }),
@@ -256,7 +256,7 @@ test("an answer that is none of the service's is told as that, and one that brea
   expect(broken).toMatchObject({ code: 3, error: expect.stringContaining("No service answers") });
 });
 
-test("a service on this machine is asked without the environment's proxy, any other one through it", async () => {
+test("requests to this machine bypass the environment's proxy, and all others use it", async () => {
   const asked: string[] = [];
   using proxy = Bun.serve({
     port: 0,

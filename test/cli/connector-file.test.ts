@@ -1,4 +1,4 @@
-// Connectors in a file: what stands for the environment, and what is told of one that cannot be used.
+// Reads connectors from a file: environment variables, and the errors for invalid files.
 
 import { expect, test } from "bun:test";
 import { rm, writeFile } from "node:fs/promises";
@@ -8,12 +8,12 @@ import { parseConnectors, readConnectors } from "../../src/cli/connector-file.ts
 import { parseTableName } from "../../src/cli/table-name.ts";
 import { plainLines, textTable } from "../../src/cli/text-table.ts";
 
-/** How a file says what is in the environment. */
+/** The syntax for a variable's value. */
 const of = (name: string) => `$\{${name}}`;
 const environment = { DB_PASSWORD: `a"b\\c ${of("DB_HOST")}`, DB_HOST: "db1", EMPTY: "" };
 const parse = (value: unknown) => parseConnectors(JSON.stringify(value), "c.json", environment);
 
-test("one connector, or several; names in strings are the environment's, wherever they are", () => {
+test("one connector or several, with variables in strings anywhere", () => {
   const connection = { host: of("DB_HOST"), password: of("DB_PASSWORD") };
   expect(parse({ id: "a", source: { postgres: { connection } } })).toEqual([
     {
@@ -31,7 +31,7 @@ test("one connector, or several; names in strings are the environment's, whereve
   ]);
 });
 
-test("what cannot be used is named, without what a variable holds", () => {
+test("errors name the cause, without the value of a variable", () => {
   const name = [of("NOT_SET"), of("DB_PASSWORD"), of("NEITHER")].join(" ");
   expect(() => parse({ id: "a", name })).toThrow(
     "c.json names variables that are not set: NOT_SET, NEITHER.",
@@ -50,7 +50,7 @@ test("what cannot be used is named, without what a variable holds", () => {
   );
 });
 
-test("a table is named as people write it", () => {
+test("table names are accepted as people write them", () => {
   expect(parseTableName("orders")).toEqual({ schema: "public", name: "orders" });
   expect(parseTableName("shop.Orders")).toEqual({ schema: "shop", name: "Orders" });
   expect(parseTableName('"My ""Shop"""."a.b"')).toEqual({ schema: 'My "Shop"', name: "a.b" });
@@ -58,7 +58,7 @@ test("a table is named as people write it", () => {
     expect(() => parseTableName(wrong)).toThrow("is no table");
 });
 
-test("a file is read as the UTF-8 that it has to be", async () => {
+test("the file must be UTF-8", async () => {
   const path = join(tmpdir(), `millrace-file-${process.pid}.json`);
   await using _file = { [Symbol.asyncDispose]: () => rm(path, { force: true }) };
   await writeFile(path, Buffer.from('{"id": "a", "name": "\xff\xfe"}', "latin1"));
@@ -69,14 +69,14 @@ test("a file is read as the UTF-8 that it has to be", async () => {
   expect(readConnectors(`${path}.not`, {})).rejects.toThrow("cannot be read");
 });
 
-test("what others have named cannot tell the terminal what to do, and wide characters take their room", () => {
+test("names from elsewhere cannot control the terminal, and wide characters count as two columns", () => {
   const rows = [["\u001b[31mred\u009b0m", "two\nlines"]];
   expect(textTable(["NAME", "REASON"], rows)).toBe("NAME         REASON\n [31mred 0m  two lines");
   expect(textTable(["A", "B"], [["表", "表表表表表表表"]], 14)).toBe("A   B\n表  表表表表…");
   expect(plainLines("a\u0007b\nc\rd")).toBe("a b\nc d");
 });
 
-test("a table is as wide as what is in it, and no wider than the terminal", () => {
+test("a table is as wide as its content, and not wider than the terminal", () => {
   const rows = [
     ["a", "1", "a long reason"],
     ["bcd", "22", ""],

@@ -1,4 +1,4 @@
-// Tasks as people watch them.
+// The lines that show tasks to a user.
 
 import { expect, test } from "bun:test";
 import { loggedLine, watchedLines } from "../../src/cli/task-lines.ts";
@@ -14,7 +14,7 @@ const running = (rows: number, expected: number): Task => ({
   progress: { rows, bytes: rows * 1_500, estimated_rows: expected },
 });
 
-test("a line for each, with a bar of what is copied of what was guessed", () => {
+test("one line per task, with a bar of the copied part of the estimate", () => {
   const again: Task = {
     ...{ ...pending, spec: { Snapshot: { ...spec, name: "t" } }, attempt: 2, reason: "no\nroom" },
     next_attempt_at: "2026-01-01T00:01:00.000Z",
@@ -25,7 +25,7 @@ test("a line for each, with a bar of what is copied of what was guessed", () => 
     "public.t       Pending    [--------------------]   0 %    attempt 3 at 2026-01-01T00:01:00.000Z: no room",
     "public.orders  Done       [####################] 100 %  7 rows, 10.5 kB",
   ]);
-  // It has failed for good at its first attempt.
+  // A permanent failure at its first attempt.
   const failed: Task = { ...pending, state: "Failed", attempt: 1, reason: "It is gone." };
   expect(watchedLines([failed], Number.POSITIVE_INFINITY)[0]).toEndWith("attempt 1: It is gone.");
   expect(watchedLines([running(9, 3)], 60)).toEqual([
@@ -34,7 +34,7 @@ test("a line for each, with a bar of what is copied of what was guessed", () => 
   expect(watchedLines([running(0, 0)], 80)[0]).toEndWith("0 %  0 rows, 0 B");
 });
 
-test("a log tells of each tenth, of each state, and of nothing twice", () => {
+test("a log shows each tenth and each state once", () => {
   const of = (task: Task, before?: Task) => loggedLine(task, before) !== null;
   expect(of(pending)).toBe(true);
   expect(of(pending, pending)).toBe(false);

@@ -31,7 +31,7 @@ test.each([
   ["whole_multirange", "multirange(range(23))"],
   ["hstore", "public.hstore"],
   ["interval", "1186 infinite"],
-])("%s lies as %s", async (type, layout) => {
+])("%s has the layout %s", async (type, layout) => {
   expect(await layoutOf(type)).toBe(layout);
 });
 
@@ -45,11 +45,11 @@ test.each([
   "pair_range",
   "regclass",
   "aclitem[]",
-])("%s does not travel as bytes", async (type) => {
+])("%s cannot be sent in binary", async (type) => {
   expect(await layoutOf(type)).toBeNull();
 });
 
-test("an interval from 17 on is not what it was before", async () => {
+test("the layout of interval differs from version 17 on", async () => {
   await using older = await PostgresServer.start({ major: 16, settings: { fsync: "off" } });
   expect(await layoutOf("interval", older)).toBe("1186");
 });

@@ -54,7 +54,7 @@ function connectionTo(server: PostgresServer, change: Partial<PostgresConnection
 
 const signal = () => AbortSignal.timeout(20_000);
 
-/** Whether the connection came under TLS, or the code of the error. */
+/** Whether the connection uses TLS, or the error's code. */
 async function attempt(connection: PostgresConnection): Promise<boolean | string> {
   try {
     const client = await connectPostgres(connection, "catalog", signal(), "source");
@@ -71,18 +71,18 @@ describe("ssl_mode", () => {
   const local = (change: Partial<PostgresConnection>) =>
     connectionTo(secured, { host: "localhost", ...change });
 
-  test("Disable is plain, though the server has TLS", async () => {
+  test("Disable does not use TLS, even if the server supports it", async () => {
     expect(await attempt(local({ ssl_mode: "Disable" }))).toBe(false);
     expect(await attempt(local({ ssl_mode: "Disable", user: "only_tls" }))).toStartWith("source_auth");
   });
 
-  test("Prefer takes TLS where it can, and goes without where it cannot", async () => {
+  test("Prefer uses TLS if it can, and a plain connection otherwise", async () => {
     expect(await attempt(local({ ssl_mode: "Prefer" }))).toBe(true);
     expect(await attempt(connectionTo(plain, { ssl_mode: "Prefer" }))).toBe(false);
     expect(await attempt(local({ ssl_mode: "Prefer", user: "only_plain" }))).toBe(false);
   });
 
-  test("Prefer does not ask for TLS again at once, but where a plain connection is refused", async () => {
+  test("Prefer retries TLS later, unless a plain connection is refused", async () => {
     await plain.query("create role only_tls login");
     await using proxy = await TcpProxy.start(plain.port);
     const connection = connectionTo(plain, { port: proxy.port, user: "only_tls" });
@@ -94,27 +94,27 @@ describe("ssl_mode", () => {
     expect(await attempt(connection)).toBe(true);
   });
 
-  test("Require wants TLS and checks no name", async () => {
+  test("Require uses TLS and does not check the name", async () => {
     expect(await attempt(local({ ssl_mode: "Require" }))).toBe(true);
     expect(await attempt(connectionTo(plain, { ssl_mode: "Require" }))).toContain("does not offer TLS");
     expect(await attempt(local({ ssl_mode: "Require", ssl_root_cert: testRootCertificate }))).toBe(true);
   });
 
-  test("VerifyCa wants a root that signed the certificate, whatever the name", async () => {
+  test("VerifyCa requires a trusted root, whatever the name", async () => {
     const trusted = { ssl_mode: "VerifyCa", ssl_root_cert: testRootCertificate } as const;
     expect(await attempt(local(trusted))).toBe(true);
     expect(await attempt(local({ ...trusted, host: "127.0.0.1" }))).toBe(true);
     expect(await attempt(local({ ssl_mode: "VerifyCa" }))).toContain("not signed by a root");
   });
 
-  test("VerifyFull wants the name too", async () => {
+  test("VerifyFull also checks the name", async () => {
     const trusted = { ssl_mode: "VerifyFull", ssl_root_cert: testRootCertificate } as const;
     expect(await attempt(local(trusted))).toBe(true);
     expect(await attempt(local({ ...trusted, host: "127.0.0.1" }))).toContain("another host name");
     expect(await attempt(local({ ssl_mode: "VerifyFull" }))).toContain("not signed by a root");
   });
 
-  test("a client made from the options alone comes under TLS as told", () => {
+  test("a client made from the options alone uses TLS as configured", () => {
     expect(clientOptions(local({ ssl_mode: "Prefer" }), "replication", false).ssl).toBe(false);
     expect(clientOptions(local({ ssl_mode: "Prefer" }), "replication", true).ssl).toEqual({
       rejectUnauthorized: false,
@@ -122,7 +122,7 @@ describe("ssl_mode", () => {
   });
 });
 
-test("each session prints values the same way", async () => {
+test("all sessions print values the same way", async () => {
   const settings = await withPostgres(
     connectionTo(plain, { operation_lock_timeout_seconds: 3 }),
     "apply",
@@ -188,7 +188,7 @@ test.each([
 });
 
 describe("failures", () => {
-  test("name the cause and nothing of the connection", async () => {
+  test("contain the cause, and no credentials", async () => {
     const wrong = { host: "localhost", user: "login", password: "sesame-42" };
     const said = await attempt(connectionTo(secured, wrong));
     expect(said).toStartWith("source_authentication_failed");
@@ -201,7 +201,7 @@ describe("failures", () => {
     expect(await attempt(connectionTo(plain, { host: "nowhere.invalid" }))).toContain("does not resolve");
   });
 
-  test("the signal ends a connect that gets no answer, and a query that runs", async () => {
+  test("the signal aborts a connect without an answer, and a running query", async () => {
     await using silent = createServer(() => {}).listen(0, "127.0.0.1");
     await waitFor("listening", () => silent.listening);
     const address = silent.address();

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** What the server really throws for a statement. */
+/** The error that the server throws for a statement. */
 async function failureOf(sql: string, before = "select 1"): Promise<unknown> {
   await using client = await server.connect();
   await client.query(before);
@@ -26,7 +26,7 @@ async function failureOf(sql: string, before = "select 1"): Promise<unknown> {
   );
 }
 
-describe("what a server says", () => {
+describe("errors of the server", () => {
   test.each([
     ["select * from nowhere", "table_unavailable", "sink_schema_mismatch"],
     ["select nothing from item", "internal", "sink_schema_mismatch"],
@@ -42,14 +42,14 @@ describe("what a server says", () => {
     expect(sqlStateOf(source)).toBe(sqlStateOf(error));
   });
 
-  test("a constraint is named with its table, and the value is not", async () => {
+  test("the message names a constraint and its table, and not the value", async () => {
     const error = describePostgresError(await failureOf("insert into item values (1, 'two')"), "sink");
     expect(error.message).toBe(
       "The server refused a value that is there already: constraint item_pkey, table public.item (SQLSTATE 23505).",
     );
   });
 
-  test("a sink that takes no writes is one that lets us do too little, and what to do is told", async () => {
+  test("a read-only sink is reported as missing privileges, with a remedy", async () => {
     const failure = await failureOf(
       "insert into item values (3, 'new')",
       "set default_transaction_read_only = on",
@@ -59,7 +59,7 @@ describe("what a server says", () => {
     expect(error.message).toContain("ALTER ROLE … RESET default_transaction_read_only");
   });
 
-  test("a row that no partition takes is not said to break a check", async () => {
+  test("a row that fits no partition is not reported as a violated check constraint", async () => {
     const parts = "create temporary table parted (id int) partition by range (id)";
     const error = describePostgresError(await failureOf("insert into parted values (1)", parts), "sink");
     expect(error.message).toMatch(
@@ -67,7 +67,7 @@ describe("what a server says", () => {
     );
   });
 
-  test("whose limit of connections is reached is told", async () => {
+  test("a reached connection limit is reported", async () => {
     await server.query("create role crowd login connection limit 0");
     const connection = {
       ...server.connection(),
@@ -87,13 +87,13 @@ describe("what a server says", () => {
     });
   });
 
-  test("a privilege that is lacking is told in the server's words", async () => {
+  test("a missing privilege is reported in the server's words", async () => {
     const error = describePostgresError(await failureOf("select * from item", "set role weak"), "source");
     expect(error).toMatchObject({ code: "source_permission_denied", retry: "permanent" });
     expect(error.message).toContain("permission denied for table item");
   });
 
-  test("a statement that takes too long, a lock that is not to be had: another attempt may help", async () => {
+  test("statement and lock timeouts are transient", async () => {
     const slow = await failureOf("select pg_sleep(10)", "set statement_timeout = 20");
     expect(describePostgresError(slow, "source")).toMatchObject({
       code: "source_timeout",
@@ -108,7 +108,7 @@ describe("what a server says", () => {
     });
   });
 
-  test.each(["000000D9-00000002-1", "nonsense"])("an exported snapshot that is gone: %s", async (name) => {
+  test.each(["000000D9-00000002-1", "nonsense"])("a lost exported snapshot: %s", async (name) => {
     const error = await failureOf(
       `set transaction snapshot '${name}'`,
       "begin transaction isolation level repeatable read",
@@ -119,7 +119,7 @@ describe("what a server says", () => {
     });
   });
 
-  test("a server that ends the connection: another attempt may help", async () => {
+  test("a connection that the server ends is a transient error", async () => {
     await using client = await server.connect();
     const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
     const outcome = client.query("select pg_sleep(10)").then(
@@ -134,14 +134,14 @@ describe("what a server says", () => {
   });
 });
 
-test("an error of ours passes as it is; an unknown one keeps its cause", () => {
+test("our own errors pass unchanged; an unknown one keeps its cause", () => {
   const ours = new MillraceError("slot_missing", "gone");
   expect(describePostgresError(ours, "source")).toBe(ours);
   const foreign = new TypeError("x is not a function");
   expect(describePostgresError(foreign, "source")).toMatchObject({ code: "internal", cause: foreign });
 });
 
-test("only a failure of TLS itself makes Prefer go without it", () => {
+test("Prefer falls back to a plain connection only after a failure of TLS itself", () => {
   const error = (code: string, message: string) => Object.assign(new Error(message), { code });
   expect(isTlsRefusal(new Error("The server does not support SSL connections"))).toBe(true);
   expect(isTlsRefusal(error("DEPTH_ZERO_SELF_SIGNED_CERT", "self-signed certificate"))).toBe(true);

@@ -17,7 +17,7 @@ const signal = new AbortController().signal;
 const sessions = async () =>
   (await server.query("select from pg_stat_activity where application_name = 'millrace copy'")).length;
 
-test("a session is used again, and none is left", async () => {
+test("a session is reused, and none remains open", async () => {
   {
     await using pool = new SessionPool(open);
     const [a, b] = [await pool.take(signal), await pool.take(signal)];
@@ -31,7 +31,7 @@ test("a session is used again, and none is left", async () => {
   await waitFor("the sessions are closed", async () => (await sessions()) === 0);
 });
 
-test("a session that broke while it rested is not handed out, and one that rests for long is closed", async () => {
+test("a session that broke while idle is not handed out, and one that is idle for long is closed", async () => {
   await using pool = new SessionPool(open, 200);
   const broken = await pool.take(signal);
   await pool.giveBack(broken);
@@ -42,14 +42,14 @@ test("a session that broke while it rested is not handed out, and one that rests
   expect(other).not.toBe(broken);
   expect((await other.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
   await pool.giveBack(other);
-  await waitFor("the resting session is closed", async () => (await sessions()) === 0);
+  await waitFor("the idle session is closed", async () => (await sessions()) === 0);
   const last = await pool.take(signal);
   await using done = new AsyncDisposableStack();
   done.defer(() => last.end());
   expect(last).not.toBe(other);
 });
 
-test("a session does not stand beside one whose rest is over", async () => {
+test("a new session opens only after an expired one has closed", async () => {
   const standing = new Set<object>();
   let most = 0;
   const counting = async (until: AbortSignal) => {
@@ -59,18 +59,18 @@ test("a session does not stand beside one whose rest is over", async () => {
     client.once("end", () => standing.delete(client));
     return client;
   };
-  const restMs = 20;
-  await using pool = new SessionPool(counting, restMs);
+  const idleMs = 20;
+  await using pool = new SessionPool(counting, idleMs);
   for (let i = 0; i < 20; i++) {
     const client = await pool.take(signal);
     await pool.giveBack(client);
-    // Behind the timer of the rest, and before the server has heard of its end.
-    await Bun.sleep(restMs);
+    // After the idle timer, and before the server has received Terminate.
+    await Bun.sleep(idleMs);
   }
   expect(most).toBe(0);
 });
 
-test("work that fails or is broken off takes its session with it, and what comes next has another", async () => {
+test("work that fails or is aborted closes its session, and the next work gets another", async () => {
   await using pool = new SessionPool(open);
   const pid = (stop = signal) =>
     withPooledSession(pool, stop, "sink", async (client) => {

@@ -2,15 +2,15 @@ import { expect, test } from "bun:test";
 import { type AddressInfo, connect, createServer } from "node:net";
 import type { Client } from "pg";
 import { withPostgres } from "../../src/connection/postgres-client.ts";
+import { Semaphore } from "../../src/connection/semaphore.ts";
 import { whileWatched } from "../../src/connection/session-watch.ts";
-import { Turns } from "../../src/connection/turns.ts";
 import { fullConnection } from "../support/connector-config.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-test("a sink that falls silent in the middle of a write is given up, and gone on with when it is back", async () => {
+test("a sink that falls silent during a write is given up, and resumed when it is back", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   await using proxy = await TcpProxy.start(server.port);
   const options: RigOptions = {
@@ -31,33 +31,41 @@ test("a sink that falls silent in the middle of a write is given up, and gone on
   await pair.stop();
 }, 90_000);
 
-test("behind a pooler, which gives numbers of its own, nobody is given up", async () => {
+test("behind a pooler, which reports other process ids, no session is given up", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   await using pooler = await numberingProxy(server.port);
   const connection = fullConnection({ ...server.connection(), port: pooler.port }, { ssl_mode: "Disable" });
   const signal = AbortSignal.timeout(30_000);
   const answer = await withPostgres(connection, "control", signal, "sink", (client) =>
-    whileWatched({ connection, side: "sink", client, signal, firstLookMs: 0 }, () =>
+    whileWatched({ connection, side: "sink", client, signal, firstCheckMs: 0 }, () =>
       client.query("select pg_sleep(1), 'done' as said"),
     ),
   );
   expect(answer.rows[0].said).toBe("done");
 }, 60_000);
 
-test("looks after sessions that share their turns take one connection", async () => {
+test("the checks of sessions that share permits use one connection at a time", async () => {
   await using server = await PostgresServer.start({ settings: { fsync: "off" } });
   const connection = fullConnection(server.connection());
   const signal = AbortSignal.timeout(30_000);
-  const turns = new Turns();
+  const permits = new Semaphore();
   const hanging = Promise.withResolvers<void>();
-  const looked: number[] = [];
-  const beside = async (_: Client, pid: number) => {
-    looked.push(pid);
-    if (looked.length === 1) await hanging.promise;
+  const checked: number[] = [];
+  const onCheck = async (_: Client, pid: number) => {
+    checked.push(pid);
+    if (checked.length === 1) await hanging.promise;
   };
   const watched = () =>
     withPostgres(connection, "snapshot", signal, "source", (client) => {
-      const session = { connection, side: "source", client, turns, beside, signal, firstLookMs: 0 } as const;
+      const session = {
+        connection,
+        side: "source",
+        client,
+        permits,
+        onCheck,
+        signal,
+        firstCheckMs: 0,
+      } as const;
       return whileWatched(session, () => client.query("select pg_advisory_lock_shared(1)"));
     });
   await using other = await server.connect();
@@ -67,16 +75,16 @@ test("looks after sessions that share their turns take one connection", async ()
     const sql = "select from pg_stat_activity where application_name = $1";
     return (await other.query(sql, [name])).rowCount;
   };
-  await waitFor("a look", () => looked.length === 1);
+  await waitFor("a check", () => checked.length === 1);
   await waitFor("the sessions", async () => (await count("millrace snapshot")) === 3);
   expect(await count("millrace control")).toBe(1);
   hanging.resolve();
-  await waitFor("the other looks", () => new Set(looked).size === 3);
+  await waitFor("the other checks", () => new Set(checked).size === 3);
   await other.query("select pg_advisory_unlock(1)");
   await Promise.all(sessions);
 }, 60_000);
 
-/** Forwards, and puts another number in the place of each backend's process id. */
+/** A proxy that replaces each backend's process id. */
 async function numberingProxy(to: number): Promise<{ port: number } & AsyncDisposable> {
   const keyData = Buffer.from([0x4b, 0, 0, 0, 12]);
   const proxy = createServer((client) => {

@@ -1,5 +1,5 @@
-// Every way to be sure of a server, and of a client, on every connection that a connector makes: control, the stream and
-// the copies at the source, and both kinds at the sink.
+// Every authentication of a server and of a client, on every connection of a connector: control sessions, the stream
+// and the copies at the source, and both kinds of sessions at the sink.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { closeClient, connectPostgres } from "../../src/connection/postgres-client.ts";
@@ -65,7 +65,7 @@ async function outcome(server: PostgresServer, change: Change): Promise<string> 
 
 let count = 0;
 
-/** Copies a row and streams another, both sides with `change`. */
+/** Copies one row and streams another. `change` modifies both connections. */
 async function carries(server: PostgresServer, change: Change): Promise<void> {
   const name = `tls_${++count}`;
   const at = (side: string) =>
@@ -83,7 +83,7 @@ async function carries(server: PostgresServer, change: Change): Promise<void> {
 const trusted = { ssl_root_cert: authority.root } as const;
 const certified = { user: "certified", ssl_cert: client.certificate, ssl_key: client.key } as const;
 
-describe("a whole connector", () => {
+describe("a complete connector", () => {
   test.each([
     ["Disable", { ssl_mode: "Disable" }],
     ["Prefer", { ssl_mode: "Prefer", user: "only_tls" }],
@@ -98,7 +98,7 @@ describe("a whole connector", () => {
     await carries(secured, change);
   });
 
-  test("Prefer, where the server has no TLS", async () => {
+  test("Prefer, when the server has no TLS", async () => {
     await carries(plain, { ssl_mode: "Prefer", user: "scram", password: "right" });
   });
 });
@@ -124,7 +124,7 @@ describe("refused", () => {
     expect(await outcome(secured, change)).toContain(expected);
   });
 
-  test("a client certificate of another authority", async () => {
+  test("a client certificate of an unknown authority", async () => {
     const { certificate, key } = stranger.issue({ commonName: "certified" });
     const said = await outcome(secured, {
       ssl_mode: "Require",
@@ -143,7 +143,7 @@ describe("refused", () => {
     },
   );
 
-  test("a certificate that has expired, unless nobody looks at it", async () => {
+  test("an expired certificate, unless it is not verified", async () => {
     await using server = await PostgresServer.start({ settings: { listen_addresses: "localhost" } });
     const expired = authority.issue({ commonName: "localhost", dnsName: "localhost", validForDays: -1 });
     await enableTls(server, expired);

@@ -1,4 +1,4 @@
-// Connections through SSH servers: every kind that this machine has.
+// Connections through SSH servers of every kind that this machine has.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type AddressInfo, connect, type Socket } from "node:net";
@@ -65,7 +65,7 @@ async function use<T>(connection: PostgresConnection, action: (client: Client) =
 
 const one = (client: Client) => client.query("select 1 as one").then(({ rows }) => rows[0].one as number);
 
-/** Code, retry and words of the failure. */
+/** Code, retry and message of the failure. */
 async function failure(connection: PostgresConnection): Promise<string> {
   const error = await use(connection, one).then(
     () => new Error("it connected"),
@@ -87,14 +87,14 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     expect(await use(connectionThrough(tunnelTo(ssh)), one)).toBe(1);
   });
 
-  test.each(["ed25519", "rsa", "ecdsa"] as const)("with a brought key: %s", async (type) => {
+  test.each(["ed25519", "rsa", "ecdsa"] as const)("with a user's key: %s", async (type) => {
     const { privateKey, publicKey } = bringKey(type);
     await using other = await startSshServer(kind, publicKey);
     const auth = { bring_your_own_key: { private_key: privateKey } };
     expect(await use(connectionThrough(tunnelTo(other, { auth })), one)).toBe(1);
   });
 
-  test("TLS goes to the database itself, by its own name", async () => {
+  test("TLS goes through to the database, and checks its name", async () => {
     const full = { ssl_mode: "VerifyFull", ssl_root_cert: testRootCertificate } as const;
     const encrypted = async (client: Client) => isEncrypted(client);
     expect(await use(connectionThrough(tunnelTo(ssh), full), encrypted)).toBe(true);
@@ -116,7 +116,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     });
   });
 
-  test("alternates are tried in their order, and only as far as one is needed", async () => {
+  test("alternates are tried in order, until one works", async () => {
     await using strange = await startSshServer(kind, newSshKeyPair().public_key);
     await using unused = await startSshServer(kind, generated.public_key);
     const others = [`127.0.0.1:${strange.port}`, `127.0.0.1:${ssh.port}`, `127.0.0.1:${unused.port}`];
@@ -127,7 +127,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     expect(unused.logins).toBe(0);
   });
 
-  test("a key that the server does not take fails for good, and is not repeated", async () => {
+  test("a refused key is a permanent error, and the message does not contain it", async () => {
     const other = bringKey("ed25519").privateKey;
     const auth = { bring_your_own_key: { private_key: other } };
     const said = await failure(connectionThrough(tunnelTo(ssh, { auth })));
@@ -140,7 +140,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     );
   });
 
-  test("what may come back is tried again", async () => {
+  test("transient errors are retried", async () => {
     const away = connectionThrough(tunnelTo(ssh, { bastion_port: 1 }));
     expect(await failure(away)).toBe(
       "source_unreachable transient: Nothing listens at the SSH server's host and port.",
@@ -151,18 +151,18 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     expect(await failure(noDatabase)).toBe(
       "source_unreachable transient: The SSH server cannot reach the database's host and port.",
     );
-    // One of two refuses the key; the other may still take it when it is back.
+    // One of the two refuses the key. The other may accept it when it is back.
     await using strange = await startSshServer(kind, newSshKeyPair().public_key);
     const mixed = tunnelTo(strange, { bastion_alternates: ["127.0.0.1:1"] });
     expect(await failure(connectionThrough(mixed))).toStartWith("source_unreachable transient: None of 2");
   });
 
-  test("what the database says is heard through it: a wrong password is one", async () => {
+  test("errors of the database pass through: a wrong password is reported as one", async () => {
     const missing = connectionThrough(tunnelTo(ssh), { database: "nowhere" });
     expect(await failure(missing)).toContain("The database does not exist");
   });
 
-  test("the end of the SSH server ends the connection, with what was lost", async () => {
+  test("the end of the SSH server ends the connection, and the error names the server", async () => {
     await using other = await startSshServer(kind, generated.public_key);
     const client = await connectPostgres(connectionThrough(tunnelTo(other)), "control", signal(), "sink");
     const sleeping = client.query("select pg_sleep(60)").catch((error: unknown) => error);
@@ -172,7 +172,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     expect(await use(connectionThrough(tunnelTo(other)), one)).toBe(1);
   });
 
-  test("nothing stays open behind a connection that was broken off, also while it was paused", async () => {
+  test("an aborted connection leaves nothing open, even while it is paused", async () => {
     await using proxy = await TcpProxy.start(ssh.port);
     const connection = connectionThrough(tunnelTo(ssh, { bastion_port: proxy.port }));
     for (const ssl_mode of ["Disable", "Require"] as const) {
@@ -187,7 +187,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
     }
   });
 
-  test("validation goes by the SSH server", async () => {
+  test("validation uses the SSH server", async () => {
     const connection = connectionThrough(tunnelTo(ssh));
     const source = await validatePostgresSource(
       postgresSource(server.connection(), { connection }),
@@ -218,7 +218,7 @@ describe.each([...sshServerKinds])("through %s", (kind) => {
   });
 });
 
-test("a bastion that says nothing any more is noticed within seconds, and the reader is not left waiting", async () => {
+test("a silent bastion is noticed within seconds, and the reader gets the error", async () => {
   await using ssh = await startSshServer(sshServerKinds.at(-1) ?? "ssh2", generated.public_key);
   await using proxy = await TcpProxy.start(ssh.port);
   const connection = connectionThrough(tunnelTo(ssh, { bastion_port: proxy.port }));
@@ -230,14 +230,14 @@ test("a bastion that says nothing any more is noticed within seconds, and the re
   expect(performance.now() - begun).toBeLessThan(40_000);
 });
 
-test("what the other side does not read is not taken without bound, under TLS either", async () => {
+test("a slow receiver bounds what is buffered, also under TLS", async () => {
   await using ssh = await startSshServer("ssh2", generated.public_key);
-  const held: TLSSocket[] = [];
+  const sockets: TLSSocket[] = [];
   const options = { cert: testServerCertificate, key: testServerKey };
   const silent = createTlsServer(options, (socket) => {
     socket.on("error", () => {});
     socket.pause();
-    held.push(socket);
+    sockets.push(socket);
   });
   await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
   const raw = new TunnelSocket(tunnelTo(ssh));
@@ -255,15 +255,15 @@ test("what the other side does not read is not taken without bound, under TLS ei
   expect(taken).toBeLessThan(100);
   socket.destroy();
   raw.destroy();
-  for (const end of held) end.destroy();
+  for (const end of sockets) end.destroy();
   await new Promise((resolve) => silent.close(resolve));
 });
 
-test("a stranger who finds the port of the tunnel's own end gets nothing", async () => {
+test("another process that connects to the tunnel's local port gets nothing", async () => {
   await using ssh = await startSshServer("ssh2", generated.public_key);
   const strangers: Socket[] = [];
   const socket = new TunnelSocket(tunnelTo(ssh));
-  // library edge: `listen` is called by the tunnel itself; a stranger who is faster than it dials the port first.
+  // library edge: the tunnel itself calls `listen`, so a faster process could connect to the port first.
   const { Server } = await import("node:net");
   const listen = Server.prototype.listen;
   Server.prototype.listen = function (this: InstanceType<typeof Server>, ...rest: unknown[]) {
@@ -284,7 +284,7 @@ test("a stranger who finds the port of the tunnel's own end gets nothing", async
   }
   expect(strangers.length).toBe(1);
   await waitFor("the stranger is turned away", () => strangers[0]?.closed || strangers[0]?.destroyed);
-  // The server answers an SSLRequest with one letter: the socket leads to it.
+  // The server answers an SSLRequest with one byte, which shows that the socket leads to it.
   socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]));
   const answer = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
   expect(answer.toString()).toBe("S");

@@ -1,4 +1,4 @@
-// Connectors that tests begin with.
+// Sample connectors for tests.
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";

@@ -45,7 +45,7 @@ const everySecret = [
   }),
 ];
 
-test("no secret is left in what is shown, and nothing else is changed", () => {
+test("redaction removes every secret, and changes nothing else", () => {
   for (const config of everySecret) {
     const before = JSON.stringify(config);
     const shown = redactConnector(config);
@@ -55,6 +55,6 @@ test("no secret is left in what is shown, and nothing else is changed", () => {
   }
 });
 
-test("what is not set stays unset", () => {
+test("unset secrets stay unset", () => {
   expect(redactConnector(configSample()).source.postgres?.connection).not.toHaveProperty("ssl_cert");
 });

@@ -30,7 +30,7 @@ const inState: Record<TaskState, Task> = {
   Cancelled: cancelTask(pending),
 };
 
-test("defaults come from the connector", () => {
+test("the connector provides defaults", () => {
   expect(spec).toEqual({
     Snapshot: { database: "shop", schema: "public", name: "orders", truncate: false, force_parallel: false },
   });
@@ -43,7 +43,7 @@ test("defaults come from the connector", () => {
   });
 });
 
-test("specs are the same when every field is, in any order of keys", () => {
+test("specs are equal if every field is, in any order of keys", () => {
   const reordered = {
     Snapshot: { force_parallel: false, truncate: false, name: "orders", schema: "public", database: "shop" },
   };
@@ -51,7 +51,7 @@ test("specs are the same when every field is, in any order of keys", () => {
   expect(isSameSpec(spec, { Snapshot: { ...reordered.Snapshot, truncate: true } })).toBe(false);
 });
 
-describe("moves", () => {
+describe("transitions", () => {
   const moves = {
     claim: claimTask,
     finish: finishTask,
@@ -120,7 +120,7 @@ describe("moves", () => {
 });
 
 describe("failures", () => {
-  test("wait longer each time, and end at the fifth", () => {
+  test("increase the wait each time, and are final at the fifth", () => {
     let task = running;
     for (let attempt = 1; attempt <= 4; attempt++) {
       task = failTask(task, failure);
@@ -143,7 +143,7 @@ describe("failures", () => {
     expect(done.attempt).toBe(1);
   });
 
-  test("retry makes a waiting task eligible now, and gives a failed one its attempts back", () => {
+  test("retry makes a waiting task due now, and resets a failed one's attempts", () => {
     const waiting = failTask(running, failure);
     expect(isEligible(waiting, nowMs)).toBe(false);
     expect(isEligible(retryTask(waiting), nowMs)).toBe(true);
@@ -151,7 +151,7 @@ describe("failures", () => {
     expect(retryTask(inState.Failed)).toMatchObject({ state: "Pending", attempt: 0 });
   });
 
-  test("the wait is at least half of what is doubled, and bounded", () => {
+  test("the wait is at least half of the doubled one, and bounded", () => {
     expect(taskBackoffMs(1, 0)).toBe(2_500);
     expect(taskBackoffMs(1, 1)).toBe(5_000);
     expect(taskBackoffMs(3, 0)).toBe(10_000);

@@ -10,14 +10,14 @@ describe("the rate", () => {
     expect(rowsPerSecond(samples([0, 0], [1000, 9000], [2000, 9100], [3000, 9200]))).toBe(100);
   });
 
-  test("is nothing at first, and begins anew with a run that counts from zero", () => {
+  test("is zero at first, and restarts with a run that counts from zero", () => {
     expect(rowsPerSecond([])).toBe(0);
     expect(rowsPerSecond(samples([0, 500]))).toBe(0);
     expect(rowsPerSecond(samples([0, 500], [1000, 10], [2000, 20]))).toBe(10);
   });
 });
 
-test("a connector's line tells phase, copy, rate and lag, and what is wrong", () => {
+test("a connector's line shows phase, copy, rate, lag and the error", () => {
   const snapshot = { tables: 2, tables_done: 1, rows: 1500, bytes: 9, estimated_rows: 3000 };
   const progress = {
     rows_in: 0,

@@ -1,4 +1,4 @@
-// Ctrl-C at any moment: the demo takes down all that it brought up.
+// On Ctrl-C, at any moment, the demo takes down everything it started.
 
 import { afterEach, expect, test } from "bun:test";
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -14,7 +14,7 @@ test.each(["Service on", "Load over"])(
   "after %p",
   async (moment) => {
     home = mkdtempSync(join(tmpdir(), "millrace-interrupt-"));
-    // The server's own user has to pass through it.
+    // The user that Postgres runs as needs access.
     chmodSync(home, 0o755);
     const child = Bun.spawn([process.execPath, main, "demo"], {
       env: { ...process.env, TMPDIR: home },
@@ -34,7 +34,7 @@ test.each(["Service on", "Load over"])(
   90_000,
 );
 
-/** Command lines that name the directory, where there is /proc to tell. */
+/** Command lines of processes that name the directory. Empty without /proc. */
 function processesOf(directory: string): string[] {
   if (process.platform !== "linux") return [];
   return readdirSync("/proc").flatMap((pid) => {

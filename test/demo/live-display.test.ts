@@ -9,7 +9,7 @@ function display(isTerminal: boolean) {
   return { live, written, pass: (ms: number) => (nowMs += ms) };
 }
 
-test("on a terminal, lines are drawn over, cut to its width, and give way to lines that stay", () => {
+test("on a terminal, lines are overwritten, cut to its width, and printed lines stay above them", () => {
   const { live, written } = display(true);
   live.show(["one", "two is far too long"]);
   live.show(["three"]);
@@ -25,7 +25,7 @@ test("on a terminal, lines are drawn over, cut to its width, and give way to lin
   ]);
 });
 
-test("elsewhere, lines come now and then, without control characters", () => {
+test("on other outputs, lines are printed now and then, without control characters", () => {
   const { live, written, pass } = display(false);
   live.show(["one"]);
   live.show(["lost"]);

@@ -1,4 +1,5 @@
-// The oracles themselves: they must see every kind of difference, or what they prove is nothing.
+// Tests of the comparisons themselves: they must detect every kind of difference, or the tests that rely on them prove
+// nothing.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { Client } from "pg";
@@ -48,7 +49,7 @@ afterAll(async () => {
 describe("a Postgres sink", () => {
   const compare = async () => compareTables(source, sink, await listTables(source));
 
-  test("that holds the same is equal", async () => {
+  test("with the same rows is equal", async () => {
     expect((await compare()).map(isEqual)).toEqual([true, true]);
   });
 
@@ -68,7 +69,7 @@ describe("a Postgres sink", () => {
   });
 });
 
-describe("a receiver", () => {
+describe("a webhook receiver", () => {
   const item = (fields: string): Delivery => ({ schema: "public", table: "item", body: fields });
   const a = `{"Odd \\"name":"a","line":1,"price":"1.500","at":"2024-02-29T12:00:00.000001Z","body":"3q2+7w==",
     "doc":{"n":12345678901234567890.10},"big":9007199254740993,"tags":["x,y",null],"_sm_version":10,"_sm_deleted":false}`;
@@ -85,7 +86,7 @@ describe("a receiver", () => {
     return compareReceived(source, byKey, await listTables(source));
   };
 
-  test("that holds the same is equal, whatever it held of older versions", async () => {
+  test("with the same rows is equal, whatever older versions it received", async () => {
     const older = b.replace('"NaN"', '"3"').replace("11,", "9,");
     const removed = `{"Odd \\"name":"c","line":1,"_sm_version":12,"_sm_deleted":true}`;
     const created = `{"Odd \\"name":"c","line":1,"_sm_version":11,"_sm_deleted":false}`;

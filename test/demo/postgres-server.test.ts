@@ -10,11 +10,11 @@ test.each([14, 15, 16, 17, 18])("a server of version %i is of that version", asy
   expect(rows).toEqual([{ major }]);
 });
 
-test("a version that is not there is not replaced by another", async () => {
+test("a missing version is not replaced by another", async () => {
   expect(findPostgresBinaries(9)).toBeNull();
   await expect(PostgresServer.start({ major: 9 })).rejects.toThrow("No Postgres 9 was found");
 });
 
-test("without a version, the usual one is taken", () => {
+test("without a version, the default one is used", () => {
   expect(findPostgresBinaries()).toBe(findPostgresBinaries(17));
 });

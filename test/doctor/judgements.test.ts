@@ -1,14 +1,14 @@
-// What the doctor makes of a disk, a clock and a status, which no test can break at will.
+// The doctor's findings on a disk, a clock and a status, which tests cannot break at will.
 
 import { expect, test } from "bun:test";
-import { examineDisk, judgeDisk } from "../../src/doctor/disk-room.ts";
+import { examineDisk, judgeDisk } from "../../src/doctor/disk-space.ts";
 import { statusFindings } from "../../src/doctor/status-findings.ts";
 import { validationFindings } from "../../src/doctor/validation-findings.ts";
 import { judgeClock } from "../../src/source/postgres/checks/source-findings.ts";
 
 const gigabyte = 1024 ** 3;
 
-test("a disk with little room is a warning, one with none a failure, one that is not there too", async () => {
+test("a disk with little free space is a warning, a full or missing one a failure", async () => {
   expect(judgeDisk("/d", 2 * gigabyte).severity).toBe("ok");
   expect(judgeDisk("/d", 1.99 * gigabyte)).toMatchObject({ severity: "warning", commands: ["df -h '/d'"] });
   expect(judgeDisk("/it's", 0.2 * gigabyte)).toMatchObject({
@@ -22,7 +22,7 @@ test("a disk with little room is a warning, one with none a failure, one that is
   });
 });
 
-test("a clock is off by what the way there and back does not explain", () => {
+test("a clock is off only by what the round trip does not explain", () => {
   expect(judgeClock(1_000_500, 1_000_000, 1_001_000).severity).toBe("ok");
   expect(judgeClock(998_500, 1_000_000, 1_000_010).severity).toBe("ok");
   const ahead = judgeClock(1_073_010, 1_000_000, 1_000_010);
@@ -34,7 +34,7 @@ test("a clock is off by what the way there and back does not explain", () => {
   expect(judgeClock(990_000, 1_000_000, 1_000_010).finding).toContain("10.0 s behind");
 });
 
-test("a status that has failed, tries again, warns, or lags", () => {
+test("a status that has failed, retries, warns, or lags", () => {
   const state = { realtime: { name: "s" } };
   const found = (status: object, more: object = {}) =>
     statusFindings("orders", { state, status, ...more } as Parameters<typeof statusFindings>[1]);
@@ -54,7 +54,7 @@ test("a status that has failed, tries again, warns, or lags", () => {
   ]);
 });
 
-test("a validation that has failed without a test is told", () => {
+test("a failed validation without a failed test is reported", () => {
   const events = [{ start: {} }, { failed: { reason: "The server did not answer within 60 s." } }];
   expect(validationFindings("sink", events)).toEqual([
     { about: "sink", severity: "failed", finding: "The server did not answer within 60 s.", commands: [] },

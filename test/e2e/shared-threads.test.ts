@@ -5,7 +5,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readHeld } from "../../bench/process-usage.ts";
+import { readResources } from "../../bench/process-usage.ts";
 import { ApiClient } from "../../src/demo/api-client.ts";
 import { ServiceProcess } from "../../src/demo/service-process.ts";
 import { compiledBinary } from "../support/compiled-binary.ts";
@@ -99,7 +99,7 @@ test("connectors that begin again leave the others in their thread alone, and no
   const before = {
     streams: await streams(stage),
     sessions: await sessions(stage),
-    held: readHeld(service.pid ?? 0),
+    resources: readResources(service.pid ?? 0),
   };
 
   for (let round = 0; round < restarts; round++) {
@@ -131,7 +131,7 @@ test("connectors that begin again leave the others in their thread alone, and no
   await waitFor("the sessions to be as before", async () => (await sessions(stage)) <= before.sessions);
   await waitFor(
     "the descriptors to be as before",
-    () => readHeld(service.pid ?? 0).descriptors <= before.held.descriptors + 4,
+    () => readResources(service.pid ?? 0).descriptors <= before.resources.descriptors + 4,
     { timeoutMs: 40_000 },
   );
   for (const id of [...tables, ...hooks]) await api.deleteConnector(id);

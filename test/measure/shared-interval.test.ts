@@ -1,4 +1,4 @@
-// Many in one thread that do something equally often are woken together, and each leaves without taking another along.
+// Callers with the same interval in one thread share a timer, and each can leave without affecting the others.
 
 import { expect, test } from "bun:test";
 import { sharedInterval } from "../../src/measure/shared-interval.ts";
@@ -6,7 +6,7 @@ import { waitFor } from "../support/wait-for.ts";
 
 const everyMs = 23;
 
-test("calls of one interval come in one turn of the event loop, whenever they were begun", async () => {
+test("all calls of one interval happen in one turn of the event loop, whenever they were registered", async () => {
   const turns: string[] = [];
   let turn = "";
   const note = (name: string) => {
@@ -25,7 +25,7 @@ test("calls of one interval come in one turn of the event loop, whenever they we
   expect(new Set(turns)).toEqual(new Set(["ab"]));
 });
 
-test("who leaves is not called again, also amid a turn; the same function given twice is two", async () => {
+test("a caller that leaves is not called again, even during a turn; one function registered twice is called twice", async () => {
   const called: string[] = [];
   const twice = () => void called.push("twice");
   const first = sharedInterval(everyMs, twice);
@@ -40,7 +40,7 @@ test("who leaves is not called again, also amid a turn; the same function given 
   await waitFor("more calls", () => called.length > before + 1);
 });
 
-test("when all have left, the next one begins anew", async () => {
+test("after all have left, the next caller starts a new timer", async () => {
   sharedInterval(everyMs, () => {})[Symbol.dispose]();
   let calls = 0;
   using _ = sharedInterval(everyMs, () => void calls++);
@@ -48,7 +48,7 @@ test("when all have left, the next one begins anew", async () => {
   expect(calls).toBeGreaterThan(1);
 });
 
-test("who joins amid a turn waits for the next one", async () => {
+test("a caller that joins during a turn waits for the next one", async () => {
   let turns = 0;
   let own: Disposable | null = null;
   const joinAgain = () => {

@@ -14,21 +14,30 @@ import { waitFor } from "../support/wait-for.ts";
 
 const roles = ["bound_source", "bound_sink"];
 
+interface Servers {
+  readonly source: PostgresServer;
+  readonly sink: PostgresServer;
+}
+
 /** A connector whose sides log in as roles of their own, with so many connections each. */
 async function bounded(
-  server: PostgresServer,
+  servers: Servers,
   name: string,
   sourceSize: number,
   sinkSize: number,
 ): Promise<PipelineRig> {
-  const connection = (side: string, max_pool_size: number) =>
-    fullConnection({ ...server.connection(`${name}_${side}`), user: `bound_${side}` }, { max_pool_size });
+  const connection = (side: keyof Servers, max_pool_size: number) =>
+    fullConnection(
+      { ...servers[side].connection(`${name}_${side}`), user: `bound_${side}` },
+      { max_pool_size },
+    );
   const [source, sink] = [connection("source", sourceSize), connection("sink", sinkSize)];
   const sides = {
     source: { postgres: postgresSource(source, { connection: source }) },
     sink: { postgres: postgresSink(sink, { connection: sink }) },
   };
-  return await PipelineRig.create(server, name, {
+  return await PipelineRig.create(servers.source, name, {
+    sinkServer: servers.sink,
     source: { connection: source },
     sink: { connection: sink },
     parallelCopies: parallelCopies(sides),
@@ -39,11 +48,11 @@ async function bounded(
 
 /** What the most connections that each role had at once call themselves, until it is disposed of. */
 function watchConnections(
-  server: PostgresServer,
+  servers: Servers,
 ): AsyncDisposable & { readonly most: () => readonly (readonly string[])[] } {
   const most = new Map<string, readonly string[]>();
   const over = new AbortController();
-  const watching = (async () => {
+  const watch = async (server: PostgresServer) => {
     await using client = await server.connect();
     while (!over.signal.aborted) {
       const { rows } = await client.query<{ role: string; names: readonly string[] }>(
@@ -54,7 +63,8 @@ function watchConnections(
       for (const { role, names } of rows)
         if (names.length > (most.get(role)?.length ?? 0)) most.set(role, names);
     }
-  })();
+  };
+  const watching = Promise.all([watch(servers.source), watch(servers.sink)]);
   return {
     most: () => roles.map((role) => most.get(role) ?? []),
     [Symbol.asyncDispose]: async () => {
@@ -73,12 +83,16 @@ const fill = (name: string) =>
   `create table ${name} (id int primary key, v text); insert into ${name} select i, repeat('x', 100) from generate_series(1, 10000) i`;
 
 test("no more connections stand at source and sink than either allows", async () => {
-  await using server = await PostgresServer.start({ settings: { fsync: "off" } });
-  await server.query(roles.map((role) => `create role ${role} login superuser`).join("; "));
+  // On one server the transactions of copies that are held would hold up the next point.
+  await using source = await PostgresServer.start({ settings: { fsync: "off" } });
+  await using sink = await PostgresServer.start({ settings: { fsync: "off" } });
+  const servers = { source, sink };
+  for (const server of [source, sink])
+    await server.query(roles.map((role) => `create role ${role} login superuser`).join("; "));
   {
-    await using rig = await bounded(server, "bound", 8, 5);
+    await using rig = await bounded(servers, "bound", 8, 5);
     await rig.source(`${["t0", "t1", "t2", "t3"].map(fill).join("; ")}; analyze`);
-    await using connections = watchConnections(server);
+    await using connections = watchConnections(servers);
     rig.start();
     await rig.untilRealtime();
     await rig.source(`${fill("late")}; create table empty (id int primary key)`);
@@ -90,11 +104,11 @@ test("no more connections stand at source and sink than either allows", async ()
     expectAtMost(atSink, 5);
     await rig.stop();
   }
-  await using rig = await bounded(server, "tasks", 13, 10);
+  await using rig = await bounded(servers, "tasks", 13, 10);
   await rig.source(`${["t0", "t1"].map(fill).join("; ")}; analyze`);
   rig.start();
   await rig.untilRealtime();
-  await using observer = await server.connect();
+  await using observer = await source.connect();
   const count = async (kind: string) => {
     const sql = "select from pg_stat_activity where usename = $1 and $2 in (backend_type, application_name)";
     return (await observer.query(sql, [roles[0], kind])).rowCount ?? 0;
@@ -105,7 +119,7 @@ test("no more connections stand at source and sink than either allows", async ()
   const held = Promise.withResolvers<void>();
   rig.copiesHeld = held.promise;
   const before = rig.copies.length;
-  await using connections = watchConnections(server);
+  await using connections = watchConnections(servers);
   const tasks = [rig.snapshot("t0", true), rig.snapshot("t1", false)];
   const areReading = async () => rig.copies.length >= before + 3 && (await count("walsender")) >= 3;
   await waitFor("both to have points, and one to read", areReading);

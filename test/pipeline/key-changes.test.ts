@@ -169,7 +169,7 @@ test("tables whose names are exchanged again and again, and that are copied agai
 });
 
 test("a change under a key of which the table's new one tells nothing names the table, which is copied again", async () => {
-  await using rig = await create({ isSupervised: false, pace: { lookAtTablesMs: 60_000 } });
+  await using rig = await create({ isSupervised: false, pace: { tableCheckMs: 60_000 } });
   await rig.source(begin);
   rig.start();
   await rig.untilRealtime();

@@ -5,33 +5,24 @@ import { formatLsn } from "../../src/change/lsn.ts";
 import { ProgressMeter } from "../../src/pipeline/progress-meter.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../support/batch-fixture.ts";
 
-test("rows of ranges are counted once, whoever copied them and however often the table is begun", () => {
+test("what a copy took is counted once, however often the table is begun", () => {
   using meter = new ProgressMeter(
     () => {},
     () => 0,
   );
   const { snapshot } = meter.progress;
   meter.began("t");
-  meter.resumed("t", 100);
-  meter.copying("t 1", 20, 200);
+  meter.copying("t", 100, 0);
+  meter.copying("t", 120, 200);
   expect(snapshot).toMatchObject({ rows: 120, bytes: 200, tablesDone: 0, copying: 1 });
-  meter.rangeCopied("t", "t 1");
-  meter.copying("t 2", 7, 70);
   meter.gaveUp("t");
-  expect(snapshot).toMatchObject({ rows: 120, bytes: 200, copying: 0 });
-  // It goes on within the run, and all ranges are there to be gone on with.
+  expect(snapshot).toMatchObject({ rows: 0, bytes: 0, copying: 0 });
+  // It goes on, and tells what it took before.
   meter.began("t");
-  meter.resumed("t", 120);
-  expect(snapshot.rows).toBe(120);
-  // It begins again: the table was altered.
-  meter.resumed("t", 0);
-  expect(snapshot.rows).toBe(0);
-  meter.copying("t 3", 30, 300);
-  meter.rangeCopied("t", "t 3");
+  meter.copying("t", 120, 0);
+  meter.copying("t", 150, 300);
   meter.copied("t");
-  expect(snapshot).toMatchObject({ rows: 30, tablesDone: 1, copying: 0 });
-  meter.resumed("t", 0);
-  expect(snapshot.rows).toBe(30);
+  expect(snapshot).toMatchObject({ rows: 150, bytes: 300, tablesDone: 1, copying: 0 });
 });
 
 test("tables are counted once each, however often and by whatever way they are copied", () => {
@@ -83,7 +74,7 @@ test("the oldest commit that is not durable, of transactions in many batches too
     meter.flush();
     return progress.behindSinceMs;
   };
-  meter.takesUpAt({ resumeLsn: transactions[0]!.commitLsn, partial: null, lastVersion: 0n });
+  meter.resumesAt({ resumeLsn: transactions[0]!.commitLsn, partial: null, lastVersion: 0n });
   expect([behind(), progress.resumeLsn]).toEqual([null, formatLsn(transactions[0]!.commitLsn)]);
   const durable = (index: number) =>
     meter.durable({ resumeLsn: transactions[index]!.endLsn, partial: null, lastVersion: 0n }, 1, 1);

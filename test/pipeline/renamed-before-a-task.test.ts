@@ -23,7 +23,7 @@ test.each([
 ])("%s", async (_, sql) => {
   const id = crypto.randomUUID().slice(0, 8);
   // Nobody looks at the tables before the task does.
-  const options = { isSupervised: true, pace: { lookAtTablesMs: 60_000 } };
+  const options = { isSupervised: true, pace: { tableCheckMs: 60_000 } };
   await using pair = await PipelineRig.create(server, `task_${id}`, options);
   await pair.source(`create table t (id int primary key, a bigint); insert into t select g, g from generate_series(1, 9) g;
     create table u (id int primary key, a int); insert into u select g, g * 10 from generate_series(1, 5) g`);

@@ -366,7 +366,7 @@ describe("columns that cannot be told apart any more", () => {
   test("those that nobody looked at before others came", async () => {
     const remake = "alter table t drop column a; alter table t add column a int";
     const rename = `${remake}; insert into t (id, a) values (7, 7); alter table t rename a to z`;
-    const unseen = { pace: { lookAtTablesMs: 60_000 } };
+    const unseen = { pace: { tableCheckMs: 60_000 } };
     await using pair = await streaming(`${begin}; alter table t drop column b`, unseen);
     // The first change since the stream began is one of another shape.
     await pair.source(`${remake}; insert into t (id, a) values (3, 3)`);

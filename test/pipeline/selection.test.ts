@@ -3,9 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Catalog } from "../../src/connector/config/catalog.ts";
 import { fullConnection, logicalReplication } from "../support/connector-config.ts";
-import { noteStore } from "../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { memorySourceState } from "../support/source-state.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
@@ -388,12 +388,12 @@ test("a column that was changed under a name that is left out is copied again; w
 });
 
 test("that changes were left out is noted for good before the stream goes on behind them", async () => {
-  const kept = noteStore();
+  const kept = memorySourceState();
   const seen: unknown[] = [];
   const rows = () => rig.sink("select from other");
   await using rig = await create({
     source: { catalog: without({ hidden: null }) },
-    notes: {
+    state: {
       load: kept.load,
       save: async (record) => {
         if (record.includes("hidden")) {

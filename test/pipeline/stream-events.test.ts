@@ -2,10 +2,11 @@ import { expect, test } from "bun:test";
 import { emptyBatch } from "../../src/change/batch-builder.ts";
 import type { ChangeBatch } from "../../src/change/change-batch.ts";
 import { lsn } from "../../src/change/lsn.ts";
+import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { OfferedTask } from "../../src/pipeline/run-reporter.ts";
 import { StreamEvents } from "../../src/pipeline/stream-events.ts";
-import { TaskQueue } from "../../src/pipeline/task-queue.ts";
-import type { ChangeStream, Source } from "../../src/source/source.ts";
+import type { ChangeStream } from "../../src/source/change-stream.ts";
+import type { Source } from "../../src/source/source.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A stream that is caught up when told, and gives batches when told. */
@@ -67,10 +68,10 @@ test("turns come between whole transactions, one for each batch that is there; o
   await Bun.sleep(0);
   const done: string[] = [];
   const wanted = new AbortController();
-  const one = events.turn(async () => done.push("one"), wanted.signal);
-  const failing = events.turn(() => Promise.reject(new Error("of its own")), wanted.signal);
+  const one = events.betweenBatches(async () => done.push("one"), wanted.signal);
+  const failing = events.betweenBatches(() => Promise.reject(new Error("of its own")), wanted.signal);
   const unwanted = new AbortController();
-  const left = events.turn(async () => done.push("left out"), unwanted.signal);
+  const left = events.betweenBatches(async () => done.push("left out"), unwanted.signal);
   // They are looked at when all is over.
   for (const turn of [failing, left]) turn.catch(() => {});
   const seen: string[] = [];
@@ -79,15 +80,15 @@ test("turns come between whole transactions, one for each batch that is there; o
     await Bun.sleep(0);
     const event = await events.next(isWhole);
     seen.push(event.type);
-    if (event.type === "turn") await event.run();
+    if (event.type === "action") await event.run();
   }
-  expect(seen).toEqual(["batch", "turn", "batch", "turn"]);
+  expect(seen).toEqual(["batch", "action", "batch", "action"]);
   unwanted.abort(new Error("not wanted"));
   await expect(left).rejects.toThrow("not wanted");
   await expect(failing).rejects.toThrow("of its own");
   expect(await one).toBe(1);
   expect(done).toEqual(["one"]);
-  await expect(events.turn(async () => {}, unwanted.signal)).rejects.toThrow("not wanted");
+  await expect(events.betweenBatches(async () => {}, unwanted.signal)).rejects.toThrow("not wanted");
 });
 
 test("what is waited for is told as it comes: a task, a failure, the word to stop", async () => {

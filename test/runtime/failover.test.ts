@@ -1,4 +1,4 @@
-// The source's server dies and its standby takes over at the same address.
+// The source's server dies, and its standby takes over at the same address.
 // https://www.postgresql.org/docs/current/logical-replication-failover.html
 
 import { expect, setDefaultTimeout, test } from "bun:test";
@@ -8,7 +8,7 @@ import { standbySlot, startStandby } from "../support/standby.ts";
 import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-// Starting servers takes its time on a busy machine.
+// Starting servers takes time on a busy machine.
 setDefaultTimeout(90_000);
 
 const rowsQuery = "select count(*)::int as count, sum(id)::int8::text as sum from t";
@@ -21,7 +21,7 @@ async function setUp(standbySettings: Record<string, string>) {
     "create table t (id int primary key generated always as identity); insert into t select from generate_series(1, 100)",
   );
   const standby = building.use(await startStandby(primary, standbySettings));
-  // Nothing is streamed that the standby does not have yet.
+  // The walsender sends nothing that the standby does not have yet.
   await primary.query(`alter system set synchronized_standby_slots = '${standbySlot}'`);
   await primary.query("select pg_reload_conf()");
   const address = building.use(await TcpProxy.start(primary.port));
@@ -43,7 +43,7 @@ async function setUp(standbySettings: Record<string, string>) {
     standby,
     sink,
     run,
-    /** The primary dies under load, and its address leads to the promoted standby. */
+    /** The primary dies under load, and the proxy then leads to the promoted standby. */
     async failOver(): Promise<void> {
       const loading = (async () => {
         // Ends with the server.
@@ -63,7 +63,7 @@ async function setUp(standbySettings: Record<string, string>) {
   };
 }
 
-test.concurrent("with its slot synchronised, the stream goes on there and nothing is lost", async () => {
+test.concurrent("with a synchronised slot, the stream continues there and nothing is lost", async () => {
   await using at = await setUp({ sync_replication_slots: "on" });
   await at.run.untilRealtime();
   await waitFor("the slot at the standby", async () => {
@@ -87,7 +87,7 @@ test.concurrent("with its slot synchronised, the stream goes on there and nothin
   expect(seen, `the last failure: ${at.run.failures.at(-1)?.error}`).toEqual(wanted);
 });
 
-test.concurrent("without its slot there the run has failed, and says that changes may be missing", async () => {
+test.concurrent("without its slot there, the run fails and the reason says that changes may be missing", async () => {
   await using at = await setUp({});
   await at.run.untilRealtime();
   await at.failOver();

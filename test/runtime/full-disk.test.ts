@@ -1,4 +1,5 @@
-// A sink whose disk is full: the run keeps its place, says so, and goes on by itself when there is room.
+// A sink whose disk is full: the run keeps its position, reports the cause, and continues by itself when there is
+// space.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rename, rm } from "node:fs/promises";
@@ -20,7 +21,7 @@ afterAll(() => rig[Symbol.asyncDispose]());
 
 type Connected = Awaited<ReturnType<RefusalRig["setUp"]>>;
 
-/** Streams a load which `breaking` leaves the sink no room for, until `mending`. */
+/** Streams a load. `breaking` fills the sink's disk, and `mending` frees it. */
 async function expectWaiting(
   { load, reason }: { readonly load: string; readonly reason: RegExp },
   breaking: (on: Connected) => Promise<unknown>,
@@ -28,16 +29,16 @@ async function expectWaiting(
 ): Promise<void> {
   await using on = await rig.setUp(plain);
   await on.source("insert into t select i, 'one' from generate_series(1, 20000) i");
-  const told = "select count(*)::int as rows, sum(length(v))::int as length from t";
+  const summary = "select count(*)::int as rows, sum(length(v))::int as length from t";
   const before = [{ rows: 20_000, length: 60_000 }];
-  await waitFor("the first rows", async () => Bun.deepEquals(await on.sink(told), before));
+  await waitFor("the first rows", async () => Bun.deepEquals(await on.sink(summary), before));
   await breaking(on);
   await on.source(load);
   const text = await on.refusal();
   expect(text).toMatch(reason);
   expect(text).not.toContain("secret");
   await mending(on);
-  expect(await on.sink(told)).toEqual(before);
+  expect(await on.sink(summary)).toEqual(before);
   await on.goesOn();
 }
 
@@ -61,7 +62,7 @@ test(`temporary files beyond temp_file_limit${mayMount ? "" : unmountable}`, () 
     ({ sink, database }) => sink(`alter database ${database} reset temp_file_limit; ${endSessions}`),
   ));
 
-/** With what it holds, on a disk of its own. The server is stopped before and behind it. */
+/** Moves the server's data to a separate disk. The server is stopped before and after. */
 async function whileOnDisk(
   directory: string,
   megabytes: number,
@@ -87,7 +88,7 @@ async function whileOnDisk(
 }
 
 if (mayMount) {
-  test("a disk of tables that is full", async () => {
+  test("a full disk of tables", async () => {
     const base = join(rig.sink.directory, "data", "base");
     await whileOnDisk(base, 150, (disk) =>
       expectWaiting(
@@ -102,7 +103,7 @@ if (mayMount) {
     );
   });
 
-  test("a disk of the log that is full, of which the server dies", async () => {
+  test("a full disk of WAL, which makes the server crash", async () => {
     const log = join(rig.sink.directory, "data", "pg_wal");
     await whileOnDisk(log, 250, (disk) =>
       expectWaiting(

@@ -1,4 +1,4 @@
-// The inspection endpoints over real servers: how long they take, and what they say of servers that do not answer.
+// The inspection endpoints on real servers: how long they take, and what they report about servers that do not answer.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer } from "node:net";
@@ -49,7 +49,7 @@ async function post(path: string, connection: object, options: { limitMs?: numbe
 }
 
 test("ten thousand tables are read and checked within five seconds", async () => {
-  // Committed now and then: a transaction holds a lock for each table that it makes.
+  // In several transactions, because one holds a lock on each table that it creates.
   await server.query(
     `do $$ begin for i in 1..10000 loop
        execute format('create table t%s (id int primary key, a int, b numeric(10,2), c uuid)', i);
@@ -66,7 +66,7 @@ test("ten thousand tables are read and checked within five seconds", async () =>
   expect(validation.tookMs).toBeLessThan(5_000);
 });
 
-test("a server that accepts and never answers: 504 for the catalog, an event for the validation", async () => {
+test("a server that accepts and does not answer: 504 for the catalog, an event for the validation", async () => {
   const port = await freePort();
   const silent = createServer((socket) => socket.on("error", () => {}));
   await new Promise<void>((resolve) => silent.listen(port, "127.0.0.1", resolve));
@@ -82,7 +82,7 @@ test("a server that accepts and never answers: 504 for the catalog, an event for
   for (const { tookMs } of [catalog, validation]) expect(tookMs).toBeLessThan(5_000);
 });
 
-test("a server that falls silent behind the login: 504 as well", async () => {
+test("a server that falls silent after the login: also 504", async () => {
   await using proxy = await TcpProxy.start(server.port);
   await using locked = await server.connect();
   await locked.query("create table held (id int primary key)");
@@ -93,7 +93,7 @@ test("a server that falls silent behind the login: 504 as well", async () => {
   await locked.query("rollback");
 });
 
-test("what goes wrong at the source is 502, and tells nothing of the request", async () => {
+test("an error of the source is 502, and its text repeats nothing of the request", async () => {
   const own = server.connection();
   const cases: [object, string][] = [
     [{ ...own, password, port: 1 }, "source_unreachable"],

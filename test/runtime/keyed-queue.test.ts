@@ -1,14 +1,14 @@
-// Work on one key goes in order; another key does not wait for it.
+// Work on one key runs in order, and another key does not wait for it.
 
 import { expect, test } from "bun:test";
 import { KeyedQueue } from "../../src/runtime/keyed-queue.ts";
 
-test("work on one key goes in order, also behind a failure, and another key does not wait", async () => {
+test("work on one key runs in order, also after a failure, and another key does not wait", async () => {
   const queue = new KeyedQueue();
-  const gate = Promise.withResolvers<void>();
+  const release = Promise.withResolvers<void>();
   const events: string[] = [];
   const first = queue.run("a", async () => {
-    await gate.promise;
+    await release.promise;
     events.push("a1");
     throw new Error("a1 failed");
   });
@@ -19,7 +19,7 @@ test("work on one key goes in order, also behind a failure, and another key does
   await queue.run("b", async () => {
     events.push("b1");
   });
-  gate.resolve();
+  release.resolve();
   expect(first).rejects.toThrow("a1 failed");
   expect(await second).toBe(2);
   expect(events).toEqual(["b1", "a1", "a2"]);

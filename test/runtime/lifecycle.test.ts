@@ -1,4 +1,4 @@
-// What follows from calls and from a worker's fate: status, runs, deletion, tasks, restarts. Real state, real threads.
+// The effects of API calls and of a worker's end: status, runs, deletion, tasks, restarts. Real state and real threads.
 
 import { expect, test } from "bun:test";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
@@ -26,7 +26,7 @@ async function statusWhere(
 
 const isRealtime = ({ state }: ConnectorStatus) => state.realtime !== undefined;
 
-test("a connector that is created runs; Stop, Start and Restart do what they say", async () => {
+test("a new connector runs, and Stop, Start and Restart work", async () => {
   await using runtime = await RuntimeFixture.open();
   const created = await runtime.connectors.create({ ...scripted("stay"), id: "" });
   const { id } = created.connector;
@@ -60,7 +60,7 @@ test("a disabled connector does not run until it is enabled", async () => {
   await statusWhere(runtime, "off", isRealtime);
 });
 
-test("a replaced connector runs anew, keeps its secrets, and stays as it is when nothing changed", async () => {
+test("a replaced connector starts a new run, keeps its secrets, and does nothing if nothing changed", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
   await statusWhere(runtime, "orders", isRealtime);
@@ -93,7 +93,7 @@ test("twenty replacements at once leave one run, of the last one", async () => {
   );
 });
 
-test("two ids that share a slot name, and a clone of nobody, are refused", async () => {
+test("a second id with the same slot name, and a clone of an unknown connector, are refused", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("my-orders", scripted("stay"), null);
   expect(await codeOf(runtime.connectors.createOrReplace("MY_orders", scripted("stay"), null))).toBe(
@@ -105,7 +105,7 @@ test("two ids that share a slot name, and a clone of nobody, are refused", async
   expect(await codeOf(runtime.connectors.command("nobody", "Start"))).toBe("connector_not_found");
 });
 
-test("ReInitialize cleans up at the source and forgets how far it got", async () => {
+test("ReInitialize cleans up at the source and discards the checkpoint", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
   await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
@@ -113,14 +113,14 @@ test("ReInitialize cleans up at the source and forgets how far it got", async ()
   await runtime.state.sourceRecords.save("orders", "notes");
   await runtime.connectors.command("orders", "Stop");
   await runtime.connectors.command("orders", "ReIntialize");
-  await waitFor("it begins anew", () => runtime.runs === 2);
+  await waitFor("it starts over", () => runtime.runs === 2);
   expect(runtime.dropped).toEqual(["orders"]);
   await statusWhere(runtime, "orders", ({ state }) => state.realtime?.name === "first");
   expect(await runtime.state.sinkRecords.load("orders")).toBeNull();
   expect(await runtime.state.sourceRecords.load("orders")).toBeNull();
 });
 
-test("another source begins anew and is cleaned up after, as soon as the old one is let go", async () => {
+test("another source makes the connector start over, and the old source is cleaned up as soon as it is free", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
   await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
@@ -132,7 +132,7 @@ test("another source begins anew and is cleaned up after, as soon as the old one
   expect(runtime.dropped).toEqual(["orders"]);
 });
 
-test("Delete waits for its source, ForceDelete does not, and the log says what is left behind", async () => {
+test("Delete waits for its source, ForceDelete does not, and the log names what is left behind", async () => {
   await using runtime = await RuntimeFixture.open();
   runtime.isSourceAway = true;
   await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
@@ -157,7 +157,7 @@ test("Delete waits for its source, ForceDelete does not, and the log says what i
   expect(await runtime.connectors.createOrReplace("orders", scripted("stay"), null)).toBe("created");
 });
 
-test("a deletion that is asked for again and again goes on as it is", async () => {
+test("repeated deletion requests do not restart the deletion", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
   await statusWhere(runtime, "orders", isRealtime);
@@ -176,13 +176,13 @@ test("a deletion that is asked for again and again goes on as it is", async () =
   expect(runtime.dropped).toEqual(["orders"]);
 });
 
-test("what is being deleted is deleted before an id is declared anew", async () => {
+test("a deletion in progress completes before its id is declared again", async () => {
   await using runtime = await RuntimeFixture.open();
   runtime.isSourceAway = true;
   await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
   await runtime.connectors.createOrReplace("other", scripted("stay"), null);
   await runtime.connectors.command("orders", "Delete");
-  // As a service that died meanwhile is started again.
+  // As after a service that died in between.
   await runtime.beginAnew();
   runtime.isSourceAway = false;
   const runs = runtime.runs;
@@ -192,18 +192,18 @@ test("what is being deleted is deleted before an id is declared anew", async () 
     ["orders"],
     ["other", "orders"],
   ]);
-  // Only what was declared runs.
+  // Only declared connectors run.
   await waitFor("the run", () => runtime.runs === runs + 1);
 });
 
-test("what a connector left at its former source goes with it, too", async () => {
+test("a deletion also removes objects at the connector's former source", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("orders", scripted("begin"), null);
   await waitFor("it has begun", async () => (await runtime.state.connectors.find("orders"))?.initialized);
   const moved = structuredClone(scripted("stay"));
   if (moved.source.postgres) moved.source.postgres.connection.host = "elsewhere";
   const former = (await runtime.connectors.get("orders")).connector.source.postgres?.connection.host ?? "";
-  // Before the supervisor can look.
+  // Before the supervisor reconciles.
   await Promise.all([
     runtime.connectors.createOrReplace("orders", moved, null),
     runtime.connectors.command("orders", "ReIntialize"),
@@ -214,7 +214,7 @@ test("what a connector left at its former source goes with it, too", async () =>
   expect(runtime.droppedAt).toContain("elsewhere");
 });
 
-test("a worker that dies takes nothing with it, and its connector is tried again", async () => {
+test("a worker that dies affects nothing else, and its connector is retried", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("steady", scripted("stay"), null);
   await runtime.connectors.createOrReplace("broken", scripted("crash"), null);
@@ -227,7 +227,7 @@ test("a worker that dies takes nothing with it, and its connector is tried again
   expect(isRealtime((await runtime.connectors.get("steady")).status)).toBe(true);
 });
 
-test("a transient error is retried, a permanent one fails in its phase until Start", async () => {
+test("a transient error is retried; a permanent one fails the run in its phase until Start", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("away", scripted("unreachable"), null);
   await statusWhere(runtime, "away", (seen) => (seen.status.retry?.attempt ?? 0) >= 3);
@@ -246,7 +246,7 @@ test("a transient error is retried, a permanent one fails in its phase until Sta
   expect((await runtime.connectors.get("refused")).run_id).not.toBe(run_id);
 });
 
-test("a run that is deaf to stop is cut off", async () => {
+test("a run that ignores stop is terminated", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("deaf", scripted("deaf"), null);
   await statusWhere(runtime, "deaf", isRealtime);
@@ -255,7 +255,7 @@ test("a run that is deaf to stop is cut off", async () => {
   expect(runtime.lines.join("")).toContain("cut off");
 });
 
-test("a webhook connector has a second worker, and both go with it", async () => {
+test("a webhook connector has a second worker, which ends with it", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("hook", { ...sampleWebhookRequest(), name: "stay" }, null);
   await statusWhere(runtime, "hook", isRealtime);
@@ -302,7 +302,7 @@ test("tasks run, fail, are retried and survive a restart", async () => {
   await waitFor("Done", async () => (await stateOf(waiting.id)) === "Done");
 });
 
-test("no log line and no metric holds a secret", async () => {
+test("no log line and no metric contains a secret", async () => {
   await using runtime = await RuntimeFixture.open();
   await runtime.connectors.createOrReplace("hook", { ...sampleWebhookRequest(), name: "crash" }, null);
   await statusWhere(runtime, "hook", (seen) => (seen.status.retry?.attempt ?? 0) >= 2);

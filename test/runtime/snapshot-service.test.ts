@@ -1,4 +1,4 @@
-// How much is being copied, as /snapshots tells it.
+// The number of running copies, as /snapshots reports it.
 
 import { expect, test } from "bun:test";
 import type { Status } from "../../src/connector/status.ts";
@@ -7,7 +7,7 @@ import { runMetrics } from "../support/run-metrics.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
 
-test("tables under way are counted over all connectors, and whether others wait for them", async () => {
+test("counts tables in progress over all connectors, and shows whether others wait for them", async () => {
   await using runtime = await RuntimeFixture.open();
   const { board, supervisor, connectors } = runtime;
   const service = new LiveSnapshotService(board, supervisor);
@@ -32,7 +32,7 @@ test("tables under way are counted over all connectors, and whether others wait 
   report("other", { state: copying, status: { start: {} } });
   measure("other", 1, 0, 1);
   expect(service.activity().count).toBe(3);
-  // One of its tables is there; another has taken its turn.
+  // One of its tables is complete, and another has started.
   report("one", { state: copying, status: { complete: {} } });
   measure("one", 3, 1, 2);
   expect(service.activity()).toEqual({ active: true, count: 3, throttled: false });

@@ -1,11 +1,11 @@
-// What the log says of a connector's status: which connector and which run it is of, once for each thing that is new.
+// Status lines in the log: they name connector and run, and appear once for each change.
 
 import { expect, test } from "bun:test";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { waitFor } from "../support/wait-for.ts";
 
-test("each line bears connector and run, and what stays the same is not said again", async () => {
+test("each line names connector and run, and an unchanged status is not logged again", async () => {
   await using runtime = await RuntimeFixture.open();
   const { board } = runtime;
   board.begin("orders", "run 1");
@@ -25,7 +25,7 @@ test("each line bears connector and run, and what stays the same is not said aga
   ]);
 });
 
-test("a health that comes and goes many times is told a few times, and then what holds in the end", async () => {
+test("a flapping status is logged a few times only, and then its final value", async () => {
   await using runtime = await RuntimeFixture.open();
   const windowMs = 700;
   await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), windowMs);
@@ -34,7 +34,7 @@ test("a health that comes and goes many times is told a few times, and then what
   const retry = (reason: string, attempt = 1) =>
     board.report("orders", "run 1", "Source", { state, status: { retry: { attempt, reason } } });
   const goesOn = () => board.report("orders", "run 1", "Source", { state, status: { heartbeat: {} } });
-  const told = () =>
+  const reasons = () =>
     runtime.lines
       .map((line) => JSON.parse(line) as { component?: string; reason?: string; health: string })
       .flatMap(({ component, reason, health }) => (component === undefined ? [] : [reason ?? health]));
@@ -43,20 +43,20 @@ test("a health that comes and goes many times is told a few times, and then what
     goesOn();
   }
   const first = ["start", ...[1, 2, 3].flatMap((i) => [`answered 503 to ${i}`, "heartbeat"])];
-  expect(told()).toEqual(first);
-  // The status itself is never behind.
+  expect(reasons()).toEqual(first);
+  // The status itself is never delayed.
   retry("answered 503 to 11");
   expect(board.status("orders").status).toEqual({ retry: { attempt: 1, reason: "answered 503 to 11" } });
-  // Nor is it news how often it was tried by now.
+  // The number of retries is not a change either.
   retry("answered 503 to 11", 2);
   goesOn();
   retry("answered 503 to 12");
-  expect(told()).toEqual(first);
-  await waitFor("the last word", () => told().length > first.length, { timeoutMs: 10_000 });
-  expect(told()).toEqual([...first, "answered 503 to 12"]);
+  expect(reasons()).toEqual(first);
+  await waitFor("the last line", () => reasons().length > first.length, { timeoutMs: 10_000 });
+  expect(reasons()).toEqual([...first, "answered 503 to 12"]);
 });
 
-test("what is held back goes with its run, and with its connector", async () => {
+test("throttled lines end with their run, and with their connector", async () => {
   await using runtime = await RuntimeFixture.open();
   await using board = new StatusBoard(runtime.state.history, runtime.log, () => new Date(), 300);
   const flap = (connector: string, run: string) => {
@@ -73,7 +73,7 @@ test("what is held back goes with its run, and with its connector", async () => 
     board.begin(connector, run);
     flap(connector, run);
   }
-  // Whoever says what comes behind it.
+  // The next status is logged after it.
   board.begin("c", "run 4");
   flap("c", "run 4");
   board.reportHealth("c", "run 4", "Connector", { failed: { reason: "It is over." } });

@@ -1,5 +1,5 @@
-// What a connection goes through in its life: servers that restart, sessions that are ended, networks that lose, stall and
-// half close. The run goes on by itself within 10 s of the cause's end; nothing is lost, nothing is there twice.
+// Failures of connections: servers that restart, terminated sessions, and networks that drop, stall and half-close. The
+// run continues by itself within 10 s after the cause has ended, without loss or duplicates.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { LiveRun } from "../support/live-run.ts";
@@ -8,16 +8,16 @@ import { TcpProxy } from "../support/tcp-proxy.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const isLong = process.env.MILLRACE_LONG_TESTS === "1";
-// Starting servers takes its time on a busy machine.
+// Starting servers takes time on a busy machine.
 setDefaultTimeout(isLong ? 300_000 : 120_000);
 
-/** By when a run is to go on, behind the return of what it needs. */
+/** When a run must continue, after its cause has ended. */
 const recoveryMs = 10_000;
-/** `bun run test:long`: as long as the promise says; otherwise five times the server's wal_sender_timeout. */
+/** In `bun run test:long` as long as documented; otherwise five times the server's wal_sender_timeout. */
 const hangSeconds = isLong ? 60 : 10;
-/** `bun run test:long`: minutes; otherwise three times wal_sender_timeout, since nothing else tells that it is over. */
+/** In `bun run test:long` minutes; otherwise three times wal_sender_timeout, because nothing else detects the end. */
 const stallMs = isLong ? 180_000 : 6_000;
-/** Of tests that run side by side, beside other files, on a machine that may be busy besides. */
+/** For concurrent tests, next to other files, on a machine that may be busy. */
 const patientMs = 5 * recoveryMs;
 
 let source: PostgresServer;
@@ -35,11 +35,11 @@ afterAll(async () => {
   await sink[Symbol.asyncDispose]();
 });
 
-/** A connector from a new database to another, each behind a proxy; rows have ids from 1 up. */
+/** A connector from a new database to another, each behind a proxy. Rows have ids from 1. */
 interface SetUp {
   readonly rows?: number;
   readonly retryWindowSeconds?: number;
-  /** In place of the source that is impatient. */
+  /** Replaces the source with the short timeout. */
   readonly source?: PostgresServer;
 }
 
@@ -85,7 +85,7 @@ async function setUp(options: SetUp = {}) {
       from
         .query(`insert into t (v) select 'x' from generate_series(1, ${rows})`, `${id}_source`)
         .then(() => {}),
-    /** Waits until the sink holds what the source holds; the primary key keeps it from holding anything twice. */
+    /** Waits until the sink equals the source. The primary key rules out duplicates. */
     async equal(timeoutMs = patientMs): Promise<void> {
       const [wanted] = await from.query(rowsQuery, `${id}_source`);
       let seen: unknown;
@@ -107,7 +107,7 @@ async function setUp(options: SetUp = {}) {
   };
 }
 
-/** Ends the sessions of that purpose in that database; returns how many there were. */
+/** Terminates the sessions with that purpose in that database, and returns their number. */
 async function terminate(server: PostgresServer, database: string, purpose: string): Promise<number> {
   const rows = await server.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
@@ -135,8 +135,8 @@ describe("a server restarts", () => {
   });
 });
 
-describe("a session is ended by its server", () => {
-  test.concurrent("the walsender, and the one that applies", async () => {
+describe("the server terminates a session", () => {
+  test.concurrent("the walsender, and the session that applies", async () => {
     await using at = await setUp();
     await at.run.untilRealtime();
     for (const [server, purpose] of [
@@ -165,7 +165,7 @@ describe("a session is ended by its server", () => {
 describe("a network", () => {
   const sides = ["sourceProxy", "sinkProxy"] as const;
 
-  test.concurrent.each(sides)("drops, and closes halves of, its connections: %s", async (side) => {
+  test.concurrent.each(sides)("drops and half-closes its connections: %s", async (side) => {
     await using at = await setUp();
     await at.run.untilRealtime();
     const faults = [
@@ -204,7 +204,7 @@ describe("a network", () => {
   );
 });
 
-test.concurrent("a stream that was forgotten is given up long before a patient server's wal_sender_timeout", async () => {
+test.concurrent("a stream that the network forgot is given up long before a long wal_sender_timeout", async () => {
   await using at = await setUp({ source: sink });
   await at.run.untilRealtime();
   at.sourceProxy.strand();
@@ -234,7 +234,7 @@ test.concurrent("a sink that hangs for long costs no connection to the source", 
   expect(at.run.failures).toEqual([]);
 });
 
-test.concurrent("retry_window_seconds: tried that long, then failed with the reason; Start goes on", async () => {
+test.concurrent("retry_window_seconds: the run retries that long, then fails with the reason; Start continues", async () => {
   await using at = await setUp({ retryWindowSeconds: 3 });
   await at.run.untilRealtime();
   at.sourceProxy.refuse(true);

@@ -6,7 +6,17 @@ import { isDone } from "../../src/change/checkpoint.ts";
 import type { Sink } from "../../src/sink/sink.ts";
 import { batches, transaction } from "../support/batch-fixture.ts";
 import { bothTables, refusedValue, type SinkBench, type SinkLife } from "../support/contract-bench.ts";
-import { carry, copyOf, openOrBegin, outcomeOf, ready, writeAndReuse } from "../support/contract-carrying.ts";
+import {
+  carry,
+  chunkOf,
+  copyTable,
+  missingOf,
+  never,
+  openOrBegin,
+  outcomeOf,
+  ready,
+  writeAndReuse,
+} from "../support/contract-carrying.ts";
 import {
   accounts,
   beginning,
@@ -129,15 +139,17 @@ describeSinks("", (kind, ground) => {
   });
 
   describe("stopping", () => {
+    const copied = [
+      { id: 1, v: "copied" },
+      { id: 2, v: "copied" },
+    ];
     const calls: Readonly<Record<string, (sink: Sink) => Promise<unknown>>> = {
       prepare: (sink) => sink.prepare(contractTables, ["text"]),
       goOnIn: (sink) => sink.goOnIn("another log"),
-      beginCopy: (sink) => sink.beginCopy(accounts, false),
-      copyTable: (sink) => sink.copyTable(copyOf(accounts, copied, { mode: "merge" })),
-      endCopy: (sink) => sink.endCopy(accounts),
-      "a copy beside the stream": async (sink) => {
-        const copy = await sink.beginBeside(accounts, "merge", new AbortController().signal);
-        await copy?.take(copyOf(accounts, copied, { mode: "merge" }));
+      "beginning a copy": (sink) => sink.copies.begin(accounts, "merge", "runs", never),
+      takeRows: (sink) => {
+        const part = { kind: "rows", keys: [["1"], ["2"]] } as const;
+        return sink.copies.takeRows(chunkOf(accounts, copied, { part }));
       },
       forget: (sink) => sink.forget(false),
       write: async (sink) => {
@@ -145,12 +157,8 @@ describeSinks("", (kind, ground) => {
         for (let n = 1; ; n++) await carry({ sink }, [transaction(n, [insert(entries, n, value)])]);
       },
     };
-    const copied = [
-      { id: 1, v: "copied" },
-      { id: 2, v: "copied" },
-    ];
     /** Of which a sink may have nothing to say to its target. */
-    const mayBeQuiet = new Set(["prepare", "beginCopy"]);
+    const mayBeQuiet = new Set(["prepare", "beginning a copy"]);
 
     let bench: SinkBench;
     beforeAll(async () => {
@@ -188,6 +196,49 @@ describeSinks("", (kind, ground) => {
         await using next = await bench.live();
         expect(await openOrBegin(next.sink)).toMatchObject({ resumeLsn: beginning.resumeLsn });
         expect(await bothTables(bench)).toEqual({ accounts: [], entries: [] });
+      },
+    );
+
+    const steps = ["start", "take", "settle", "finish"] as const;
+    type Step = (typeof steps)[number];
+    const ways = (["waits", "runs"] as const).flatMap((stream) =>
+      [false, true].map((isDivided) => ({ stream, isDivided })),
+    );
+
+    test.each(steps.flatMap((step) => ways.map((way) => ({ ...way, step }))))(
+      "the signal ends a copy at its $step while nothing answers (the stream $stream, in ranges: $isDivided)",
+      async ({ stream, isDivided, step }) => {
+        await using bench = await ground.bench();
+        {
+          await using life = await bench.live();
+          await ready(life.sink);
+          await using copy = await life.sink.copies.begin(accounts, "merge", stream, never);
+          const part = isDivided ? { part: { kind: "range", range: { from: 0, to: null } } as const } : {};
+          const calls: Record<Step, () => Promise<unknown>> = {
+            start: () => copy.start(isDivided),
+            take: () => copy.take(chunkOf(accounts, copied, part)),
+            settle: () => copy.settle(),
+            finish: () => copy.finish(),
+          };
+          for (const before of steps.slice(0, steps.indexOf(step))) await calls[before]();
+          bench.silence();
+          const ended = outcomeOf(step, calls[step]());
+          await stopSoon(life);
+          const outcome = await ended;
+          // The others need not say anything to the target.
+          if (step === "take" || outcome !== null) expect(outcome).toBe(reason);
+          expect(await outcomeOf("prepare", life.sink.prepare(contractTables, ["text"]))).toBe(reason);
+          expect(await outcomeOf("disposing", copy[Symbol.asyncDispose]() as Promise<void>)).toBeNull();
+        }
+        await bench.answer();
+        const { entries: none, accounts: held } = await bothTables(bench);
+        expect(none).toEqual([]);
+        expect([[], copied]).toContainEqual([...held]);
+        await using next = await bench.live();
+        await next.sink.open();
+        expect(await missingOf(next.sink)).toEqual([]);
+        await copyTable(next.sink, accounts, copied, { mode: "merge", behind: 1 });
+        expect(await bench.rows("accounts")).toEqual(copied);
       },
     );
 

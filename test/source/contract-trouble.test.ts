@@ -1,5 +1,4 @@
-// What src/source/source.ts promises of bad times, shown for the one kind of source that streams, against a real server: stopping, and
-// errors.
+// What src/source/source.ts promises about stopping and errors, tested with the streaming source on a real server.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
@@ -35,7 +34,7 @@ describe("stopping", () => {
     stream: (source, _, from) => source.stream(from, "text"),
   };
 
-  test.each(Object.keys(calls))("the signal ends %s while nothing answers", async (name) => {
+  test.each(Object.keys(calls))("the signal ends %s while the server does not answer", async (name) => {
     await using at = await begun(server);
     const [table] = await at.source.tables();
     at.proxy.stall();
@@ -46,7 +45,7 @@ describe("stopping", () => {
     expect(await ended).toBe(reason);
   });
 
-  test("the signal ends the next batch and the rows of a copy; disposing leaves no connection", async () => {
+  test("the signal ends the next batch and the rows of a copy, and disposal closes all connections", async () => {
     await using at = await begun(server);
     await at.sql("insert into t select g, repeat('x', 1000) from generate_series(1, 20000) g");
     const [table] = await at.source.tables();
@@ -54,7 +53,7 @@ describe("stopping", () => {
     const stream = await at.source.stream(at.checkpoint, "text");
     await read(stream, 20_000);
     const waiting = outcomeOf("the next batch", stream.next());
-    const chunks = at.source.copyTable(table!, point, "text").chunks[Symbol.asyncIterator]();
+    const chunks = at.source.readTable(table!, point, "text").chunks[Symbol.asyncIterator]();
     await chunks.next();
     at.proxy.stall();
     const reading = outcomeOf(
@@ -74,7 +73,7 @@ describe("stopping", () => {
     await waitFor("the last connection to go", async () => (await at.sessions()) === 0);
   });
 
-  test("what is disposed of in order leaves no connection either", async () => {
+  test("disposal after regular use closes all connections as well", async () => {
     await using at = await begun(server);
     const stream = await at.source.stream(at.checkpoint, "text");
     await (await at.source.snapshotPoint(never))[Symbol.asyncDispose]();
@@ -85,7 +84,7 @@ describe("stopping", () => {
 });
 
 describe("an error", () => {
-  test("tells that another attempt may help where a connection broke", async () => {
+  test("is transient after a broken connection", async () => {
     await using at = await begun(server);
     await using stream = await at.source.stream(at.checkpoint, "text");
     const ended = outcomeOf("the next batch", stream.next());
@@ -95,7 +94,7 @@ describe("an error", () => {
     expect(error).toMatchObject({ retry: "transient" });
   });
 
-  test("tells that none will where the slot is gone, or is ahead of the checkpoint", async () => {
+  test("is permanent if the slot is gone, or ahead of the checkpoint", async () => {
     await using at = await begun(server);
     const behind = { ...at.checkpoint, resumeLsn: lsn(1n) };
     expect(await outcomeOf("a slot ahead", at.source.checkSlot(behind))).toMatchObject({

@@ -1,5 +1,5 @@
-// What src/source/source.ts promises, shown for the one kind of source that streams, against a real server: order, repetition,
-// acknowledgement, memory, and points that tables are read as of. Stopping and errors are in contract-trouble.test.ts.
+// What src/source/source.ts promises about order, repetition, acknowledgement, memory and snapshot points, tested with
+// the streaming source on a real server. contract-trouble.test.ts covers stopping and errors.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Checkpoint, isDone } from "../../src/change/checkpoint.ts";
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => server[Symbol.asyncDispose]());
 
 describe("a stream", () => {
-  test("brings transactions in the order of their commits, and changes in the order in which they were made", async () => {
+  test("returns transactions in commit order, and changes in the order in which they were made", async () => {
     await using at = await begun(server);
     const wanted = await overlap(at);
     await using stream = await at.source.stream(at.checkpoint, "text");
@@ -28,7 +28,7 @@ describe("a stream", () => {
     expect(seen.filter((each, i) => i > 0 && isBehind(seen[i - 1]!, each))).toEqual([]);
   });
 
-  test("begins at any checkpoint with what is not done under it, at the same positions", async () => {
+  test("starts at any checkpoint with the first change that is not done, at the same positions", async () => {
     await using at = await begun(server);
     const wanted = await overlap(at);
     await using all = await at.source.stream(at.checkpoint, "text");
@@ -43,7 +43,7 @@ describe("a stream", () => {
     }
   });
 
-  test("tells when nothing is a repetition any more, and hands out that a place was reached", async () => {
+  test("reports when no more changes are repetitions, and that an LSN has been reached", async () => {
     await using at = await begun(server);
     await overlap(at);
     await using stream = await at.source.stream(at.checkpoint, "text");
@@ -54,7 +54,7 @@ describe("a stream", () => {
     await stream.caughtUp;
   });
 
-  test("has the server forget what was acknowledged, by itself, and nothing else", async () => {
+  test("lets the server discard what was acknowledged, and nothing else", async () => {
     await using at = await begun(server);
     const wanted = await overlap(at);
     const before = formatLsn(at.checkpoint.resumeLsn);
@@ -68,14 +68,14 @@ describe("a stream", () => {
     const { seen, resumeLsn } = await read(stream, wanted.length);
     expect(seen.map(({ id }) => id)).toEqual([...wanted]);
     stream.acknowledge(resumeLsn);
-    // Nobody asks for the next batch meanwhile.
+    // Nobody requests the next batch meanwhile.
     await waitFor("the acknowledgement", async () => (await at.slotAt()) === formatLsn(resumeLsn));
     stream.acknowledge(at.checkpoint.resumeLsn);
     await stream[Symbol.asyncDispose]();
     expect(await at.slotAt()).toBe(formatLsn(resumeLsn));
   });
 
-  test("stops reading when nobody takes what it has, and goes on when somebody does", async () => {
+  test("stops reading while nobody takes batches, and continues afterwards", async () => {
     await using at = await begun(server);
     await using stream = await at.source.stream(at.checkpoint, "text");
     const rows = 60_000;
@@ -99,26 +99,26 @@ describe("a stream", () => {
   });
 });
 
-describe("a point", () => {
-  test("has what was committed before it and nothing else, whatever is committed since", async () => {
+describe("a snapshot point", () => {
+  test("contains exactly what was committed before it, whatever is committed later", async () => {
     await using at = await begun(server);
     await at.sql("insert into t select g, 'before' from generate_series(1, 100) g");
     await using point = await at.source.snapshotPoint(never);
     await at.sql("delete from t where id <= 50; insert into t values (1000, 'behind')");
     const [table] = await at.source.tables();
-    const copy = at.source.copyTable(table!, point, "text");
+    const copy = at.source.readTable(table!, point, "text");
     expect(idsIn(await textOf(copy)).toSorted((a, b) => a - b)).toEqual(
       Array.from({ length: 100 }, (_, i) => i + 1),
     );
     expect(copy.rowsRead()).toBe(100);
-    // The stream has the rest, and all of it: what lies behind the point is what the copy has not.
+    // The stream has everything else: all changes after the point, which the copy does not have.
     await using stream = await at.source.stream({ ...at.checkpoint, resumeLsn: point.lsn }, "text");
     expect((await stream.next()).count).toBe(51);
-    // Which may be done again.
+    // This may be repeated.
     await point[Symbol.asyncDispose]();
   });
 
-  test("has each row in one range of all, read side by side", async () => {
+  test("has each row in exactly one range, also when ranges are read in parallel", async () => {
     await using at = await begun(server);
     await at.sql("insert into t select g, repeat('x', 500) from generate_series(1, 3000) g");
     const [table] = await at.source.tables();
@@ -127,30 +127,30 @@ describe("a point", () => {
     await at.sql("update t set v = 'moved'");
     const ranges = rangesAtOnce(size!, [], { bytes: size!.bytes / 7, lanes: 1 });
     expect(ranges.length).toBeGreaterThan(3);
-    const parts = ranges.map((range) => at.source.copyTable(table!, point, "text", { kind: "range", range }));
+    const parts = ranges.map((range) => at.source.readTable(table!, point, "text", { kind: "range", range }));
     const ids = (await Promise.all(parts.map(textOf))).flatMap(idsIn);
     expect(ids.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 3000 }, (_, i) => i + 1));
   });
 
-  test("of a table that was rewritten since tells so in place of its rows", async () => {
+  test("of a table that was rewritten since reports that instead of rows", async () => {
     await using at = await begun(server);
     await at.sql("insert into t select g, 'v' from generate_series(1, 10) g");
     const [table] = await at.source.tables();
     await using point = await at.source.snapshotPoint(never);
     await at.sql("alter table t alter id type bigint");
-    const outcome = await outcomeOf("the copy", textOf(at.source.copyTable(table!, point, "text")));
+    const outcome = await outcomeOf("the copy", textOf(at.source.readTable(table!, point, "text")));
     expect(outcome).toMatchObject({ code: "table_changed", retry: "transient" });
   });
 
-  test("is let go with the loop that reads as of it", async () => {
+  test("is released with the loop that reads from it", async () => {
     await using at = await begun(server);
     await at.sql("insert into t select g, repeat('x', 1000) from generate_series(1, 20000) g");
     const [table] = await at.source.tables();
     await using point = await at.source.snapshotPoint(never);
-    for await (const _ of at.source.copyTable(table!, point, "text").chunks) break;
+    for await (const _ of at.source.readTable(table!, point, "text").chunks) break;
     const reading =
       "select from pg_stat_activity where datname = current_database() and state = 'active' and query ilike 'copy%'";
     await waitFor("the copy to be cancelled", async () => (await at.sql(reading)).length === 0);
-    expect(idsIn(await textOf(at.source.copyTable(table!, point, "text"))).length).toBe(20_000);
+    expect(idsIn(await textOf(at.source.readTable(table!, point, "text"))).length).toBe(20_000);
   });
 });

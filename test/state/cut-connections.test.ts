@@ -1,4 +1,4 @@
-// The state's Postgres cuts connections amid questions, or says nothing any more: no question waits for ever.
+// The state's Postgres drops connections during queries, or falls silent: no query waits for ever.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -35,7 +35,10 @@ interface Seen {
   failed: number;
 }
 
-/** Saves and loads one record after the other. What was saved is there, and what was not is as before or as it was to be. */
+/**
+ * Saves and loads one record after the other. A completed save is there; a failed one is there completely or not at
+ * all.
+ */
 async function keep(state: State, name: string, isOver: () => boolean): Promise<Seen> {
   const seen: Seen = { answered: 0, failed: 0 };
   let possible = ["0"];
@@ -56,21 +59,21 @@ async function keep(state: State, name: string, isOver: () => boolean): Promise<
 }
 
 async function isAnswered(question: Promise<unknown>, seen: Seen): Promise<boolean> {
-  const asked = question.then(
+  const answer = question.then(
     () => true,
     (error: unknown) => {
       expect(error).toMatchObject({ code: "state_unavailable" });
       return false;
     },
   );
-  const outcome = await Promise.race([asked, Bun.sleep(20_000).then(() => null)]);
+  const outcome = await Promise.race([answer, Bun.sleep(20_000).then(() => null)]);
   if (outcome === null) throw new Error("a question had no answer");
   if (outcome) seen.answered++;
   else seen.failed++;
   return outcome;
 }
 
-test("connections that are cut amid questions fail these, and no others", async () => {
+test("dropped connections fail their queries, and no others", async () => {
   await using state = await openState({
     databaseUrl: `postgres://postgres@127.0.0.1:${server.port}/postgres`,
     dataDirectory: directory,
@@ -91,7 +94,7 @@ test("connections that are cut amid questions fail these, and no others", async 
   for (let n = 0; n < 10; n++) await state.ping();
 });
 
-test("a server that falls silent fails what is asked of it, and answers again when it can be reached", async () => {
+test("a silent server fails its queries, and answers again when it is reachable", async () => {
   await using proxy = await TcpProxy.start(server.port);
   const url = `postgres://postgres@127.0.0.1:${proxy.port}/postgres`;
   await using open = await openPostgresDatabase(url, 500);
@@ -108,7 +111,7 @@ test("a server that falls silent fails what is asked of it, and answers again wh
   expect(open.lost.aborted).toBe(false);
 });
 
-test("what was told as failed does not come behind what was told as done, however late it arrives", async () => {
+test("a write that was reported as failed never lands after a later one, however late it arrives", async () => {
   await using network = await LateNetwork.start(server.port);
   await using open = await openPostgresDatabase(
     `postgres://postgres@127.0.0.1:${network.port}/postgres`,
@@ -127,15 +130,15 @@ test("what was told as failed does not come behind what was told as done, howeve
   expect(await records.load("late")).toEqual({ text: "3", parts: new Map([["part", "3"]]) });
 });
 
-test("a question waits for its turn as long as others take", async () => {
+test("a query waits for a connection as long as others take", async () => {
   await server.createDatabase("locked");
   await using open = await openPostgresDatabase(`postgres://postgres@127.0.0.1:${server.port}/locked`);
   await server.query("create table held (i int)", "locked");
   await using holder = await server.connect("locked");
   await holder.query("begin; lock table held");
-  const asked = Array.from({ length: 6 }, () => open.database.execute(sql`select from held`).execute());
-  // A driver's own pool gives up after the time that it gives a connection.
+  const queries = Array.from({ length: 6 }, () => open.database.execute(sql`select from held`).execute());
+  // A driver's own pool would give up after its connection timeout.
   await Bun.sleep(11_000);
   await holder.query("commit");
-  expect((await Promise.allSettled(asked)).map(({ status }) => status)).toEqual(Array(6).fill("fulfilled"));
+  expect((await Promise.allSettled(queries)).map(({ status }) => status)).toEqual(Array(6).fill("fulfilled"));
 });

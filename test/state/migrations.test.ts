@@ -1,4 +1,4 @@
-// A state of each version that ever was is opened by this build with all that it holds; one of a later build is refused.
+// This build opens a state of each earlier version with all its content, and refuses one of a later build.
 
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -35,7 +35,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
-/** What the first version could hold, with the columns that it had, and what the later ones added. */
+/** What the first version could contain, in its columns, and what later versions added. */
 function contents(version: number): string {
   const cipher = new Cipher(parseEncryptionKey(encryptionKey, "the key"));
   const sealed = cipher.seal(JSON.stringify(config), `connector ${id}`);
@@ -78,13 +78,13 @@ async function expectContents(options: StateOptions, version: number): Promise<v
   });
   expect((await state.sourceRecords.load(id))?.text).toBe(version >= 2 ? "of the source" : undefined);
   const tasks = await state.tasks.list(id);
-  // Whoever ran one is gone.
+  // Whoever ran a task is gone.
   expect(tasks.map(({ state, progress }) => [state, progress?.rows])).toEqual([
     ["Done", 9007199254740991],
     ["Pending", 9007199254740991],
   ]);
   expect(await state.history.list(id)).toHaveLength(3);
-  // What the newest version has is there to be written.
+  // The columns of the newest version can be written.
   await state.sinkRecords.save(id, "again", new Map([["b", "new"]]));
   await state.connectors.beginRound(id, runId, new Date());
 }
@@ -112,7 +112,7 @@ test.each(versions)("version %i, in a data directory", async (version) => {
   await expectContents({ databaseUrl: null, dataDirectory: directory, encryptionKey }, version);
 });
 
-test("a later build's is refused, and left as it is", async () => {
+test("a later build's state is refused, and not modified", async () => {
   await server.createDatabase("later");
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/later`;
   const options = { databaseUrl, dataDirectory: directory, encryptionKey };

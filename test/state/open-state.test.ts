@@ -1,4 +1,4 @@
-// Opening the state: one service at a time, the right key, nothing readable at rest, nothing lost by kill -9.
+// Opening the state: one service at a time, the right key, nothing readable on disk, nothing lost by kill -9.
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -44,7 +44,7 @@ function connector(id: string) {
   };
 }
 
-test("a data directory is made for its owner alone, with a key file, and opened again", async () => {
+test("a data directory is created for its owner only, with a key file, and can be opened again", async () => {
   {
     await using state = await openState(options());
     await state.connectors.insert(connector("kept"));
@@ -56,7 +56,7 @@ test("a data directory is made for its owner alone, with a key file, and opened 
   expect((await again.connectors.find("kept"))?.config).toEqual(sampleConfig("kept"));
 });
 
-test("no file of the data directory holds a secret in the clear", async () => {
+test("no file of the data directory contains a secret in plain text", async () => {
   {
     await using state = await openState(options());
     await state.connectors.insert({ ...connector("sealed"), cleanup: sampleConfig("sealed") });
@@ -68,7 +68,7 @@ test("no file of the data directory holds a secret in the clear", async () => {
   }
 });
 
-test("a second service on the same data directory is refused, and may come when the first has gone", async () => {
+test("a second service on the same data directory is refused, until the first has ended", async () => {
   {
     await using _first = await openState(options());
     const error = await refusal(openState(options()));
@@ -79,7 +79,7 @@ test("a second service on the same data directory is refused, and may come when 
   await using _second = await openState(options());
 });
 
-test("the lock on a new data directory holds when the new files have been brought to the disk", async () => {
+test("a new data directory's lock is held once the new files are synced to disk", async () => {
   const script = join(import.meta.dir, "..", "support", "hold-new-directory.ts");
   const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
   try {
@@ -97,7 +97,7 @@ test("the lock on a new data directory holds when the new files have been brough
   await using _next = await openState(options());
 });
 
-test("another key than the state was written with is refused", async () => {
+test("a key other than the state's is refused", async () => {
   {
     await using _state = await openState(options());
   }
@@ -106,7 +106,7 @@ test("another key than the state was written with is refused", async () => {
   });
 });
 
-test("a key that is no key, or a key file that others may read, is refused without being shown", async () => {
+test("an invalid key, or a key file that others may read, is refused without being shown", async () => {
   for (const encryptionKey of ["planted", Buffer.alloc(31).toString("base64")]) {
     const error = await refusal(openState(options({ encryptionKey })));
     expect(error).toMatchObject({ code: "invalid_setting" });
@@ -120,7 +120,7 @@ test("a key that is no key, or a key file that others may read, is refused witho
   expect(String(await refusal(openState(options())))).toContain(`chmod 600 ${path}`);
 });
 
-test("what was saved is there after kill -9", async () => {
+test("saved data survives kill -9", async () => {
   const script = join(import.meta.dir, "..", "support", "save-until-killed.ts");
   const child = Bun.spawn([process.execPath, script, join(directory, "data")], { stdout: "pipe" });
   let last = 0;
@@ -139,7 +139,7 @@ test("what was saved is there after kill -9", async () => {
   expect(found?.parts.get("part")).toBe(found?.text ?? "");
 });
 
-test("over Postgres: a second service is refused, a first one's tables are its own schema's", async () => {
+test("over Postgres: a second service is refused, and the tables are in the service's own schema", async () => {
   await using server = await PostgresServer.start();
   const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:${server.port}/postgres`;
   const inPostgres = options({ databaseUrl, encryptionKey: otherKey });
@@ -159,7 +159,7 @@ test("over Postgres: a second service is refused, a first one's tables are its o
   expect((await again.connectors.list()).map(({ id }) => id)).toEqual(["kept"]);
 });
 
-test("over Postgres: two services that start at once leave one", async () => {
+test("over Postgres: of two services that start at once, one remains", async () => {
   await using server = await PostgresServer.start();
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
   const openings = [0, 1].map(() => openState(options({ databaseUrl, encryptionKey: otherKey })));
@@ -169,7 +169,7 @@ test("over Postgres: two services that start at once leave one", async () => {
   expect(opened).toHaveLength(1);
 });
 
-test("an unreachable state database is named without its password", async () => {
+test("the error for an unreachable state database does not contain the password", async () => {
   const databaseUrl = `postgres://postgres:${plantedSecret}@127.0.0.1:1/postgres`;
   const error = await refusal(openState(options({ databaseUrl, encryptionKey: otherKey })));
   expect(error).toMatchObject({ code: "state_unavailable" });
@@ -192,7 +192,7 @@ test.each([
       "postgresql.auto.conf.tmp": "torn",
     },
   ],
-])("a state opens whose process died while it wrote %s", async (_, files) => {
+])("a state opens after its process died while it wrote %s", async (_, files) => {
   {
     await using state = await openState(options());
     await state.connectors.insert(connector("kept"));
@@ -203,7 +203,7 @@ test.each([
   expect((await state.connectors.find("kept"))?.config).toEqual(sampleConfig("kept"));
 });
 
-test("a state that Postgres refuses to open is told of in Postgres' own words", async () => {
+test("when Postgres refuses to open a state, the error contains Postgres' own words", async () => {
   {
     await using _state = await openState(options());
   }

@@ -1,4 +1,4 @@
-// The stores over both databases: what is stored comes back, in the order and within the bounds that are promised.
+// The stores over both databases: what is stored is returned, in the promised order and within the promised limits.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -49,7 +49,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       await state.ping();
     });
 
-    test("gives a connector back as it was stored, secrets included", async () => {
+    test("returns a connector as it was stored, secrets included", async () => {
       const connector = storedConnector("one");
       await state.connectors.insert(connector);
       expect(await state.connectors.find("one")).toEqual(connector);
@@ -66,7 +66,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect(await state.connectors.find("two")).toBeNull();
     });
 
-    test("refuses a second connector with the id or the slot name of another", async () => {
+    test("refuses a second connector with another's id or slot name", async () => {
       await state.connectors.insert(storedConnector("slot-a"));
       for (const id of ["slot-a", "SLOT_A"]) {
         const error = await state.connectors.insert(storedConnector(id)).catch((reason: unknown) => reason);
@@ -75,7 +75,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       }
     });
 
-    test("keeps the first of two cleanups that are due, whoever knew of it", async () => {
+    test("keeps the first of two pending cleanups, whoever knew of it", async () => {
       const connector = storedConnector("moved");
       const at = (name: string) => ({ ...connector.config, name });
       await state.connectors.insert(connector);
@@ -87,7 +87,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.connectors.find("moved"))?.cleanup?.name).toBe("third");
     });
 
-    test("lets no run but the current one say that it has begun", async () => {
+    test("lets only the current run report that it is initialized", async () => {
       const connector = storedConnector("begun");
       await state.connectors.insert(connector);
       await state.connectors.update("begun", { runId: Bun.randomUUIDv7() });
@@ -124,14 +124,14 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect(names.at(-1)).toBe(String(count - 1));
     });
 
-    test("drops a history record of a connector that is gone", async () => {
+    test("drops a history record of a deleted connector", async () => {
       const status = { state: { start: {} }, status: { start: {} } };
       const record = { connectorId: "nobody", runId: Bun.randomUUIDv7(), component: "Source" as const };
       await state.history.append({ ...record, id: Bun.randomUUIDv7(), status, createdAt: new Date() });
       expect(await state.history.list("nobody")).toEqual([]);
     });
 
-    test("keeps a record of the history once, however often it is written", async () => {
+    test("stores a history record once, however often it is written", async () => {
       await state.connectors.insert(storedConnector("once"));
       const id = Bun.randomUUIDv7();
       const status = { state: { start: {} }, status: { start: {} } };
@@ -141,7 +141,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.history.list("once")).map((entry) => entry.id)).toEqual([id]);
     });
 
-    test("has one task for fifty identical requests that race, and another once it is done", async () => {
+    test("has one task for fifty concurrent identical requests, and another once it is done", async () => {
       await state.connectors.insert(storedConnector("racing"));
       const requests = Array.from({ length: 50 }, () => state.tasks.create("racing", task("orders")));
       const ids = new Set((await Promise.all(requests)).map((created) => created.id));
@@ -153,24 +153,24 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.tasks.create("racing", task("orders"))).id).not.toBe(id);
     });
 
-    test("gives a failed task that is retried no place beside an identical one", async () => {
+    test("gives a retried failed task no place next to an identical one", async () => {
       await state.connectors.insert(storedConnector("twins"));
       const { id } = await state.tasks.create("twins", task("orders"));
       const failure = { reason: "no", retryable: false, nowMs: 0, random: 0 };
       await state.tasks.change("twins", id, (failed) => failTask(claimTask(failed), failure));
-      const twin = await state.tasks.create("twins", task("orders"));
+      const other = await state.tasks.create("twins", task("orders"));
       const retried = state.tasks.change("twins", id, retryTask);
       await expect(retried).rejects.toMatchObject({ code: "conflict" });
-      await state.tasks.change("twins", twin.id, cancelTask);
+      await state.tasks.change("twins", other.id, cancelTask);
       expect((await state.tasks.change("twins", id, retryTask))?.state).toBe("Pending");
     });
 
-    test("knows no task of a connector that is gone", async () => {
+    test("has no task of a deleted connector", async () => {
       const created = state.tasks.create("nobody", task("t"));
       await expect(created).rejects.toMatchObject({ code: "connector_not_found" });
     });
 
-    test("lets one of many claims of a task win", async () => {
+    test("lets exactly one of many claims of a task win", async () => {
       await state.connectors.insert(storedConnector("claims"));
       const { id } = await state.tasks.create("claims", task("orders"));
       const claims = Array.from({ length: 20 }, () => state.tasks.change("claims", id, claimTask));
@@ -203,7 +203,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect(await state.tasks.find("cut", "not-a-uuid' or true --")).toBeNull();
     });
 
-    test("keeps the last of many sink records that are saved at once", async () => {
+    test("keeps the last of many concurrent saves of a sink record", async () => {
       await state.connectors.insert(storedConnector("sunk-a"));
       await state.connectors.insert(storedConnector("sunk-b"));
       expect(await state.sinkRecords.load("sunk-a")).toBeNull();
@@ -215,7 +215,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.sinkRecords.load("sunk-b"))?.text).toBe("record 199");
     });
 
-    test("finds the record whose saving is under way, and removes it for good", async () => {
+    test("finds the record whose save is in progress, and deletes it for good", async () => {
       await state.connectors.insert(storedConnector("cut-off"));
       for (let round = 0; round < 20; round++) {
         const saving = state.sinkRecords.save("cut-off", `record ${round}`);
@@ -227,12 +227,12 @@ for (const kind of ["pglite", "postgres"] as const) {
       }
     });
 
-    test("changes parts of a sink's record with its text, and writes only those that are named", async () => {
+    test("changes parts of a sink's record with its text, and writes only the named ones", async () => {
       await state.connectors.insert(storedConnector("parted"));
       const { sinkRecords } = state;
       const save = (text: string, parts: Record<string, string | null>) =>
         sinkRecords.save("parted", text, new Map(Object.entries(parts)));
-      // More than fit in one statement.
+      // More than fit into one statement.
       const entries = Array.from({ length: 12_000 }, (_, n) => [`t${n}`, `part ${n}`] as const);
       await save("many", Object.fromEntries(entries));
       await Promise.all([save("a", { t0: "other", t1: "late" }), save("b", { t1: null, new: "new" })]);
@@ -249,7 +249,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect(await sinkRecords.load("parted")).toEqual({ text: "anew", parts: new Map() });
     });
 
-    test("fails the save of a connector that is gone, and no other", async () => {
+    test("fails the save of a deleted connector, and no other", async () => {
       await state.connectors.insert(storedConnector("stays"));
       const [gone, stays] = await Promise.allSettled([
         state.sinkRecords.save("gone", "lost"),
@@ -260,7 +260,7 @@ for (const kind of ["pglite", "postgres"] as const) {
       expect((await state.sinkRecords.load("stays"))?.text).toBe("kept");
     });
 
-    test("removes a connector with all that belongs to it", async () => {
+    test("deletes a connector with everything that belongs to it", async () => {
       await state.connectors.insert(storedConnector("leaving"));
       await state.tasks.create("leaving", task("orders"));
       await state.sinkRecords.save("leaving", "record");

@@ -4,7 +4,8 @@
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { Lsn } from "../../src/change/lsn.ts";
 import type { MillraceError } from "../../src/errors/millrace-error.ts";
-import type { SetAsideTable, Sink, SinkEvents } from "../../src/sink/sink.ts";
+import type { Sink } from "../../src/sink/sink.ts";
+import type { SetAsideTable, SinkEvents } from "../../src/sink/sink-events.ts";
 import type { ContractRow, ContractRows, TableName } from "./contract-history.ts";
 
 export interface SinkKind {

@@ -2,49 +2,79 @@
 
 import type { ChangeBatch } from "../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
+import type { PageRange } from "../../src/change/page-range.ts";
 import { qualifiedName, type TableShape } from "../../src/change/relation.ts";
-import type { CopyRequest, Sink } from "../../src/sink/sink.ts";
+import type { CopyChunk, CopyMode, TableCopy } from "../../src/sink/copy-sink.ts";
+import type { Sink } from "../../src/sink/sink.ts";
 import { batches, type FixtureTransaction } from "./batch-fixture.ts";
-import type { SinkLife } from "./contract-bench.ts";
+import type { SinkBench, SinkLife } from "./contract-bench.ts";
 import { beginning, type ContractRow, contractTables, pointBehind } from "./contract-history.ts";
 
-export interface CopyOptions {
-  readonly mode?: CopyRequest["mode"];
-  readonly part?: CopyRequest["part"];
+export interface ChunkOptions extends Partial<Pick<CopyChunk, "part" | "progress">> {
   /** As of behind so many transactions. */
   readonly behind?: number;
-  readonly progress?: CopyRequest["progress"];
   /** Runs when the sink has taken the first half of the rows, and asks for more. */
   readonly amid?: () => Promise<unknown>;
 }
 
-/** Rows as a source gives them: COPY's text, in two chunks, each in memory that is used again once the sink asks for more. */
-export function copyOf(
+export interface CopyOptions extends ChunkOptions {
+  readonly mode?: CopyMode;
+}
+
+/** A signal that does not fire. */
+export const never = new AbortController().signal;
+/** So small that a chunk may end within a row. */
+const lentBytes = 7;
+
+/** Rows as a source gives them: COPY's text, in small pieces, all in the same memory. Columns behind the first two are null. */
+export function chunkOf(
   table: TableShape,
   rows: readonly ContractRow[],
-  options: CopyOptions = {},
-): CopyRequest {
-  const { mode = "initial", part, behind = 0, progress = () => {}, amid } = options;
+  { part, behind = 0, progress = () => {}, amid }: ChunkOptions = {},
+): CopyChunk {
   const half = rows.length >> 1;
+  const rest = "\t\\N".repeat(table.relation.columns.length - 2);
+  const lines = rows.map(({ id, v }) => `${id}\t${v}${rest}\n`);
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    yield* leased(chunkOf(rows.slice(0, half)));
+    yield* lent(lines.slice(0, half).join(""));
     await amid?.();
-    yield* leased(chunkOf(rows.slice(half)));
+    yield* lent(lines.slice(half).join(""));
   }
   return {
-    ...{ table, form: "text", mode, chunks: chunks(), rowsRead: () => rows.length, progress },
+    ...{ table, form: "text", chunks: chunks(), rowsRead: () => rows.length, progress },
     ...pointBehind(behind),
     ...(part ? { part } : {}),
   };
 }
 
-function* leased(chunk: Uint8Array): Generator<Uint8Array> {
-  yield chunk;
-  chunk.fill(0xee);
+/** What a chunk was given in is written over as soon as the next one is asked for. */
+function* lent(text: string): Generator<Uint8Array> {
+  const bytes = Buffer.from(text);
+  const memory = new Uint8Array(lentBytes);
+  for (let at = 0; at < bytes.length; at += lentBytes) {
+    const piece = bytes.subarray(at, at + lentBytes);
+    memory.set(piece);
+    yield memory.subarray(0, piece.length);
+    memory.fill(0xee);
+  }
 }
 
-function chunkOf(rows: readonly ContractRow[]): Uint8Array {
-  return new Uint8Array(Buffer.from(rows.map(({ id, v }) => `${id}\t${v}\n`).join("")));
+/** Copies a table as one chunk, between two batches. */
+export async function copyTable(
+  sink: Sink,
+  table: TableShape,
+  rows: readonly ContractRow[],
+  { mode = "initial", ...options }: CopyOptions = {},
+): Promise<void> {
+  await using copy = await sink.copies.begin(table, mode, "waits", never);
+  await copy.start(false);
+  await copy.take(chunkOf(table, rows, options));
+  await finishWaiting(copy);
+}
+
+/** Of a copy that the stream waits for: no row is incomplete. */
+export async function finishWaiting(copy: TableCopy): Promise<void> {
+  while ((await copy.finish()).left !== "all") {}
 }
 
 /** Opens the sink, and begins where it has not begun. Returns where the stream goes on. */
@@ -60,11 +90,31 @@ export async function missingOf(sink: Sink, tables = contractTables): Promise<re
   return missing.map(({ relation }) => qualifiedName(relation));
 }
 
+/** The ranges in their order, those that follow each other as one: a sink may hold them so. */
+export function joined(ranges: readonly PageRange[]): readonly PageRange[] {
+  const inOrder: { from: number; to: number | null }[] = [];
+  for (const { from, to } of ranges.toSorted((a, b) => a.from - b.from)) {
+    const last = inOrder.at(-1);
+    if (last?.to === from) last.to = to;
+    else inOrder.push({ from, to });
+  }
+  return inOrder;
+}
+
+/** A life that has begun, and has looked at its tables. */
+export async function prepared(
+  bench: SinkBench,
+): Promise<{ readonly life: SinkLife; readonly sink: Sink; readonly missing: readonly string[] }> {
+  const life = await bench.live();
+  await openOrBegin(life.sink);
+  return { life, sink: life.sink, missing: await missingOf(life.sink) };
+}
+
 /** As `openOrBegin`; and both tables have their copies, which are empty. */
 export async function ready(sink: Sink): Promise<Checkpoint> {
   const from = await openOrBegin(sink);
   const { missing } = await sink.prepare(contractTables, ["text"]);
-  for (const table of missing) await sink.copyTable(copyOf(table, []));
+  for (const table of missing) await copyTable(sink, table, []);
   return from;
 }
 

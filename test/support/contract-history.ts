@@ -10,7 +10,7 @@ import {
   relation,
   tableShape,
   transaction,
-  type unchanged,
+  unchanged,
 } from "./batch-fixture.ts";
 
 /** A row of either table, and of either target. */
@@ -130,18 +130,18 @@ export function rowsAfter(transactions: readonly FixtureTransaction[], under?: C
   for (const { changes, commitLsn } of transactions) {
     for (const [ordinal, change] of changes.entries()) {
       if (under && !isDone(under, { commitLsn, ordinal })) continue;
-      const after = "after" in change ? rowOf(change.after) : null;
+      const [id, v] = "after" in change ? change.after : [];
+      const from = "before" in change && change.before ? Number(change.before[0]) : Number(id);
+      const value = v === unchanged ? held.get(from)?.v : v;
+      const after = id === undefined ? null : { id: Number(id), v: String(value) };
       if (change.relation.name === "entries" && after) all.push(after);
       if (change.relation.name !== "accounts") continue;
-      if ("before" in change && change.before) held.delete(Number(change.before[0]));
+      if (change.kind === "truncate") held.clear();
+      if ("before" in change && change.before) held.delete(from);
       if (after) held.set(after.id, after);
     }
   }
   return { accounts: sorted([...held.values()]), entries: sorted(all) };
-}
-
-function rowOf([id, v]: readonly unknown[]): ContractRow {
-  return { id: Number(id), v: String(v) };
 }
 
 export function sorted(rows: readonly ContractRow[]): readonly ContractRow[] {
@@ -153,4 +153,9 @@ export function pointBehind(count: number): { readonly lsn: Lsn; readonly timeUs
   if (count === 0) return { lsn: beginning.resumeLsn, timeUs: beginning.lastVersion };
   const { endLsn, commitTimeUs } = transaction(count, []);
   return { lsn: endLsn, timeUs: commitTimeUs + 1n };
+}
+
+/** `1:a 2:b`: a row for each id and its value. */
+export function rowsOf(text: string): readonly ContractRow[] {
+  return text.split(" ").map((pair) => ({ id: Number(pair.split(":")[0]), v: pair.split(":")[1] ?? "" }));
 }

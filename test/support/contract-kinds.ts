@@ -2,10 +2,11 @@
 
 import { afterAll, beforeAll, describe } from "bun:test";
 import type { SinkBench, SinkGround, SinkKind } from "./contract-bench.ts";
+import { memoryKind } from "./contract-memory.ts";
 import { postgresKind } from "./contract-postgres.ts";
 import { webhookKind } from "./contract-webhook.ts";
 
-const sinkKinds: readonly SinkKind[] = [postgresKind, webhookKind];
+const sinkKinds: readonly SinkKind[] = [memoryKind, postgresKind, webhookKind];
 
 /** The suite `what`, once for each kind, on ground of its own: `ground.bench` is there once its tests run. */
 export function describeSinks(

@@ -4,12 +4,14 @@
 import type { ChangeBatch } from "../../src/change/change-batch.ts";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
+import type { ChangeStream } from "../../src/source/change-stream.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { streamPace } from "../../src/source/postgres/stream/feedback.ts";
-import type { ChangeStream, Source, TableCopy } from "../../src/source/source.ts";
+import type { Source } from "../../src/source/source.ts";
+import type { TableRows } from "../../src/source/table-source.ts";
 import { postgresSource } from "./connector-config.ts";
-import { blankNotes } from "./note-store.ts";
 import type { PostgresServer } from "./postgres-server.ts";
+import { emptySourceState } from "./source-state.ts";
 import { TcpProxy } from "./tcp-proxy.ts";
 
 export const never = new AbortController().signal;
@@ -31,10 +33,10 @@ export async function begun(server: PostgresServer) {
     const end = new AbortController();
     const config = postgresSource({ ...server.connection(name), port: proxy.port });
     const context = {
-      ...{ signal: end.signal, owner: "contract", notes: await blankNotes() },
+      ...{ signal: end.signal, owner: "contract", state: await emptySourceState() },
       ...{ events: { warning() {} }, sinkFollowsShapes: false },
     };
-    const source = new PostgresSource(config, name, 0, context, { ...streamPace, lookAtTablesMs: 100 });
+    const source = new PostgresSource(config, name, 0, context, { ...streamPace, tableCheckMs: 100 });
     await source.tables();
     const dispose = async () => {
       end.abort(new Error("over"));
@@ -107,7 +109,7 @@ export async function read(
   return { seen, resumeLsn };
 }
 
-export async function textOf({ chunks }: TableCopy): Promise<string> {
+export async function textOf({ chunks }: TableRows): Promise<string> {
   const parts: Uint8Array[] = [];
   for await (const chunk of chunks) parts.push(new Uint8Array(chunk));
   return Buffer.concat(parts).toString();

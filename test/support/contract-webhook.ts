@@ -56,12 +56,9 @@ class WebhookBench implements SinkBench {
   }
 
   async rows(table: TableName): Promise<readonly ContractRow[]> {
-    if (table === "accounts") {
-      return sorted(
-        [...heldInOrder(this.receiver, table).values()].map((row) => row as unknown as ContractRow),
-      );
-    }
-    return sorted(rowsOf(this.receiver, table).map(({ id, v }) => ({ id: Number(id), v: String(v) })));
+    const rows =
+      table === "accounts" ? heldInOrder(this.receiver, table).values() : rowsOf(this.receiver, table);
+    return sorted([...rows].map(({ id, v }) => ({ id: Number(id), v: String(v) })));
   }
 
   contradictions(): readonly string[] {

@@ -15,6 +15,8 @@ export class DyingCalls {
     return new Proxy(owner, {
       get: (_, name) => {
         const member: unknown = Reflect.get(owner, name, owner);
+        // What a sink takes copies by is a part of it.
+        if (name === "copies" && typeof member === "object" && member !== null) return this.watch(member);
         if (typeof member !== "function") return member;
         return (...args: unknown[]) => {
           this.#step();
@@ -28,8 +30,10 @@ export class DyingCalls {
     if (!(result instanceof Promise)) return result;
     return result.then((value: unknown) => {
       this.#step();
-      const isStream = typeof value === "object" && value !== null && "acknowledge" in value;
-      return isStream ? this.watch(value) : value;
+      const isObject = typeof value === "object" && value !== null;
+      const isStream = isObject && "acknowledge" in value;
+      const isCopy = isObject && "settle" in value;
+      return isStream || isCopy ? this.watch(value) : value;
     });
   }
 

@@ -97,9 +97,9 @@ export class LiveRun implements AsyncDisposable {
       startRun: (request, events) => new ConnectorRun(request, events, this.#workers),
       events: this.#events(),
       rounds: null,
-      attached: () => {},
-      resting: () => {},
-      failing: (error, health) => {
+      attemptChanged: () => {},
+      idle: () => {},
+      failed: (error, health) => {
         this.failures.push({ error, health, atMs: performance.now() });
         // As the service shows it until the next attempt speaks.
         this.status = { state: this.status?.state ?? { start: {} }, status: health };

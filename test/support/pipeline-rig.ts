@@ -11,25 +11,26 @@ import type { PostgresSourceConfig } from "../../src/connector/config/source-con
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
+import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import type { RetryPace } from "../../src/pipeline/copy/unreadable-tables.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
 import type { RunWork } from "../../src/pipeline/run-work.ts";
-import { TaskQueue } from "../../src/pipeline/task-queue.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
-import type { CheckpointStore, SetAsideTable, Sink } from "../../src/sink/sink.ts";
+import type { CheckpointStore, Sink } from "../../src/sink/sink.ts";
+import type { SetAsideTable } from "../../src/sink/sink-events.ts";
 import { PostgresCopySource } from "../../src/source/postgres/postgres-copy-source.ts";
 import { PostgresSource, type SourcePace } from "../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../src/source/postgres/source-objects.ts";
 import { streamPace } from "../../src/source/postgres/stream/feedback.ts";
 import type { Source, SourceEvents } from "../../src/source/source.ts";
-import { type NoteStore, SourceNotes } from "../../src/source/source-notes.ts";
+import { SourceState, type SourceStateStore } from "../../src/source/source-state.ts";
 import { postgresSink, postgresSource } from "./connector-config.ts";
 import { DyingCalls } from "./dying-calls.ts";
-import { noteStore } from "./note-store.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import { RigTasks } from "./rig-tasks.ts";
+import { memorySourceState } from "./source-state.ts";
 import { tableDifferences } from "./table-differences.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -53,8 +54,8 @@ export interface RigOptions {
   readonly sinkPace?: Partial<SinkPace>;
   /** Rows that wait at most: a larger transaction comes in pieces. 0 is the default. */
   readonly maxBufferedRows?: number;
-  /** Where the source's notes are kept; by default in memory. */
-  readonly notes?: NoteStore;
+  /** Where the source's state is kept; by default in memory. */
+  readonly state?: SourceStateStore;
   /** Tasks whose run was stopped or has died are taken up by the next one. */
   readonly tasksGoOn?: boolean;
   /** Tables, and ranges of tables, that are copied side by side; from 4 on tasks go two at a time. */
@@ -91,8 +92,9 @@ export class PipelineRig implements AsyncDisposable {
   writesHeld: Promise<void> = Promise.resolve();
   /** What so many first streams have brought is written in any case. */
   streamsLet = 0;
-  /** Of `copies`, those behind so many first ones stand still until their run ends. */
+  /** Of `copies`, those behind so many first ones stand still until `othersHeld` is resolved, or their run ends. */
   copiesLet = Number.POSITIVE_INFINITY;
+  othersHeld: Promise<void> = new Promise(() => {});
   /** Runs before each point that copies are to be as of. */
   beforePoint: () => Promise<void> = async () => {};
   /** Runs when the slot and its snapshot are made, before the first copy. */
@@ -105,8 +107,8 @@ export class PipelineRig implements AsyncDisposable {
   #tasks = new TaskQueue();
   readonly #rigTasks = new RigTasks();
   readonly #calls = new DyingCalls();
-  /** The source's notes, as the state keeps them. */
-  readonly #notes = noteStore();
+  /** The source's state, kept between runs of the rig. */
+  readonly #sourceState = memorySourceState();
 
   private constructor(
     private readonly server: PostgresServer,
@@ -212,7 +214,7 @@ export class PipelineRig implements AsyncDisposable {
   }
 
   async #run(forms: readonly TupleForm[], stop: AbortSignal, signal: AbortSignal): Promise<void> {
-    const notes = await SourceNotes.load(this.options.notes ?? this.#notes);
+    const state = await SourceState.load(this.options.state ?? this.#sourceState);
     this.#rigTasks.goOn = this.options.tasksGoOn ?? false;
     this.#tasks = this.#rigTasks.begin();
     await runPipeline({
@@ -225,7 +227,7 @@ export class PipelineRig implements AsyncDisposable {
       areConnectionsBounded: this.options.areConnectionsBounded ?? false,
       copyPace: { ...defaultCopyPace, ...this.options.copyPace },
       forms,
-      makeSource: (events) => this.#makeSource(events, signal, notes),
+      makeSource: (events) => this.#makeSource(events, signal, state),
       makeSink: (events) =>
         this.#watchedSink(
           createPostgresSink(
@@ -239,7 +241,7 @@ export class PipelineRig implements AsyncDisposable {
               events,
             },
             this.options.naming ?? { SourceNaming: {} },
-            { ...sinkPace, lookAtSetAsideMs: 100, ...this.options.sinkPace },
+            { ...sinkPace, recheckMs: 100, ...this.options.sinkPace },
           ),
         ),
       reporter: {
@@ -264,12 +266,12 @@ export class PipelineRig implements AsyncDisposable {
     });
   }
 
-  #makeSource(events: SourceEvents, signal: AbortSignal, notes: SourceNotes): Source {
+  #makeSource(events: SourceEvents, signal: AbortSignal, state: SourceState): Source {
     const following = { sinkFollowsShapes: true, isBegun: this.initialized };
-    const context = { signal, owner: "rig", notes, events: this.#noting(events), ...following };
+    const context = { signal, owner: "rig", state, events: this.#noting(events), ...following };
     if (this.options.work === "copies") return new PostgresCopySource(this.#sourceConfig, context);
     return this.#watchedSource(this.#sourceConfig, this.slot, this.options.maxBufferedRows ?? 0, context, {
-      ...{ ...streamPace, lookAtTablesMs: 100 },
+      ...{ ...streamPace, tableCheckMs: 100 },
       ...this.options.pace,
     });
   }
@@ -405,10 +407,10 @@ export class PipelineRig implements AsyncDisposable {
       await this.beforePoint();
       return await snapshotPoint(signal);
     };
-    const copyTable = source.copyTable.bind(source);
-    source.copyTable = (table, point, form, part) => {
+    const readTable = source.readTable.bind(source);
+    source.readTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
-      const copy = copyTable(table, point, form, part);
+      const copy = readTable(table, point, form, part);
       const isLet = this.copies.length <= this.copiesLet;
       return { ...copy, chunks: this.#held(copy.chunks, isLet) };
     };
@@ -417,8 +419,10 @@ export class PipelineRig implements AsyncDisposable {
 
   /** Rows are read as of their point, whenever they go on. */
   async *#held(chunks: AsyncIterable<Uint8Array>, isLet: boolean): AsyncGenerator<Uint8Array> {
+    // Before it is begun: the table is not locked meanwhile.
+    if (!isLet) await untilAborted(this.othersHeld, this.#abort.signal);
     for await (const chunk of chunks) {
-      await untilAborted(isLet ? this.copiesHeld : new Promise(() => {}), this.#abort.signal);
+      await untilAborted(this.copiesHeld, this.#abort.signal);
       yield chunk;
     }
   }

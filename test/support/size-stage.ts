@@ -107,7 +107,7 @@ export class SizeStage implements AsyncDisposable {
     const marker = Date.now() * 100 + ++this.#markers;
     await this.write(`insert into bench_marker values (${marker})`);
     for (const kind of kinds)
-      await pollUntil(`all is at the ${kind} sink`, () => this.#isMarked(kind, marker), poll);
+      await pollUntil(`all is at the ${kind} sink`, () => this.#hasMarker(kind, marker), poll);
   }
 
   /** Does the work and tells the memory that the service took meanwhile, also to who reads the test's output. */
@@ -136,8 +136,8 @@ export class SizeStage implements AsyncDisposable {
     await this.#owned[Symbol.asyncDispose]();
   }
 
-  async #isMarked(kind: SinkKind, marker: number): Promise<boolean> {
-    if (kind === "webhook") return await this.receiver.isMarked(marker);
+  async #hasMarker(kind: SinkKind, marker: number): Promise<boolean> {
+    if (kind === "webhook") return await this.receiver.hasMarker(marker);
     const rows = await this.atSink(`select from bench_marker where id = ${marker}`).catch(() => []);
     return rows.length === 1;
   }

@@ -8,13 +8,13 @@ import type { PostgresSourceConfig } from "../../src/connector/config/source-con
 import type { ConnectorConfig } from "../../src/connector/connector.ts";
 import type { ConnectionSettings } from "../../src/demo/postgres-server.ts";
 import { type CopyPace, webhookCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
+import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
-import { TaskQueue } from "../../src/pipeline/task-queue.ts";
-import type { SetAsideTable } from "../../src/sink/sink.ts";
+import type { SetAsideTable } from "../../src/sink/sink-events.ts";
 import { PostgresSource } from "../../src/source/postgres/postgres-source.ts";
 import { streamPace } from "../../src/source/postgres/stream/feedback.ts";
 import { postgresSource } from "./connector-config.ts";
-import { blankNotes } from "./note-store.ts";
+import { emptySourceState } from "./source-state.ts";
 import { type RecordStore, WebhookRig } from "./webhook-rig.ts";
 
 /** One life of worker and pipeline over `store`. */
@@ -47,7 +47,7 @@ export class WebhookLife {
     const life = new WebhookLife(await WebhookRig.start(connector, store));
     const { signal } = life.#abort;
     const config = postgresSource(source, change);
-    const notes = await blankNotes();
+    const state = await emptySourceState();
     life.#running = runPipeline({
       work: "changes",
       initialized: begun.yes,
@@ -62,8 +62,8 @@ export class WebhookLife {
             config,
             `millrace_${source.database}`,
             0,
-            { signal, notes, events, sinkFollowsShapes: false },
-            { ...streamPace, lookAtTablesMs: 200 },
+            { signal, state, events, sinkFollowsShapes: false },
+            { ...streamPace, tableCheckMs: 200 },
           ),
         ),
       makeSink: (events) => life.rig.sink(events),
@@ -90,10 +90,10 @@ export class WebhookLife {
   }
 
   #watched(source: PostgresSource): PostgresSource {
-    const copyTable = source.copyTable.bind(source);
-    source.copyTable = (table, point, form, part) => {
+    const readTable = source.readTable.bind(source);
+    source.readTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });
-      const copy = copyTable(table, point, form, part);
+      const copy = readTable(table, point, form, part);
       return { ...copy, chunks: this.#held(copy.chunks) };
     };
     return source;

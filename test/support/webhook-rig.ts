@@ -8,8 +8,9 @@ import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/conn
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
 import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/threads/messages.ts";
 import type { FromThread, ToThread } from "../../src/runtime/threads/thread-messages.ts";
-import type { Sink, SinkEvents } from "../../src/sink/sink.ts";
-import { createWebhookSink } from "../../src/sink/webhook/webhook-sink.ts";
+import { createMessageSink } from "../../src/sink/delivery/message-sink.ts";
+import type { Sink } from "../../src/sink/sink.ts";
+import type { SinkEvents } from "../../src/sink/sink-events.ts";
 import { withSave } from "./memory-record.ts";
 import { sampleConfig, sampleWebhookRequest } from "./sample-connector.ts";
 
@@ -44,42 +45,38 @@ export class WebhookRig implements AsyncDisposable {
   private constructor(
     private readonly worker: Worker,
     private readonly line: MessagePort,
-    private readonly connector: ConnectorConfig,
   ) {}
 
   static async start(connector: ConnectorConfig, store: RecordStore): Promise<WebhookRig> {
     const worker = new Worker(new URL("../../src/webhook.worker.ts", import.meta.url).href);
     const { port1, port2 } = new MessageChannel();
-    const rig = new WebhookRig(worker, port1, connector);
-    const seat = 1;
+    const rig = new WebhookRig(worker, port1);
+    const assignment = 1;
     const post = (message: ToWebhookWorker, transfer: MessagePort[] = []) =>
-      worker.postMessage({ type: "say", seat, message } satisfies ToThread<ToWebhookWorker>, transfer);
+      worker.postMessage(
+        { type: "message", assignment, message } satisfies ToThread<ToWebhookWorker>,
+        transfer,
+      );
     await new Promise<void>((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
       worker.onmessage = ({ data }: MessageEvent<FromThread<FromWebhookWorker>>) => {
         if (data.type === "ready") resolve();
-        if (data.type !== "said") return;
+        if (data.type !== "message") return;
         const { message } = data;
         if (message.type === "log") rig.reports.logs.push(message);
         else if (message.type === "attempts") rig.reports.requests = message.requests;
         else void answer(message, store, post);
       };
     });
-    post({ type: "start", connector, runId: "run", line: port2 }, [port2]);
+    post({ type: "start", connector, runId: "run", port: port2 }, [port2]);
     return rig;
   }
 
   /** A sink of this life; an earlier one must have been disposed of. `events` hears what the reports do. */
   sink(events: Partial<SinkEvents> = {}): Sink {
-    const config = this.connector.sink.webhook;
-    if (!config) throw new Error("not a webhook connector");
-    const unused = () => Promise.reject(new Error("the record is the worker's"));
-    const sink = createWebhookSink(
-      config,
+    const sink = createMessageSink(
       {
-        connectorId: this.connector.id,
         signal: this.#abort.signal,
-        checkpoints: { load: unused, save: unused },
         makesCopies: true,
         events: {
           setAside: () => {},

@@ -1,13 +1,13 @@
-// Which methods a path has: the difference between 404 and 405.
+// Determines which methods a path has: 405 if there are others, 404 if there are none.
 
 export interface RoutePattern {
   readonly method: string;
-  /** Segments that begin with a colon stand for any one segment. */
+  /** A segment that begins with a colon matches any one segment. */
   readonly path: string;
 }
 
 /**
- * The methods of every route whose pattern fits the path, sorted, once each; empty when there is no such
+ * The methods of all routes whose pattern matches the path, sorted and without duplicates; empty: there is no such
  * path.
  */
 export function allowedMethods(routes: readonly RoutePattern[], pathname: string): string[] {

@@ -1,5 +1,5 @@
-// Who may call the API: HTTP Basic (RFC 7617), Bearer (RFC 6750), both, or everyone. Refusing to listen
-// openly without it is left to the settings.
+// Authenticates callers by HTTP Basic (RFC 7617), Bearer (RFC 6750), both, or not at all. The settings refuse to listen
+// on other addresses without it.
 
 import { createHash, timingSafeEqual } from "node:crypto";
 import { Elysia } from "elysia";
@@ -13,7 +13,7 @@ export interface Authentication {
   readonly bearer: { readonly token: string } | null;
 }
 
-/** Answers 401 with `WWW-Authenticate` before anything else is looked at. */
+/** Answers 401 with `WWW-Authenticate` before it looks at anything else. */
 export function authenticationGuard(authentication: Authentication) {
   const guard = new Elysia({ name: "authentication" });
   const credentials = acceptedCredentials(authentication);
@@ -44,7 +44,7 @@ function acceptedCredentials({ basic, bearer }: Authentication): Credential[] {
   return credentials;
 }
 
-/** Takes the same time whatever was sent: digests of one length are compared, and all of them. */
+/** Takes constant time: it compares digests of equal length, and always all of them. */
 function isAccepted(header: string | null, credentials: readonly Credential[]): boolean {
   const [, scheme = "", value = ""] = /^([A-Za-z]+) +([^ ]+) *$/.exec(header ?? "") ?? [];
   const kind = scheme.toLowerCase();
@@ -61,7 +61,7 @@ function digest(bytes: Uint8Array): Buffer {
   return createHash("sha256").update(bytes).digest();
 }
 
-/** A browser, which a person opens /swagger in, asks for a name and a password, and cannot for a token. */
+/** A browser, in which a person opens /swagger, can ask for a name and a password, but not for a token. */
 function detailOf({ basic }: Authentication): string {
   const missing = "Credentials are required, and those that were sent, if any, are wrong.";
   return basic

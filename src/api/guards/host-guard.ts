@@ -1,19 +1,19 @@
-// Against DNS rebinding: a page in a browser on this machine may give its own name our address, and then speaks to us
-// as its own site. Its requests still carry its name in the Host header. For a service that asks for no credentials;
-// with credentials, the page lacks them.
+// Prevents DNS rebinding. A page in a browser on this machine may point its own host name at our address, and then talk
+// to us as its own site. Its requests still have that name in the Host header. This guard is for a service without
+// credentials: with credentials, such a page lacks them.
 
 import { Elysia } from "elysia";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { problemResponse } from "../problem.ts";
 import { isOpenUrl } from "./open-url.ts";
 
-/** Whether a host, without its port, is one that this service is rightly called by. */
+/** Whether this service accepts the host, given without its port. */
 export type AcceptsHost = (host: string) => boolean;
 
-/** A browser does not show a prompt for this one, as it would for Basic. */
+/** For Bearer a browser shows no login prompt; for Basic it would. */
 const challenge = 'Bearer realm="millrace"';
 
-/** Answers 401 to a request that names another host. One that names none comes from no browser. */
+/** Answers 401 to a request that names another host. A request without a host does not come from a browser. */
 export function hostGuard(acceptsHost: AcceptsHost | null) {
   const guard = new Elysia({ name: "host-guard" });
   if (!acceptsHost) return guard;

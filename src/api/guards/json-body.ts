@@ -1,5 +1,5 @@
-// Reads a request's body: bounded, in a media type that the endpoint takes, valid UTF-8, valid JSON that
-// means one thing only. What the JSON must hold is left to the schemas.
+// Reads a request's body: of bounded size, in an accepted media type, valid UTF-8, and unambiguous JSON. The schemas
+// check the content.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { scanJson } from "./json-scan.ts";
@@ -16,18 +16,18 @@ export const parseMergePatch = ({ request }: { readonly request: Request }) =>
 
 export const maxBodyBytes = 1_048_576;
 
-// Far above what a connector needs, and far below what would exhaust a stack.
+// Far more than a connector needs, and far less than what would overflow a stack.
 const maxDepth = 64;
 
 const tooLarge = () => new MillraceError("body_too_large", "The body may hold at most 1 MiB.");
 
 /**
- * The parsed body.
+ * Returns the parsed body.
  *
- * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is
- * nested too deeply, repeats a key or holds what cannot be used.
+ * Throws `unsupported_media_type`, `body_too_large`, `malformed_json`, and `invalid_request` for JSON that is nested
+ * too deeply, repeats a key, or contains unusable values.
  *
- * @param mediaTypes the media types that the endpoint takes, in lower case
+ * @param mediaTypes the accepted media types, in lower case
  */
 export async function readJsonBody(request: Request, mediaTypes: readonly string[]): Promise<unknown> {
   requireMediaType(request.headers, mediaTypes);
@@ -87,7 +87,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's message would repeat a part of the body.
+    // The parser's message would quote the body.
     throw new MillraceError("malformed_json", "The body is not valid JSON.");
   }
 }

@@ -1,9 +1,8 @@
-// What JSON.parse does not tell about a text: how deep it is nested, and which keys an object has twice.
-// JSON.parse keeps the last of two, so that what is checked by one reader may not be what another carries
-// out.
+// Finds what JSON.parse hides: how deeply a text is nested, and which keys an object repeats. JSON.parse keeps the last
+// of two equal keys; another reader may keep the first, so that one checks what the other does not execute.
 
 export interface JsonScan {
-  /** JSON pointers of keys that their object has more than once. */
+  /** JSON pointers of repeated keys. */
   readonly repeatedKeys: readonly string[];
   readonly tooDeep: boolean;
 }
@@ -11,17 +10,17 @@ export interface JsonScan {
 const maxReported = 100;
 
 interface Container {
-  /** The keys so far; null for an array. */
+  /** The keys so far; null: an array. */
   readonly keys: Set<string> | null;
-  /** The pointer of the container itself. */
+  /** The container's JSON pointer. */
   readonly path: string;
-  /** The member that is being read: a key or an index. */
+  /** The current member: a key or an index. */
   member: string | number;
-  /** Whether a string that comes next is a key. */
+  /** Whether the next string is a key. */
   expectsKey: boolean;
 }
 
-/** Goes through the text once, without recursion. What is no JSON is left for JSON.parse to refuse. */
+/** Scans the text once, without recursion. JSON.parse will refuse what is not JSON. */
 export function scanJson(text: string, maxDepth: number): JsonScan {
   const repeatedKeys: string[] = [];
   const open: Container[] = [];
@@ -58,7 +57,7 @@ export function scanJson(text: string, maxDepth: number): JsonScan {
   return { repeatedKeys, tooDeep: false };
 }
 
-/** Remembers a key; returns its pointer when the object has it already. */
+/** Adds a key. Returns its pointer if the object has it already. */
 function readKey(container: Container, keys: Set<string>, literal: string): string | null {
   container.expectsKey = false;
   const key = parseString(literal);
@@ -69,7 +68,7 @@ function readKey(container: Container, keys: Set<string>, literal: string): stri
   return null;
 }
 
-/** Two spellings of a key, one with escapes, are one key. */
+/** Decodes escapes: two spellings of a key are the same key. */
 function parseString(literal: string): string | null {
   if (!literal.includes("\\")) return literal.slice(1, -1);
   try {
@@ -79,7 +78,7 @@ function parseString(literal: string): string | null {
   }
 }
 
-/** The place of the closing quote, or of the last character. */
+/** Index of the closing quote, or of the last character. */
 function endOfString(text: string, start: number): number {
   for (let at = start + 1; at < text.length; at++) {
     const character = text.charAt(at);
@@ -89,7 +88,7 @@ function endOfString(text: string, start: number): number {
   return text.length - 1;
 }
 
-/** RFC 6901. Long keys are cut: the pointer is for people. */
+/** RFC 6901. Long keys are shortened, because the pointer is for people. */
 function pointer(container: Container): string {
   const member = String(container.member).slice(0, 100).replaceAll("~", "~0").replaceAll("/", "~1");
   return `${container.path}/${member}`;

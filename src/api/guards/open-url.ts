@@ -1,8 +1,8 @@
-// The two URLs that are open always: what watches over the service has no credentials, and may know it by any name.
+// The two URLs that need no credentials and accept any host name: monitoring has no credentials, and may use any name.
 
 /**
- * The whole URL is matched, and nothing in it can be read as another path by the router: an URL like
- * `http://x/healthz?/api/v1/connectors` is not open.
+ * Matches the whole URL, so that the router cannot read another path in it: a URL like
+ * `http://x/healthz?/api/v1/connectors` does not match.
  */
 const openUrl = /^(?:https?:\/\/[^/?#\\]*)?\/(?:healthz|readyz)$/;
 

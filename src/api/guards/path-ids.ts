@@ -1,5 +1,5 @@
-// Ids in paths and queries. One that no connector or task can have is not looked up: what reaches the
-// services is well formed.
+// Ids in paths and queries. Ids that no connector or task can have are refused here, so that the services get
+// well-formed ids only.
 
 import { Type } from "@sinclair/typebox";
 import { isConnectorId } from "../../connector/connector-id.ts";
@@ -16,7 +16,7 @@ export const TaskPath = strictObject({
   task_id: Type.String({ description: "Id of the task." }),
 });
 
-/** An id that is looked up. Throws `connector_not_found` for one that cannot exist. */
+/** The id of a connector that should exist. Throws `connector_not_found` if none can have it. */
 export function knownConnectorId(id: string): string {
   if (!isConnectorId(id)) throw new MillraceError("connector_not_found", "There is no connector of this id.");
   return id;
@@ -29,13 +29,13 @@ export function knownTaskId(id: string): string {
   return id;
 }
 
-/** An id that a client chose. Throws `invalid_request` with the rule. */
+/** An id that the client chooses. Throws `invalid_request` with the rule. */
 export function chosenConnectorId(id: string): string {
   if (isConnectorId(id)) return id;
   throw invalidRequest([{ path: "/connector_id", message: "expected 1 to 30 of A-Z, a-z, 0-9, _ and -" }]);
 }
 
-/** The connector that missing secrets come from; null when the query names none. */
+/** The connector that missing secrets come from; null: the query names none. */
 export function optionalConnectorId(id: string | undefined): string | null {
   return id === undefined ? null : knownConnectorId(id);
 }

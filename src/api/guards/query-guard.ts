@@ -1,5 +1,5 @@
-// Refuses a query that names a parameter twice: which of the two is meant, readers disagree about. Unknown
-// names are refused by each route's schema.
+// Refuses a query that repeats a parameter, because readers disagree on which one counts. Each route's schema refuses
+// unknown names.
 
 import { Elysia } from "elysia";
 import { MillraceError } from "../../errors/millrace-error.ts";

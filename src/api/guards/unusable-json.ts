@@ -1,15 +1,15 @@
-// What JSON can write and the service cannot use: it would be met deep inside only, as a fault.
+// Finds JSON values that the service cannot use. They would otherwise fail deep inside, as internal errors.
 
 import type { Violation } from "../../errors/millrace-error.ts";
 
 const maxFound = 100;
 
-/** What a library calls to show a value: a member in its place cannot be called. */
+/** Methods that a library calls to print a value. A member of that name would be called instead, and fail. */
 const shownBy: ReadonlySet<string> = new Set(["toString", "valueOf"]);
 
 /**
- * Text that Postgres cannot hold (a NUL character, or half of a surrogate pair), in strings and keys; and keys that hide what every
- * object has. With JSON pointers, at most 100.
+ * Finds strings and keys that Postgres cannot store (with a NUL character, or a lone surrogate), and keys that hide
+ * methods of every object. Returns at most 100 violations.
  */
 export function unusableParts(value: unknown): Violation[] {
   const found: Violation[] = [];

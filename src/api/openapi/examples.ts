@@ -1,4 +1,4 @@
-// Examples of request bodies, for the OpenAPI document. They work as they are sent against local servers.
+// Examples of request bodies for the OpenAPI document. They work as they are with local servers.
 
 export interface Example {
   readonly summary: string;
@@ -72,7 +72,7 @@ const batchedWebhook: Example = {
 
 const connectors = { postgresToPostgres, postgresToWebhook, chosenTables, batchedWebhook };
 
-/** By the id of the operation. The first is what Swagger UI fills in. */
+/** By operation id. Swagger UI fills in the first one. */
 export const requestExamples: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
   createConnector: connectors,
   createOrReplaceConnector: connectors,

@@ -1,4 +1,4 @@
-// The schemas that the OpenAPI document names, and the ones that requests share.
+// The schemas that have a name in the OpenAPI document, and the ones that several requests share.
 
 import { Type } from "@sinclair/typebox";
 import { CatalogFullSchema, CatalogRequestSchema } from "../../connector/config/catalog.ts";
@@ -33,9 +33,9 @@ import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
 import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
 import { ProblemSchema } from "../problem.ts";
 
-/** By the name that the OpenAPI document gives them. */
+/** By their names in the OpenAPI document. */
 export const schemas = {
-  // Parts of others, named so that generated clients have a type for each.
+  // Parts of other schemas, named so that generated clients have a type for each.
   PostgresConnectionRequest: PostgresConnectionRequestSchema,
   PostgresConnection: PostgresConnectionSchema,
   CatalogRequest: CatalogRequestSchema,
@@ -87,7 +87,7 @@ export const schemas = {
   ValidateEvents: Type.Array(ValidateEventSchema),
 };
 
-/** The problems that a route may answer with, beside those that every route has. */
+/** Problems that a route may return, besides those that every route has. */
 export function problems<const S extends number>(...statuses: readonly S[]): Record<S, typeof ProblemSchema> {
   return Object.fromEntries(statuses.map((status) => [status, ProblemSchema])) as Record<
     S,
@@ -98,7 +98,7 @@ export function problems<const S extends number>(...statuses: readonly S[]): Rec
 /** A success without a body. */
 export const EmptyBody = Type.Undefined({ description: "No content." });
 
-/** For endpoints that take no query parameters: a misspelt one is refused, not ignored. */
+/** For endpoints without query parameters: a misspelt parameter is refused, not ignored. */
 export const NoQuery = strictObject({});
 
 export const ConnectorIdQuery = strictObject({

@@ -1,5 +1,5 @@
-// Makes the document of @elysiajs/swagger a sound OpenAPI 3.0 one: media types as they are, named schemas
-// once, null as 3.0 knows it, the errors that every operation has, examples. Pure.
+// Turns the document of @elysiajs/swagger into valid OpenAPI 3.0: correct media types, each named schema once, null in
+// 3.0's form, the errors common to all operations, and examples. Pure.
 
 import { unbuiltSinkKinds } from "../../connector/config/sink-config.ts";
 import { unbuiltSourceKinds } from "../../connector/config/source-config.ts";
@@ -23,15 +23,15 @@ const json = "application/json";
 const problem = "application/problem+json";
 
 /**
- * @param generated the document as the plugin makes it
- * @param named the schemas that are defined once, by name
+ * @param generated the plugin's document
+ * @param named the schemas to define once, by name
  */
 export function finishDocument(
   generated: unknown,
   named: Readonly<Record<string, unknown>>,
   options: DocumentOptions,
 ): JsonObject {
-  // Through text: symbols and undefined members go.
+  // As text, which removes symbols and undefined members.
   const { paths } = JSON.parse(JSON.stringify(generated)) as JsonObject;
   const definitions = JSON.parse(JSON.stringify(named)) as JsonObject;
   const names = nameIndex(definitions);
@@ -50,8 +50,8 @@ export function finishDocument(
 }
 
 /**
- * From a schema's text to its name. The plugin leaves a part of a response's outermost schema out: that has a
- * text too.
+ * Maps a schema's text to its name. The plugin omits parts of a response's outermost schema, so that form is mapped
+ * too.
  */
 function nameIndex(definitions: JsonObject): ReadonlyMap<string, string> {
   const index = new Map<string, string>();
@@ -94,7 +94,7 @@ function securitySchemes(): JsonObject {
   return { basic: { type: "http", scheme: "basic" }, bearer: { type: "http", scheme: "bearer" } };
 }
 
-/** Either method will do; none, when the service asks for none. */
+/** Either method is enough; none is needed if the service has none. */
 function security({ authentication }: DocumentOptions): Json[] {
   return [
     ...(authentication.basic ? [{ basic: [] }] : []),
@@ -137,7 +137,7 @@ function convertOperation(operation: JsonObject, names: ReadonlyMap<string, stri
   };
 }
 
-/** What every operation of a kind may answer, whether its route says so or not. */
+/** Problems that every operation of a kind may return, even if its route does not list them. */
 function extraProblems(facts: { hasBody: boolean; hasQuery: boolean; isGuarded: boolean }): JsonObject {
   const statuses = [
     ...(facts.hasBody || facts.hasQuery ? ["400"] : []),
@@ -221,7 +221,7 @@ function statusText(status: string): string {
 
 // --- schemas ---------------------------------------------------------------------------------
 
-/** A schema in the dialect of OpenAPI 3.0. One that has a name becomes a reference. */
+/** A schema in OpenAPI 3.0's dialect. A named schema becomes a reference. */
 function convertSchema(schema: Json, names: ReadonlyMap<string, string>): Json {
   if (Array.isArray(schema)) return schema.map((item) => convertSchema(item, names));
   if (schema === null || typeof schema !== "object") return schema;
@@ -247,7 +247,7 @@ function reference(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** Beside a `$ref`, 3.0 ignores every other key. */
+/** OpenAPI 3.0 ignores every other key beside a `$ref`. */
 function nullableSchema(schema: JsonObject): JsonObject {
   return "$ref" in schema ? { allOf: [schema], nullable: true } : { ...schema, nullable: true };
 }

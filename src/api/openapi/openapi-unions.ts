@@ -1,12 +1,13 @@
-// A tagged union for generators of clients: one of several objects, each with its one key. The schema that requests are checked by says
-// the same as an object with exactly one of several keys, of which its violations are told better. Pure.
+// Describes a tagged union for client generators: one of several objects, each with a single key. The schema that
+// checks requests describes the same as an object with exactly one of several keys, because its violations are easier
+// to explain. Pure.
 
 type Json = null | boolean | number | string | Json[] | JsonObject;
 interface JsonObject {
   [key: string]: Json;
 }
 
-/** The schema as `oneOf`, when it is a tagged union; as it is, when it is none. */
+/** The schema as `oneOf` if it is a tagged union; otherwise unchanged. */
 export function withVariants(schema: JsonObject): JsonObject {
   const { properties, minProperties, maxProperties, additionalProperties: _, required: __, ...rest } = schema;
   const isUnion = minProperties === 1 && maxProperties === 1;

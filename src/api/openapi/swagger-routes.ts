@@ -1,8 +1,8 @@
-// Swagger UI and the OpenAPI document, from the binary itself: no request leaves the machine.
+// Serves Swagger UI and the OpenAPI document from the binary: no request leaves the machine.
 
 import { swagger } from "@elysiajs/swagger";
 import { type AnyElysia, Elysia } from "elysia";
-// The files are embedded in the binary; each import is the path to read it at.
+// The binary embeds these files. Each import is the path to read it from.
 import iconPath from "swagger-ui-dist/favicon-32x32.png" with { type: "file" };
 import stylePath from "swagger-ui-dist/swagger-ui.css" with { type: "file" };
 import scriptPath from "swagger-ui-dist/swagger-ui-bundle.js" with { type: "file" };
@@ -26,8 +26,7 @@ const page = `<!doctype html>
 </html>
 `;
 
-// A script of its own, so that the page needs no inline script. Without validatorUrl, the UI would ask a
-// public server.
+// A separate script, so that the page needs no inline script. Without validatorUrl the UI would call a public server.
 const startScript = `window.ui = SwaggerUIBundle({
   url: "/swagger/json",
   dom_id: "#swagger-ui",
@@ -39,21 +38,18 @@ const startScript = `window.ui = SwaggerUIBundle({
 });
 `;
 
-/** Whatever a later version of the UI would like to load: the browser refuses what is not ours. */
+/** A later version of the UI may load other resources: the browser refuses everything that is not ours. */
 const contentSecurityPolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
   "connect-src 'self'; font-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const hidden = { detail: { hide: true } };
 
-/**
- * @param documented makes an app with every route that the document describes; called when somebody asks for
- *   it
- */
+/** @param documented creates an app with every route of the document; called at the first request for it */
 export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOptions) {
   let made: Promise<string> | null = null;
 
-  /** Made at the first request: mounting every route once more would slow each start down. */
+  /** Created at the first request: mounting every route again would slow down each start. */
   function document(): Promise<string> {
     made ??= makeDocument().catch((error: unknown) => {
       made = null;
@@ -63,7 +59,7 @@ export function swaggerRoutes(documented: () => AnyElysia, options: DocumentOpti
   }
 
   async function makeDocument(): Promise<string> {
-    // The plugin's own page loads its script from a CDN: it is asked for the document only, and never served.
+    // The plugin's own page loads a script from a CDN: only its document is used, and the page never served.
     const generator = new Elysia({ normalize: false })
       .use(swagger({ path: "/page", specPath: "/document" }))
       .use(documented());

@@ -1,4 +1,4 @@
-// Swagger UI's files, imported `with { type: "file" }`: the import is a path to read.
+// Types of Swagger UI's files, imported `with { type: "file" }`: the import is a path to read.
 
 declare module "swagger-ui-dist/swagger-ui-bundle.js" {
   const path: string;

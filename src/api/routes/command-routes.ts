@@ -1,4 +1,4 @@
-// Commands to a connector, and its history. The paths say `connector`, in the singular.
+// Commands to a connector, and its history. The paths have `connector`, in the singular.
 
 import { Elysia } from "elysia";
 import { parseJson } from "../guards/json-body.ts";

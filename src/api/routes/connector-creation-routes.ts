@@ -1,5 +1,4 @@
-// Creating and replacing connectors over HTTP, and showing what would be stored. What happens to them is the
-// service's.
+// Creates and replaces connectors, and previews what would be stored.
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";

@@ -1,5 +1,4 @@
-// Connectors over HTTP: read, change, remove. Creating them is connector-creation-routes.ts; what happens to
-// them is the service's.
+// Reads, changes and removes connectors. connector-creation-routes.ts creates them.
 
 import { Elysia } from "elysia";
 import { parseMergePatch } from "../guards/json-body.ts";

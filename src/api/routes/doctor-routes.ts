@@ -1,4 +1,4 @@
-// What is wrong with the service and its connectors. Finding it out is the doctor's.
+// Reports what is wrong with the service and its connectors.
 
 import { Elysia } from "elysia";
 import { optionalConnectorId } from "../guards/path-ids.ts";

@@ -1,4 +1,4 @@
-// Looking at sources and sinks without storing anything. Connecting to them is the service's.
+// Inspects sources and sinks without storing anything.
 
 import { Elysia } from "elysia";
 import { checkSinkBody, checkSourceBody } from "../../connector/request/check-request.ts";

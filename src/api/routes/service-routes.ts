@@ -1,4 +1,4 @@
-// The service about itself: health, readiness, metrics, and how many tables are being copied. No prefix.
+// Routes about the service itself, without a prefix: health, readiness, metrics, and the number of tables being copied.
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";

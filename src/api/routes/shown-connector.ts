@@ -1,4 +1,4 @@
-// A stored connector as responses show it: no secret leaves the service.
+// A stored connector as responses show it, without secrets.
 
 import type { ConnectorWithStatus } from "../../connector/connector.ts";
 import { redactConnector } from "../../connector/secrets.ts";

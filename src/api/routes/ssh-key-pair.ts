@@ -1,12 +1,12 @@
-// An Ed25519 key pair in OpenSSH form, as `ssh-keygen -t ed25519 -N ''` writes it. Node makes the key; the
-// two encodings are PROTOCOL.key of OpenSSH (private) and RFC 8709 (public).
+// Creates an Ed25519 key pair in OpenSSH form, as `ssh-keygen -t ed25519 -N ''` does. Node creates the key; the
+// encodings are OpenSSH's PROTOCOL.key (private) and RFC 8709 (public).
 
 import { generateKeyPairSync, randomBytes } from "node:crypto";
 
 export interface SshKeyPair {
-  /** PEM text "OPENSSH PRIVATE KEY", without a passphrase, ending in a line break. */
+  /** PEM text "OPENSSH PRIVATE KEY" without a passphrase, with a final line break. */
   readonly private_key: string;
-  /** One line of `authorized_keys`. */
+  /** A line for `authorized_keys`. */
   readonly public_key: string;
 }
 
@@ -26,7 +26,7 @@ export function newSshKeyPair(): SshKeyPair {
 }
 
 function privateBlob(seed: Buffer, publicKey: Buffer, publicBlob: Buffer): Buffer {
-  // The same random number twice: with a cipher, it would tell a wrong passphrase.
+  // The same random number twice: for an encrypted key, a difference would reveal a wrong passphrase.
   const check = randomBytes(4);
   const secret = Buffer.concat([
     check,
@@ -47,7 +47,7 @@ function privateBlob(seed: Buffer, publicKey: Buffer, publicBlob: Buffer): Buffe
   ]);
 }
 
-/** 1, 2, 3, … up to a multiple of eight, the block size of no cipher. */
+/** Padding 1, 2, 3, … to a multiple of eight, the block size of the cipher `none`. */
 function padding(length: number): Buffer {
   return Buffer.from(Array.from({ length: (8 - (length % 8)) % 8 }, (_, index) => index + 1));
 }

@@ -1,4 +1,4 @@
-// Fresh key pairs for SSH tunnels. They are not stored.
+// Creates key pairs for SSH tunnels. They are not stored.
 
 import { Elysia } from "elysia";
 import { NoQuery, schemas } from "../openapi/named-schemas.ts";

@@ -1,4 +1,4 @@
-// Tasks of a connector over HTTP. Running them is the service's.
+// Lists, creates, cancels and retries a connector's tasks.
 
 import { Elysia } from "elysia";
 import { parseJson } from "../guards/json-body.ts";

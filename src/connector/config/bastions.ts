@@ -1,4 +1,5 @@
-// The SSH servers that a tunnel may go through, in the order in which they are tried. Pure; src/connection goes there.
+// The SSH servers that a tunnel may go through, in the order in which they are tried. Pure; src/connection connects to
+// them.
 
 import { isIPv6 } from "node:net";
 import type { TunnelConfig } from "./connection.ts";
@@ -11,7 +12,7 @@ export interface Bastion {
   readonly port: number;
 }
 
-/** `bastion_host` and then the alternates. One that names no port listens on `bastion_port`. */
+/** `bastion_host`, then the alternates. Without a port of its own, an alternate has `bastion_port`. */
 export function bastionsOf(
   ssh: Pick<SshTunnel, "bastion_host" | "bastion_port" | "bastion_alternates">,
 ): readonly Bastion[] {

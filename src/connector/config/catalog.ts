@@ -1,5 +1,5 @@
-// What a source holds, and what of it a connector takes: the catalog's schema, and the pure rules of
-// selection. Reading a catalog from a server is left to the source.
+// The catalog: the tables and columns of a source, and which of them a connector selects, with the pure rules of
+// selection. The source reads a catalog from a server.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { freeFormObject, oneOf, secretInput, secretText, strictObject } from "../request/schema-forms.ts";
@@ -86,27 +86,26 @@ export const CatalogFullSchema = strictObject({
 });
 
 /**
- * The full form: as read from a source (then `primary_key`, `nullable`, `data_type` and `supported` of every
- * column are present), or a connector's selection (then they are what the client sent).
+ * The full form. As read from a source it has `primary_key`, `nullable`, `data_type` and `supported` of every column;
+ * in a connector's selection it has what the client sent.
  */
 export type Catalog = Static<typeof CatalogFullSchema>;
 
 // --- selection -------------------------------------------------------------------------------
 
-/** Whether system schemas are meant: they are never selected, whatever the catalog says. */
+/** System schemas are never selected, whatever the catalog says. */
 export function isSystemSchema(schema: string): boolean {
   return schema === "information_schema" || schema.startsWith("pg_");
 }
 
 /**
- * Whether a table is selected: column over table over schema over default.
+ * Whether a table is selected. The most specific entry counts.
  *
- * - A listed table takes its own action, whatever its schema and the default say.
- * - An unlisted table of a schema that is listed without tables takes the schema's action.
- * - An unlisted table of a schema that is listed with tables is excluded where the schema is, and otherwise
- *   takes the default: under `Exclude` the tables that are listed are the whole selection, and a table that
- *   is created later is not carried unasked.
- * - A table of an unlisted schema takes the default.
+ * - A listed table has its own action, whatever its schema and the default say.
+ * - An unlisted table of a schema that is listed without tables has the schema's action.
+ * - An unlisted table of a schema that is listed with tables is excluded if the schema is; otherwise it has the default. So
+ *   under `Exclude` the listed tables are the whole selection, and a table that is created later is not selected.
+ * - A table of an unlisted schema has the default.
  */
 export function selectTable(catalog: Catalog, schema: string, table: string): boolean {
   if (isSystemSchema(schema)) return false;
@@ -120,22 +119,21 @@ export function selectTable(catalog: Catalog, schema: string, table: string): bo
 }
 
 /**
- * Whether a column of a selected table is carried. Only a column that is listed with `Exclude` is left out:
- * one that the source adds later is carried. Whether it is of the primary key is the caller's to check: such
- * a column cannot be excluded.
+ * Whether a column of a selected table is carried. Only a column that is listed with `Exclude` is not; a column that
+ * the source adds later is carried. The caller checks that an excluded column is not part of the primary key.
  */
 export function selectColumn(catalog: Catalog, schema: string, table: string, column: string): boolean {
   if (!selectTable(catalog, schema, table)) return false;
   return findColumn(catalog, schema, table, column)?.action !== "Exclude";
 }
 
-/** Names of the columns of a table that are left out, whether they exist or not. */
+/** Names of the table's excluded columns, whether they exist or not. */
 export function excludedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
   const columns = findTable(catalog, schema, table)?.columns ?? [];
   return columns.filter((column) => column.action === "Exclude").map((column) => column.name);
 }
 
-/** Names of the columns of a table whose values are replaced by their salted hash. */
+/** Names of the table's columns whose values are replaced by their salted hash. */
 export function hashedColumns(catalog: Catalog, schema: string, table: string): readonly string[] {
   const columns = findTable(catalog, schema, table)?.columns ?? [];
   return columns.filter((column) => column.hash !== undefined).map((column) => column.name);

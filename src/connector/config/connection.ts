@@ -1,5 +1,4 @@
-// How to reach a Postgres server: the schema and type of the connection object that sources and sinks share.
-// Connecting is left to the source and the sink.
+// The connection to a Postgres server: the schema and type that sources and sinks share.
 
 import { type Static, Type } from "@sinclair/typebox";
 import {
@@ -12,7 +11,7 @@ import {
   wholeNumber,
 } from "../request/schema-forms.ts";
 
-// A NUL byte ends a string in the wire protocol: what follows would be read as another field.
+// A NUL byte ends a string in the wire protocol: the rest would be read as another field.
 const wireText = (description: string) =>
   Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000]+$", description });
 

@@ -1,4 +1,4 @@
-// Whether a text is a cron expression of five fields. When it is next due is left to schedule.ts.
+// Checks cron expressions of five fields. schedule.ts computes when one is due.
 
 interface FieldRange {
   readonly minimum: number;
@@ -18,7 +18,9 @@ const fieldRanges: readonly FieldRange[] = [
   { minimum: 0, maximum: 7, names: weekdays },
 ];
 
-/** Minute, hour, day of the month, month, day of the week: each a list of `*`, `n`, `n-m`, with `/step`. */
+/**
+ * Minute, hour, day of the month, month, day of the week. Each is a list of `*`, `n`, `n-m`, with an optional `/step`.
+ */
 export function isCronExpression(text: string): boolean {
   const fields = text.trim().split(/[ \t]+/);
   return (

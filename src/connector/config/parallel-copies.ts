@@ -1,32 +1,32 @@
-// How many tables are copied side by side: what the connector asks for, within the connections that it allows. Pure.
+// How many tables are copied at once: the connector's setting, within its limit of connections. Pure.
 
 import type { ConnectorConfig } from "../connector.ts";
 
 const defaultParallelCopies = 4;
 /**
- * At the source: the stream, the snapshot and at times the one that follows it, and two that look after tables and log. At a
- * Postgres sink: what applies changes, and what looks after it.
+ * Connections besides those of copies. At the source: the stream, the snapshot and at times the next one, and two for
+ * tables and log. At a Postgres sink: the one that applies changes, and the one that checks it.
  */
-const heldBeside = { source: 5, sink: 2 } as const;
+const otherConnections = { source: 5, sink: 2 } as const;
 
 type PostgresSides = {
   readonly source: Pick<ConnectorConfig["source"], "postgres">;
   readonly sink: Pick<ConnectorConfig["sink"], "postgres">;
 };
 
-/** Whether either side is to have no more connections than so many. */
+/** Whether either side limits its connections. */
 export function areConnectionsBounded({ source, sink }: PostgresSides): boolean {
   return [source.postgres, sink.postgres].some((side) => (side?.connection.max_pool_size ?? 0) > 0);
 }
 
-/** `max_pool_size` bounds a copy's connections and those that are held beside them; at least one table is copied. */
+/** `max_pool_size` limits the connections of copies and all others together; at least one table is copied. */
 export function parallelCopies({ source, sink }: PostgresSides): number {
   if (source.postgres?.parallel_snapshots_enabled === false) return 1;
-  const room = (size: number | undefined, held: number) =>
-    size ? size - held : Math.max(defaultParallelCopies, 1);
-  const most = Math.min(
-    room(source.postgres?.connection.max_pool_size, heldBeside.source),
-    room(sink.postgres?.connection.max_pool_size, heldBeside.sink),
+  const available = (size: number | undefined, others: number) =>
+    size ? size - others : Math.max(defaultParallelCopies, 1);
+  const copies = Math.min(
+    available(source.postgres?.connection.max_pool_size, otherConnections.source),
+    available(sink.postgres?.connection.max_pool_size, otherConnections.sink),
   );
-  return Math.max(1, most);
+  return Math.max(1, copies);
 }

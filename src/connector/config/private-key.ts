@@ -1,8 +1,8 @@
-// Whether a text can be a tunnel's private key, as far as its own form tells, so that a key that cannot work is refused
-// with the request and not hours later. Reading the key's numbers is left to the SSH library.
+// Checks the form of a tunnel's private key, so that a key that cannot work is refused with the request and not hours
+// later. The SSH library reads the key's numbers.
 // https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.key
 
-/** What is wrong with it, in words that repeat nothing of it; null: nothing that can be told here. */
+/** What is wrong with the key, without quoting it; null: nothing that can be seen here. */
 export function privateKeyProblem(text: string): string | null {
   const match =
     /^\s*-----BEGIN ([A-Z]+) PRIVATE KEY-----\r?\n([\s\S]*?)-----END ([A-Z]+) PRIVATE KEY-----\s*$/.exec(
@@ -31,7 +31,7 @@ function opensshProblem(base64: string): string | null {
   if (bytes.subarray(0, magic.length).toString("latin1") !== magic) return broken;
   const reader = new FieldReader(bytes, magic.length);
   const cipher = reader.text();
-  reader.text(); // the way from a passphrase to the cipher's key
+  reader.text(); // key derivation function
   reader.text(); // and its parameters
   if (reader.number() !== 1) return broken;
   const publicKey = reader.bytes();
@@ -42,7 +42,7 @@ function opensshProblem(base64: string): string | null {
   return cipher === "none" ? null : passphrase;
 }
 
-/** Reads numbers of four bytes, and strings behind their length. Past the end everything is empty. */
+/** Reads 4-byte numbers and length-prefixed strings. Past the end everything is empty. */
 class FieldReader {
   overran = false;
 

@@ -1,4 +1,4 @@
-// When a connector that copies everything on a schedule is to do so next. Pure.
+// When a connector on a schedule copies everything again. Pure.
 
 import { Cron } from "croner";
 import type { ConnectorConfig } from "../connector.ts";
@@ -9,8 +9,8 @@ const minuteMs = 60_000;
 const unitMs = { Minute: minuteMs, Hour: 60 * minuteMs, Day: 24 * 60 * minuteMs } as const;
 
 /**
- * The first time behind `after` that the schedule names: a rate counts from `after`, a cron expression by the calendar of its
- * time zone. Null: there is none. Throws when the expression or the time zone is none.
+ * The first scheduled time after `after`: a rate counts from `after`, a cron expression uses the calendar of its time
+ * zone. Null: there is none. Throws when the expression or the time zone is invalid.
  */
 export function nextDue({ rate, cron }: Schedule, after: Date): Date | null {
   if (rate) return new Date(after.getTime() + rate.value * unitMs[rate.unit]);

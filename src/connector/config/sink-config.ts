@@ -1,5 +1,5 @@
-// What a sink is configured with: schemas and types of the request form and of the full form. The webhook's
-// are in webhook-config.ts. Filling the defaults is left to complete-connector.ts.
+// The configuration of a sink: schemas and types of the request form and of the full form. The webhook's are in
+// webhook-config.ts; complete-connector.ts fills the defaults.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
@@ -8,9 +8,7 @@ import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "./webhook-con
 
 export type { WebhookSinkConfig } from "./webhook-config.ts";
 
-/**
- * Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`.
- */
+/** Kinds whose names are known, but which are not built: a request with one is refused with `unsupported_kind`. */
 export const unbuiltSinkKinds = [
   "kafka",
   "clickhouse",
@@ -62,7 +60,7 @@ export const PostgresSinkConfigSchema = strictObject({
   target_schema: targetSchema,
   migration_strategy: strictObject({ allowed: allowedMigrations, disable_all: disableAll }),
 });
-/** Every default filled, secrets present. */
+/** Every default is filled, secrets are present. */
 export type PostgresSinkConfig = Static<typeof PostgresSinkConfigSchema>;
 
 export const SinkConfigSchema = taggedUnion(
@@ -72,5 +70,5 @@ export const SinkConfigSchema = taggedUnion(
   },
   { description: "Where changes go: one key, which names the kind." },
 );
-/** Exactly one key is present. */
+/** Has exactly one key. */
 export type SinkConfig = Static<typeof SinkConfigSchema>;

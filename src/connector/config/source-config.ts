@@ -1,5 +1,5 @@
-// What a source is configured with: schemas and types of the request form and of the full form.
-// Filling the defaults is left to complete-connector.ts.
+// The configuration of a source: schemas and types of the request form and of the full form. complete-connector.ts
+// fills the defaults.
 
 import { type Static, Type } from "@sinclair/typebox";
 import {
@@ -13,9 +13,7 @@ import {
 import { CatalogFullSchema, CatalogRequestSchema } from "./catalog.ts";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
 
-/**
- * Kinds that are known by name and not built: a request that holds one is refused with `unsupported_kind`.
- */
+/** Kinds whose names are known, but which are not built: a request with one is refused with `unsupported_kind`. */
 export const unbuiltSourceKinds = ["sqlserver", "mysql", "mongo", "oracle", "file_source", "db2"] as const;
 export const unbuiltReplicationKinds = ["query_based"] as const;
 
@@ -126,12 +124,12 @@ export const PostgresSourceConfigSchema = strictObject({
   keyless_table_strategy: KeylessTableStrategySchema,
   system_columns: SystemColumnsSchema,
 });
-/** Every default filled, secrets present. */
+/** Every default is filled, secrets are present. */
 export type PostgresSourceConfig = Static<typeof PostgresSourceConfigSchema>;
 
 export const SourceConfigSchema = taggedUnion(
   { postgres: Type.Optional(PostgresSourceConfigSchema) },
   { description: "Where changes come from: one key, which names the kind." },
 );
-/** Exactly one key is present. */
+/** Has exactly one key. */
 export type SourceConfig = Static<typeof SourceConfigSchema>;

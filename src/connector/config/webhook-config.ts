@@ -1,6 +1,5 @@
-// What a webhook sink is configured with: schemas and types of the request form and of the full form.
-// The message format has a file of its own, webhook-format.ts; filling the defaults is left to
-// complete-connector.ts.
+// The configuration of a webhook sink: schemas and types of the request form and of the full form. webhook-format.ts
+// has the message formats; complete-connector.ts fills the defaults.
 
 import { type Static, type TProperties, Type } from "@sinclair/typebox";
 import {
@@ -173,5 +172,5 @@ export const WebhookSinkConfigSchema = strictObject({
   max_in_flight: maxInFlight,
   signing: nullable(strictObject({ secret: signingSecret })),
 });
-/** Every default filled, secrets present. `auth` and `signing` are null where they are off. */
+/** Every default is filled, secrets are present. `auth` and `signing` are null if they are off. */
 export type WebhookSinkConfig = Static<typeof WebhookSinkConfigSchema>;

@@ -1,10 +1,9 @@
-// The message formats of a webhook sink: schemas, types, and the one pure function that a sink asks which
-// format is meant. Encoding rows is left to the sink.
+// The message formats of a webhook sink: schemas, types, and defaults. The sink encodes the rows.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { freeFormObject, nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
 
-/** Serdes that are known by name and not built. */
+/** Serdes whose names are known, but which are not built. */
 export const unbuiltSerdeKinds = ["avro", "protobuf"] as const;
 
 const embedSchema = Type.Boolean({ description: "Send `{schema, payload}` instead of the payload alone." });
@@ -124,7 +123,7 @@ export type MessageFormat =
   | { readonly kind: "native"; readonly embedSchema: boolean }
   | { readonly kind: "debezium"; readonly embedSchema: boolean; readonly options: DebeziumFormat };
 
-/** Which format is meant, whatever name it was sent under. */
+/** The format, under whatever name it was sent. */
 export function messageFormat(format: WebhookFormat): MessageFormat {
   if (format.debezium) {
     return {
@@ -142,9 +141,7 @@ function embedsSchema(config: FormatConfig | undefined): boolean {
 
 // --- defaults --------------------------------------------------------------------------------
 
-/**
- * The full form. A native format holds what was sent, as its settings are optional; a debezium one holds all.
- */
+/** The full form. Settings of a native format are optional and stay as sent; a debezium format has all of them. */
 export function completeWebhookFormat(format: WebhookFormatRequest): WebhookFormat {
   if (format.debezium) return { debezium: completeDebezium(format.debezium) };
   if (format.supermetal) return { supermetal: completeNative(format.supermetal) };

@@ -1,5 +1,5 @@
-// The headers of a webhook that bear names of one's choice: what they are called by default, and which names cannot stand beside each
-// other. Pure; their values are the sink's.
+// The headers of a webhook whose names can be chosen: their default names, and clashes between them. Pure; the sink
+// sets their values.
 
 import type { Violation } from "../../errors/millrace-error.ts";
 import type { WebhookSinkRequest } from "./webhook-config.ts";
@@ -12,7 +12,7 @@ export const defaultHeaderNames = {
 type SourceHeader = keyof typeof defaultHeaderNames;
 const sourceHeaders = Object.keys(defaultHeaderNames) as SourceHeader[];
 
-/** Headers of the connection and of the body's framing: they are the HTTP client's to set. */
+/** Headers of the connection and of the body's framing, which the HTTP client sets. */
 const reserved =
   /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
 
@@ -25,10 +25,10 @@ interface ChosenHeader {
   readonly name: string;
 }
 
-/** Static headers give way to others of their name. The others all have to be sent, each under a name of its own. */
+/** A static header yields to another one of its name. All others must be sent, so each needs a name of its own. */
 export function headerClashes(webhook: WebhookSinkRequest): Violation[] {
-  const given = webhook.headers?.static && webhook.headers.static_;
-  const twice = given
+  const isGivenTwice = webhook.headers?.static && webhook.headers.static_;
+  const aliases = isGivenTwice
     ? [{ path: "/sink/webhook/headers/static", message: "given beside static_, which is the same" }]
     : [];
   const chosen = chosenHeaders(webhook);
@@ -40,7 +40,7 @@ export function headerClashes(webhook: WebhookSinkRequest): Violation[] {
       taken.has(lower) || chosen.slice(0, index).some((other) => other.name.toLowerCase() === lower);
     return isTaken ? [{ path, message: "another header has this name" }] : [];
   });
-  return [...twice, ...clashes];
+  return [...aliases, ...clashes];
 }
 
 function chosenHeaders({ headers = {}, auth }: WebhookSinkRequest): readonly ChosenHeader[] {
@@ -52,7 +52,7 @@ function chosenHeaders({ headers = {}, auth }: WebhookSinkRequest): readonly Cho
   return key ? [...own, { path: "/sink/webhook/auth/header/name", name: key.name }] : own;
 }
 
-/** Names that auth and signing set. The signature's id is the idempotency key, so that these two may be one header. */
+/** Names that auth and signing set. The signature's id is the idempotency key, so both may use one header. */
 function takenNames({ auth, signing }: WebhookSinkRequest): ReadonlySet<string> {
   const names: string[] = [];
   if (auth?.bearer || auth?.basic) names.push("authorization");

@@ -1,6 +1,5 @@
-// Whether a request is one that can be carried out: its schema, the kinds that are not built, and the rules
-// between fields. All violations are found at once. Secrets are looked at later, in resolve-connector.ts,
-// once they were filled.
+// Checks a request: its schema, kinds that are not built, and rules between fields. It finds all violations at once.
+// resolve-connector.ts checks secrets after filling them.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
@@ -21,11 +20,11 @@ import { maxViolations, schemaViolations } from "./violations.ts";
 export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
 export const SinkBodySchema = strictObject({ sink: SinkRequestSchema });
 
-/** What the rules look at: a whole connector, or a part of one under the same keys. */
+/** What the rules check: a connector, or a part of one under the same keys. */
 const PartSchema = Type.Partial(ConnectorRequestSchema);
 type Part = Static<typeof PartSchema>;
 
-/** A place where kinds are known by name and not built. */
+/** Kinds at a path whose names are known, but which are not built. */
 interface UnbuiltKinds {
   readonly path: RegExp;
   readonly kinds: readonly string[];
@@ -39,7 +38,7 @@ const unbuiltKinds: readonly UnbuiltKinds[] = [
   { path: /^\/buffer$/, kinds: unbuiltBufferKinds },
 ];
 
-/** A rule between fields. It is asked only where nothing under `within` breaks the schema. */
+/** A rule between fields. It is checked only if nothing under `within` breaks the schema. */
 interface Rule {
   readonly within: readonly string[];
   readonly check: (part: Part) => readonly Violation[];
@@ -68,8 +67,8 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * Throws `invalid_request` with every violation of `schema` and of the rules; `unsupported_kind` when the
- * only thing wrong is that a kind or a feature is not built.
+ * Throws `invalid_request` with every violation of the schema and of the rules, or `unsupported_kind` if the only
+ * problem is a kind or a feature that is not built.
  */
 export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);
@@ -110,10 +109,10 @@ function isUnbuiltKind(path: string): boolean {
   const end = path.lastIndexOf("/");
   const parent = path.slice(0, end);
   const key = path.slice(end + 1);
-  return unbuiltKinds.some((place) => place.path.test(parent) && place.kinds.includes(key));
+  return unbuiltKinds.some((unbuilt) => unbuilt.path.test(parent) && unbuilt.kinds.includes(key));
 }
 
-/** Whether one of two places holds the other. */
+/** Whether one path contains the other. */
 function touches(path: string, within: string): boolean {
   return path === within || path.startsWith(`${within}/`) || within.startsWith(`${path}/`) || path === "";
 }
@@ -201,7 +200,7 @@ function checkSchedule(part: Part): Violation[] {
 }
 
 function isTimezone(name: string): boolean {
-  // "+01:00" is understood too, and is not a name of the database.
+  // Intl accepts "+01:00" too, which is not a name of the database.
   if (!/^[A-Za-z]/.test(name)) return false;
   try {
     new Intl.DateTimeFormat("en", { timeZone: name });
@@ -211,7 +210,7 @@ function isTimezone(name: string): boolean {
   }
 }
 
-/** NAMEDATALEN - 1: Postgres cuts a longer name without a word, and what was made under it is not found again. */
+/** NAMEDATALEN - 1: Postgres silently truncates a longer name, and what was created under it is not found again. */
 const maxNameBytes = 63;
 const reservedSchemas = ["information_schema", "millrace"];
 

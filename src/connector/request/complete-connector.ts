@@ -1,5 +1,5 @@
-// The defaults of a connector: from the request form to the full form. Which secrets are missing is left to
-// resolve-connector.ts: here a secret that is not there becomes an empty text.
+// Fills the defaults of a connector: turns the request form into the full form. A missing secret becomes an empty text;
+// resolve-connector.ts checks for missing ones.
 
 import type { Catalog, CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnection, PostgresConnectionRequest, TunnelConfig } from "../config/connection.ts";
@@ -20,7 +20,7 @@ import { completeWebhookFormat } from "../config/webhook-format.ts";
 import { defaultHeaderNames } from "../config/webhook-headers.ts";
 import type { ConnectorConfig, ConnectorRequest, IdentifierNaming, Limits } from "../connector.ts";
 
-/** The full form of a connector whose secrets were filled. */
+/** The full form of a connector whose secrets are filled. */
 export function completeConnector(request: ConnectorRequest, id: string): ConnectorConfig {
   return {
     id,
@@ -132,7 +132,7 @@ function completePostgresSource(source: PostgresSourceRequest): PostgresSourceCo
   };
 }
 
-/** What is listed is meant to be included, unless it says otherwise. */
+/** Listed schemas, tables and columns are included by default. */
 function completeCatalog(catalog: CatalogRequest, database: string): Catalog {
   const { column_hashing: hashing } = catalog;
   return {

@@ -1,5 +1,4 @@
-// Changing a stored connector by a merge patch: what may change in place, and what would be another
-// connector.
+// Applies a merge patch to a stored connector, and refuses changes that would make it another connector.
 
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { unbuiltSinkKinds } from "../config/sink-config.ts";
@@ -12,7 +11,7 @@ import { copyJson, isJsonObject, type JsonObject, type JsonValue, mergePatch } f
 import { requireSecrets } from "./resolve-connector.ts";
 import { schemaViolations, unknownKey } from "./violations.ts";
 
-/** Where changes are read from and written to: with another, what was delivered so far would mean nothing. */
+/** The endpoints of a connector. With other endpoints, what was delivered so far would be meaningless. */
 const immutableFields: readonly string[] = [
   "/source/postgres/connection/host",
   "/source/postgres/connection/port",
@@ -23,7 +22,7 @@ const immutableFields: readonly string[] = [
   "/sink/webhook/url",
 ];
 
-/** Unions whose kind cannot change in place, with all kinds that are known. */
+/** Unions whose kind cannot change, with all known kinds. */
 const immutableKinds: readonly { readonly path: string; readonly kinds: readonly string[] }[] = [
   { path: "/source", kinds: ["postgres", ...unbuiltSourceKinds] },
   {
@@ -34,11 +33,10 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
 ];
 
 /**
- * The stored connector as `patch` makes it (RFC 7396), in full form. Secrets that are `"***"` stay as they
- * are stored.
+ * The stored connector after `patch` (RFC 7396), in full form. Secrets that are `"***"` stay as stored.
  *
- * Throws `immutable_field` when a kind, the id or an immutable field would change, `invalid_request`,
- * `unsupported_kind`, or `missing_secret` when a required secret was removed.
+ * Throws `immutable_field` if a kind, the id or an immutable field would change, `invalid_request`, `unsupported_kind`,
+ * or `missing_secret` if a required secret was removed.
  */
 export function patchConnector(stored: ConnectorConfig, patch: JsonObject): ConnectorConfig {
   const before = stored as unknown as JsonObject;
@@ -47,7 +45,7 @@ export function patchConnector(stored: ConnectorConfig, patch: JsonObject): Conn
   refuse([...changedId(stored, patch), ...changedKinds(before, after)]);
   requireKnownKeys(withNulls(before, wanted), new Set(nullPaths(wanted)));
 
-  // A patch that removes the id leaves it: it is the path's.
+  // A patch that removes the id has no effect: the id is the path's.
   const request: unknown = isJsonObject(after) ? { ...after, id: stored.id } : after;
   checkRequest(ConnectorRequestSchema, request);
   const filled = fillSecrets(request, stored, { fillMissing: "in lists" });
@@ -57,7 +55,7 @@ export function patchConnector(stored: ConnectorConfig, patch: JsonObject): Conn
   return result;
 }
 
-/** The target with what the patch removes there as null: a key that does not exist would be removed without a word. */
+/** The target with null for what the patch removes. Otherwise removing an unknown key would go unnoticed. */
 function withNulls(target: JsonValue, patch: JsonValue): JsonValue {
   if (!isJsonObject(patch)) return patch;
   const members = isJsonObject(target) ? target : {};
@@ -68,7 +66,7 @@ function withNulls(target: JsonValue, patch: JsonValue): JsonValue {
   return Object.fromEntries([...Object.entries(members), ...changed]);
 }
 
-/** JSON pointers. */
+/** JSON pointers of nulls in the patch. */
 function nullPaths(patch: JsonValue, at = ""): string[] {
   if (!isJsonObject(patch)) return patch === null ? [at] : [];
   return Object.entries(patch).flatMap(([key, value]) =>
@@ -128,7 +126,7 @@ function valueAt(root: JsonValue, path: string): JsonValue | undefined {
 }
 
 /**
- * `headers.static` is another name of `headers.static_`; merged under its own name it would stand beside it.
+ * Renames `headers.static`, an alias of `headers.static_`: merged under its own name, it would be a second setting.
  */
 function withoutAliases(patch: JsonObject): JsonObject {
   const headers = valueAt(patch, "/sink/webhook/headers");

@@ -1,5 +1,5 @@
-// From a checked request to the full form that is stored and run: aliases, secrets, defaults. Pure; reading
-// the stored connector that secrets come from is the caller's.
+// Turns a checked request into the full form that is stored and run: aliases, secrets, defaults. Pure; the caller reads
+// the stored connector that secrets come from.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkConfig, SinkRequest } from "../config/sink-config.ts";
@@ -10,10 +10,10 @@ import { invalidRequest } from "./check-request.ts";
 import { completeConnector, completeSink, completeSource } from "./complete-connector.ts";
 
 /**
- * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"`
- * come from `stored`; an explicit `null` clears an optional one.
+ * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"` come from
+ * `stored`; an explicit `null` clears an optional one.
  *
- * Throws `missing_secret` with the path of every required secret that neither has, `invalid_request` for a private key
+ * Throws `missing_secret` with the paths of required secrets that neither has, and `invalid_request` for a private key
  * that cannot work.
  */
 export function resolveConnector(
@@ -40,7 +40,9 @@ function fill<T extends object>(request: T, stored: ConnectorConfig | null): T {
   return filled;
 }
 
-/** Throws `missing_secret` unless every required secret is there, `invalid_request` for a key that cannot work. */
+/**
+ * Throws `missing_secret` unless every required secret is present, and `invalid_request` for a key that cannot work.
+ */
 export function requireSecrets(request: object): void {
   const violations = missingSecrets(request);
   if (violations.length > 0) {
@@ -51,7 +53,7 @@ export function requireSecrets(request: object): void {
   if (unusable.length > 0) throw invalidRequest(unusable);
 }
 
-/** `headers.static` is another name of `headers.static_`. */
+/** Renames `headers.static`, an alias of `headers.static_`. */
 function withoutAliases(sink: SinkRequest): SinkRequest {
   const headers = sink.webhook?.headers;
   if (!sink.webhook || !headers?.static) return sink;

@@ -1,20 +1,17 @@
-// What a connector can say and the service does not do yet. It is refused: carried out without it, the
-// connector would do something else than it says. Building a feature ends with removing its line here.
+// Features that a connector's schema has and the service does not support yet. They are refused, because without them
+// the connector would do something else than it says. Whoever builds a feature removes its line here.
 
 import { isJsonObject } from "./merge-patch.ts";
 
-/**
- * JSON pointers; `*` stands for each item. A feature is used where something other than null or false is
- * found.
- */
+/** JSON pointers; `*` stands for each item. A feature is in use if the value is neither null nor false. */
 export const unbuiltFeatures: readonly string[] = [
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
 ];
 
-/** A webhook's receiver gets the source's names. */
+/** A webhook's receiver always gets the source's names. */
 const unbuiltAtWebhooks: readonly string[] = ["/identifier_naming/FivetranNaming"];
 
-/** The places in `value`, a connector or a part of one, that ask for something that is not built. */
+/** The paths in `value`, a connector or a part of one, that use something that is not built. */
 export function unbuiltPaths(value: unknown): string[] {
   const features = isWebhook(value) ? [...unbuiltFeatures, ...unbuiltAtWebhooks] : unbuiltFeatures;
   return features.flatMap((feature) => find(value, feature.slice(1).split("/"), ""));

@@ -1,31 +1,30 @@
-// What is wrong with a value by a schema: every violation, with a JSON pointer and words that never repeat
-// the value.
+// Finds the violations of a schema: each with a JSON pointer, and a message that never quotes the value.
 
 import type { TSchema } from "@sinclair/typebox";
 import { Kind } from "@sinclair/typebox";
 import { Errors, type ValueError, ValueErrorType } from "@sinclair/typebox/errors";
 import type { Violation } from "../../errors/millrace-error.ts";
 
-// A body of 1 MiB can break a schema in hundreds of thousands of places; nobody reads that many.
+// A body of 1 MiB can break a schema in hundreds of thousands of places; nobody reads so many.
 export const maxViolations = 500;
 const maxPathLength = 512;
 export const unknownKey = "unknown key";
 
-/** Every violation of `schema` in `value`, one per place, in the order of the schema; at most 500. */
+/** Every violation of `schema` in `value`, one for each path, in the order of the schema; at most 500. */
 export function schemaViolations(schema: TSchema, value: unknown): Violation[] {
   const byPath = new Map<string, Violation>();
   for (const error of Errors(schema, [], value)) {
     for (const leaf of leaves(error)) {
       if (byPath.size >= maxViolations) return [...byPath.values()];
       const path = leaf.path.length > maxPathLength ? `${leaf.path.slice(0, maxPathLength)}…` : leaf.path;
-      // A missing key breaks its own schema too: the first violation of a place says it best.
+      // A missing key breaks its own schema too: the first violation of a path explains it best.
       if (!byPath.has(path)) byPath.set(path, { path, message: describe(leaf) });
     }
   }
   return [...byPath.values()];
 }
 
-/** A union of a schema and null is a violation of the schema, unless null was meant. */
+/** For a nullable schema, reports the violations of the schema itself. */
 function* leaves(error: ValueError): Generator<ValueError> {
   const variants: readonly TSchema[] | undefined = error.schema.anyOf;
   if (error.type !== ValueErrorType.Union || !variants) return yield error;

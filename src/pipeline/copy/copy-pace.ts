@@ -1,19 +1,17 @@
-// How large tables are divided for their copies. Pure.
+// How large tables are divided into ranges. Pure.
 
 import type { RangeCut } from "../../change/page-range.ts";
 
 export interface CopyPace {
   /** Tables of fewer bytes are copied whole. */
   readonly dividedFromBytes: number;
-  /** How large a range is at most, at about. */
+  /** The largest size of a range, approximately. */
   readonly rangeBytes: number;
-  /** How large the first ones are. */
+  /** The size of the first ranges. */
   readonly firstRangeBytes: number;
-  /** How long a range should take: the source keeps what is dead since it began, and a copy that dies begins it again. */
+  /** How long a range should take: its snapshot keeps vacuum from removing dead rows, and an interrupted range is copied again. */
   readonly rangeMs: number;
-  /** How large a range is that the stream waits for. */
-  readonly inTurnBytes: number;
-  /** For how long copies may begin as of one point. */
+  /** How long a point is used before the next one is taken. */
   readonly pointHeldMs: number;
 }
 
@@ -22,11 +20,10 @@ export const defaultCopyPace: CopyPace = {
   rangeBytes: 64 * 1024 * 1024,
   firstRangeBytes: 8 * 1024 * 1024,
   rangeMs: 20_000,
-  inTurnBytes: 4 * 1024 * 1024,
   pointHeldMs: 40_000,
 };
 
-/** A receiver may take its time for each row, and what it has is not sent again. */
+/** A receiver may be slow, and delivered ranges are not sent again: ranges are smaller. */
 export const webhookCopyPace: CopyPace = {
   ...defaultCopyPace,
   dividedFromBytes: 16 * 1024 * 1024,

@@ -1,29 +1,28 @@
-// The consistent points that copies are made as of, one after the other. A point keeps the source from clearing away rows that are
-// dead since, so that none is held for long: when one has been held for its time, what begins from then on gets another, and the old
-// one goes with the last copy that was made as of it.
+// The snapshot points that copies read as of, one after the other. A point keeps vacuum from removing rows that died since, so none is used for
+// long: after some time new reads get another point, and the old one is released when its last read ends.
 
-import type { SnapshotPoint } from "../../source/source.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
 
 export interface CopyPointsOptions {
-  /** Takes another point; null: the first is for all copies, however long they take. */
+  /** Takes another point; null: all copies read as of the first one, however long they take. */
   readonly next: (() => Promise<SnapshotPoint>) | null;
-  /** For how long copies may begin as of a point. */
-  readonly heldMs: number;
+  /** How long a point is used before the next one is taken. */
+  readonly renewAfterMs: number;
   readonly nowMs?: () => number;
 }
 
-interface Held {
+interface UsedPoint {
   readonly point: SnapshotPoint;
   since: number;
   users: number;
 }
 
 export class CopyPoints implements AsyncDisposable {
-  #current: Held;
+  #current: UsedPoint;
   #renewing: Promise<void> | null = null;
   #isClosed = false;
-  /** A point before the current one that copies are still made as of: beside two there is no third. */
-  #isFormerHeld = false;
+  /** The point before the current one is still in use. There are never more than two. */
+  #isFormerUsed = false;
   readonly #nowMs: () => number;
 
   /** Takes `first` over. */
@@ -35,33 +34,28 @@ export class CopyPoints implements AsyncDisposable {
     this.#current = { point: first, since: this.#nowMs(), users: 0 };
   }
 
-  /** There is but one point. */
-  get isOnlyOne(): boolean {
-    return this.options.next === null;
-  }
-
-  /** `work` reads as of the point, which is held until it ends. */
+  /** Runs `work` with a point, which stays open until `work` ends. */
   async use<T>(work: (point: SnapshotPoint) => Promise<T>): Promise<T> {
     this.#renew();
-    const held = this.#current;
-    held.users++;
+    const used = this.#current;
+    used.users++;
     try {
-      return await work(held.point);
+      return await work(used.point);
     } finally {
-      held.users--;
-      if (held !== this.#current) await this.#letGo(held);
+      used.users--;
+      if (used !== this.#current) await this.#release(used);
     }
   }
 
-  /** While another point is waited for, which may take as long as somebody's transaction, copies go on as of the old one. */
+  /** Reads go on as of the old point while the next one is awaited: that may take as long as somebody's open transaction. */
   #renew(): void {
-    const { next, heldMs } = this.options;
-    if (next === null || this.#renewing || this.#isFormerHeld) return;
-    if (this.#nowMs() - this.#current.since < heldMs) return;
+    const { next, renewAfterMs } = this.options;
+    if (next === null || this.#renewing || this.#isFormerUsed) return;
+    if (this.#nowMs() - this.#current.since < renewAfterMs) return;
     this.#renewing = next()
       .then((point) => this.#follow(point))
       .catch(() => {
-        // It cannot be had now: whoever holds it up keeps the source from clearing away as well.
+        // Try again later: the transaction that delays the point keeps vacuum from working as well.
         this.#current.since = this.#nowMs();
       })
       .finally(() => {
@@ -73,19 +67,19 @@ export class CopyPoints implements AsyncDisposable {
     if (this.#isClosed) return await point[Symbol.asyncDispose]();
     const before = this.#current;
     this.#current = { point, since: this.#nowMs(), users: 0 };
-    this.#isFormerHeld = true;
-    await this.#letGo(before);
+    this.#isFormerUsed = true;
+    await this.#release(before);
   }
 
-  async #letGo({ point, users }: Held): Promise<void> {
+  async #release({ point, users }: UsedPoint): Promise<void> {
     if (users > 0) return;
     await point[Symbol.asyncDispose]();
-    this.#isFormerHeld = false;
+    this.#isFormerUsed = false;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     await this.#renewing;
-    await this.#letGo(this.#current);
+    await this.#release(this.#current);
   }
 }

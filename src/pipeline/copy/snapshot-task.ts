@@ -1,73 +1,126 @@
-// Copies one table, or rows of it, for a task while no batch is written: between two of them, or where there is no stream. The rows are
-// those of a consistent point that is later than where the stream stands; the sink sees to it that what the stream still brings from
-// before it does no harm. How a task is carried out beside the stream is in task-beside.ts.
+// Copies one table for a snapshot task: incrementally, or, if the sink asks for that, while the stream waits; or without a stream.
 
-import type { CopyPart } from "../../change/copy-part.ts";
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import type { CopyRequest, Sink } from "../../sink/sink.ts";
-import type { Source } from "../../source/source.ts";
+import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { OfferedTask } from "../run-reporter.ts";
+import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
+import { CopyPoints } from "./copy-points.ts";
+import { causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
+import type { IncrementalCopies } from "./incremental-copies.ts";
 
-/**
- * Carries a task out where there is no stream, and reports the outcome on it. Throws only when the run was told to stop meanwhile: then
- * the task has no outcome.
- */
-export async function runSnapshotTask(
-  source: Source,
-  sink: Sink,
+export interface TaskContext {
+  /** Call it between two batches: prepares the sink for all tables as they are now, and returns them. */
+  readonly listTables: () => Promise<readonly TableShape[]>;
+  /** Why a copy of the table would miss changes, as of the last `listTables`; null: it would not. */
+  readonly copyBlocker: (table: TableShape) => MillraceError | null;
+  /** First copies that are under way. */
+  readonly first: IncrementalCopies;
+  /** Says that the stream waits while the table is copied. */
+  readonly whileWaiting: <T>(table: TableShape, copy: () => Promise<T>) => Promise<T>;
+}
+
+/** Returns when the rows are durable at the sink. Throws the copy's error, or the reason of `signal`. */
+export async function copyForTask(
+  environment: CopyEnvironment,
+  context: TaskContext,
   task: OfferedTask,
-  listTables: () => Promise<readonly TableShape[]>,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    while (!(await attempt(environment, context, task, signal))) {}
+  } catch (error) {
+    throw causeOf(error);
+  }
+}
+
+/** Returns false if a first copy of the table began meanwhile: try again when that has ended. */
+async function attempt(
+  environment: CopyEnvironment,
+  { listTables, copyBlocker, first, whileWaiting }: TaskContext,
+  task: OfferedTask,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const { source, sink, betweenBatches, passed } = environment;
+  const table = await betweenBatches(
+    async () => findTable(await listTables(), source.database, task),
+    signal,
+  );
+  const blocker = copyBlocker(table);
+  if (blocker) throw blocker;
+  // The first copy may have older rows, and would overwrite this copy's with them.
+  await first.ended(table, signal);
+  const copy = await betweenBatches(async () => {
+    if (first.isUnderWay(table)) return null;
+    const mode = task.spec.truncate ? "replace" : "merge";
+    const begun = await sink.copies.begin(table, mode, "runs", signal);
+    if (begun.stream === "waits")
+      await whileWaiting(table, () => copyNow(environment, table, begun, task, signal));
+    return begun;
+  }, signal);
+  if (copy === null) return false;
+  if (copy.stream === "waits") return true;
+  await using _copy = copy;
+  const before = await passedPoint(environment, signal);
+  const of = { table, copy, signal, progress: progressOf(task, table) };
+  const started = await startCopy(environment, of);
+  {
+    await using points = await pointsFromNow(environment, signal);
+    await copyChunks(environment, started, points);
+  }
+  const ahead = await finishCopy(environment, started);
+  source.copied(table, before);
+  // Rows that were copied by key are ahead of the others until the stream has passed their point.
+  if (ahead !== null) {
+    await passed(ahead, signal);
+    await betweenBatches(listTables, signal);
+  }
+  return true;
+}
+
+/** Without a stream. Reports the outcome on the task. Throws only if `stop` fired: then the task has no outcome. */
+export async function runTaskWithoutStream(
+  environment: CopyEnvironment,
+  task: OfferedTask,
+  listTables: TaskContext["listTables"],
   stop: AbortSignal,
 ): Promise<void> {
   if (!(await task.claim())) return;
   try {
+    const { source, sink } = environment;
     const table = findTable(await listTables(), source.database, task);
-    await copyAtOnce(source, sink, table, wishOf(task), stop);
+    const mode = task.spec.truncate ? "replace" : "merge";
+    const copy = await sink.copies.begin(table, mode, "waits", stop);
+    await copyNow(environment, table, copy, task, stop);
     task.done();
   } catch (error) {
-    // Nothing else ended the run, whatever was found on the way.
+    // The stop has caused the error, whatever it says.
     if (stop.aborted) throw stop.reason;
-    task.failed(toMillraceError(error));
+    task.failed(toMillraceError(causeOf(error)));
   }
 }
 
-/** What a copy is for. */
-export interface CopyWish {
-  readonly mode: CopyRequest["mode"];
-  /** Called now and then with the rows and bytes that were taken so far, and how many rows there may be. */
-  progress(rows: number, bytes: number, estimatedRows: number): void;
-}
-
-export function wishOf(task: OfferedTask): CopyWish {
-  const mode = task.spec.truncate ? "replace" : "merge";
-  return { mode, progress: (rows, bytes, estimated) => task.progress(rows, bytes, estimated) };
-}
-
-/** Returns when the sink has the rows durably. `part`: rows that the table's copy lacks; absent: the whole table. */
-export async function copyAtOnce(
-  source: Source,
-  sink: Sink,
+/** Copies the whole table as of one point, while the stream waits. */
+async function copyNow(
+  environment: CopyEnvironment,
   table: TableShape,
-  wish: CopyWish,
-  stop: AbortSignal,
-  part?: CopyPart,
+  copy: TableCopy,
+  task: OfferedTask,
+  signal: AbortSignal,
 ): Promise<void> {
+  await using _copy = copy;
+  const { source, sink } = environment;
+  const now = { ...environment, betweenBatches: <T>(action: () => Promise<T>) => action() };
   await sink.flush();
-  await using point = await source.snapshotPoint(stop);
-  const form = sink.copyForm(table);
-  const { chunks, rowsRead } = source.copyTable(table, point, form, part);
-  await sink.copyTable({
-    ...{ table, form, chunks, rowsRead },
-    lsn: point.lsn,
-    timeUs: point.timeUs,
-    mode: part ? "merge" : wish.mode,
-    progress: (rows, bytes) => {
-      if (!part) wish.progress(rows, bytes, Math.max(rows, table.estimatedRows));
-    },
-    ...(part ? { part } : {}),
-  });
-  if (!part) source.copied(table);
+  await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
+  const started = await startCopy(now, { table, copy, signal, progress: progressOf(task, table) }, true);
+  await copyChunks(now, started, points);
+  await finishCopy(now, started);
+  source.copied(table);
+}
+
+function progressOf(task: OfferedTask, table: TableShape): (rows: number, bytes: number) => void {
+  return (rows, bytes) => task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
 }
 
 /** Throws `table_unavailable`. */

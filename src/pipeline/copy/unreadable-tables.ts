@@ -1,12 +1,11 @@
-// Tables that could not be copied because the source does not let them be read: each is tried again by itself, later and later,
-// while the others go on.
+// Tables that could not be copied because the source does not let them be read. Each is tried again with backoff, while the others go on.
 
 import { qualifiedName, type TableShape } from "../../change/relation.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { UnreadableTable } from "../../sink/sink.ts";
+import type { UnreadableTable } from "../../sink/sink-events.ts";
 
-/** What is the matter with one table. Anything else is the matter with the source, and ends the run. */
+/** Errors of one table. Other errors concern the source as a whole and end the run. */
 const ofOneTable: ReadonlySet<ErrorCode> = new Set([
   "source_permission_denied",
   "table_changed",
@@ -14,14 +13,14 @@ const ofOneTable: ReadonlySet<ErrorCode> = new Set([
   "table_unreadable",
 ]);
 
-/** An error names so many of them. */
-const mostTold = 5;
+/** How many tables an error names. */
+const maxNamed = 5;
 
-/** How long a table waits for its next attempt: doubled with each failure. */
+/** How long a table waits for its next attempt. The time doubles with each failure. */
 export interface RetryPace {
   readonly againMs: number;
   readonly mostMs: number;
-  /** For one that was altered, which takes no more than a new look. */
+  /** For a table that was altered: its new shape only has to be read. */
   readonly changedAgainMs: number;
 }
 
@@ -31,7 +30,7 @@ interface Entry {
   readonly table: TableShape;
   readonly error: MillraceError;
   readonly attempts: number;
-  /** When to ask whether it can be read again; null: it can, as far as is known. */
+  /** When to check whether it can be read; null: it can, as far as is known. */
   readonly dueAtMs: number | null;
 }
 
@@ -46,7 +45,7 @@ export class UnreadableTables implements Disposable {
     private readonly nowMs: () => number = () => performance.now(),
   ) {}
 
-  /** Whether a copy's failure while it was read is the table's alone. */
+  /** Whether a read failure concerns the table alone. */
   static isOfOneTable(error: MillraceError): boolean {
     return ofOneTable.has(error.code);
   }
@@ -63,7 +62,7 @@ export class UnreadableTables implements Disposable {
     this.#entries.delete(relation.id);
   }
 
-  /** Forgets those that are not among `tables` any more, and tells of the others, as they are now. */
+  /** Forgets tables that are not among `tables`. Returns the others, as they are now. */
   among(tables: readonly TableShape[]): readonly UnreadableTable[] {
     const ids = new Set(tables.map(({ relation }) => relation.id));
     for (const id of this.#entries.keys()) if (!ids.has(id)) this.#entries.delete(id);
@@ -75,7 +74,7 @@ export class UnreadableTables implements Disposable {
     });
   }
 
-  /** Nothing is known to stand in the way of its copy any more. */
+  /** Its copy may be tried again now. */
   canBeRead({ relation }: TableShape): void {
     const entry = this.#entries.get(relation.id);
     if (entry) this.#entries.set(relation.id, { ...entry, dueAtMs: null });
@@ -96,7 +95,7 @@ export class UnreadableTables implements Disposable {
     return this.#entries.size === 0;
   }
 
-  /** What a run ends with that cannot go on without them. */
+  /** The error of a run that cannot go on without these tables. */
   asError(): MillraceError {
     const errors = [...this.#entries.values()].map(({ error }) => error);
     const worst = errors.find(({ retry }) => retry === "permanent") ?? errors[0];
@@ -105,11 +104,11 @@ export class UnreadableTables implements Disposable {
     );
     return new MillraceError(
       worst?.code ?? "table_unreadable",
-      `${reasons.length} of the tables could not be copied; the others were. ${reasons.slice(0, mostTold).join(" ")}`,
+      `${reasons.length} of the tables could not be copied; the others were. ${reasons.slice(0, maxNamed).join(" ")}`,
     );
   }
 
-  /** Calls `listener` whenever one is due; null: nobody listens any more. */
+  /** Calls `listener` whenever a table is due; null: nobody listens any more. */
   onDue(listener: (() => void) | null): void {
     this.#listener = listener;
     this.#arm();

@@ -1,4 +1,4 @@
-// The service's metrics in Prometheus' text format. Labels are bounded: the connectors there are, and fixed words.
+// The service's metrics in Prometheus' text format. Label values are bounded: existing connectors, and fixed words.
 // https://prometheus.io/docs/instrumenting/exposition_formats/
 
 import { Gauge, Registry } from "prom-client";
@@ -6,7 +6,7 @@ import type { MetricsService } from "../../api/services.ts";
 import { taskStates } from "../../connector/task.ts";
 import type { State } from "../../state/open-state.ts";
 import type { MeasurementListener, StatusBoard } from "../status/status-board.ts";
-import { storeAnswer } from "../status/store-answer.ts";
+import { withStoreTimeout } from "../status/store-timeout.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import type { ThreadWatch } from "../threads/thread-watch.ts";
 import { RunSeries } from "./run-series.ts";
@@ -58,12 +58,12 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#gauge("millrace_build_info", "1; the version is in the label.", ["version"]).set({ version }, 1);
   }
 
-  /** A connector's run makes an attempt. */
+  /** A connector's run starts an attempt. */
   began(connector: string): void {
     this.#runs.began(connector);
   }
 
-  /** A connector's attempt has measured itself. */
+  /** A connector's run has reported measurements. */
   measured(connector: string, metrics: RunMetrics): void {
     this.#runs.measured(connector, metrics);
   }
@@ -72,7 +72,7 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     this.#runs.failed(connector, code);
   }
 
-  /** The connector is gone: so are its series. */
+  /** The connector is deleted: its series go too. */
   forget(connector: string): void {
     this.#runs.forget(connector);
   }
@@ -94,12 +94,12 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     return this.#registry.metrics();
   }
 
-  /** While the store does not answer, the rest is still told. */
+  /** While the store does not answer, the other metrics are still reported. */
   async #countTasks(): Promise<void> {
     this.#tasks.reset();
-    const asked = this.context.state.tasks.countByState().catch(() => null);
-    const counts = await storeAnswer(asked, null);
-    // A state that no task is in is zero: an alert waits for the first that is.
+    const query = this.context.state.tasks.countByState().catch(() => null);
+    const counts = await withStoreTimeout(query, null);
+    // A state without tasks is reported as zero, so that an alert sees the first task in it.
     if (counts) for (const state of taskStates) this.#tasks.set({ state }, counts.get(state) ?? 0);
   }
 

@@ -1,4 +1,5 @@
-// What a connector's run has measured over its attempts: each counts from zero, and knows nothing of what the one before had in hand.
+// A connector's measurements over all attempts of a run. Each attempt counts from zero, and does not know what the one
+// before had not finished.
 
 import type { RunProgress } from "../../connector/status.ts";
 import type { RunMetrics } from "../threads/messages.ts";
@@ -10,17 +11,17 @@ type Counts = Pick<RunMetrics, "rowsIn" | "bytesIn" | "rowsDurable" | "bytesDura
 const nothing: Counts = { rowsIn: 0, bytesIn: 0, rowsDurable: 0, bytesDurable: 0, requests: 0 };
 
 export class RunMeasurement {
-  /** Of the attempts before this one. */
+  /** Sums over the earlier attempts. */
   #before: Counts = nothing;
   #last: RunMetrics | null = null;
-  /** Whether the stream of the attempt under way has taken up: then it says itself what is behind. */
+  /** The current attempt is streaming: it reports itself what is behind. */
   #isStreaming = false;
-  /** As it was known last. */
+  /** The last known value. */
   #lagBytes: number | null = null;
-  /** Commit time of the oldest change that was seen and is not known to be durable. */
+  /** Commit time of the oldest change that was received and is not known to be durable. */
   #behindSinceMs: number | null = null;
 
-  /** Another run counts from zero; what is behind is so still. */
+  /** A new run counts from zero. What is behind stays behind. */
   runBegan(): void {
     this.#before = nothing;
     this.#last = null;
@@ -46,7 +47,7 @@ export class RunMeasurement {
     this.#last = {
       ...metrics,
       lagBytes: this.#lagBytes,
-      // An attempt that copies nothing has the copy of an earlier one behind it.
+      // An attempt that copies nothing keeps the numbers of the earlier copy.
       snapshot: metrics.snapshot.tables > 0 ? metrics.snapshot : { ...snapshot, copying: 0 },
       latencyMs: metrics.latencyMs ?? latencyMs,
     };
@@ -62,8 +63,8 @@ export class RunMeasurement {
   }
 
   /**
-   * For how long the oldest change that was seen has been waiting to be durable; 0: none waits; null: it is not known, as nothing
-   * streams. The source's clock and ours may differ.
+   * How long the oldest received change has been waiting to be durable; 0: none waits; null: not known, because nothing
+   * is streaming. The clocks of the source and of this machine may differ.
    */
   lagSeconds(nowMs: number): number | null {
     if (this.#behindSinceMs !== null) return Math.max(0, nowMs - this.#behindSinceMs) / 1000;
@@ -81,7 +82,7 @@ function total(before: Counts, { webhook, ...attempt }: RunMetrics): Counts {
   };
 }
 
-/** As the API shows it. */
+/** In the API's form. */
 export function toProgress(metrics: RunMetrics, lagSeconds: number | null): RunProgress {
   const { snapshot } = metrics;
   return {

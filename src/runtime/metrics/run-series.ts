@@ -1,4 +1,4 @@
-// What runs measure, as series of Prometheus. A label is the connector, or one of few words: the result of a request.
+// Measurements of runs as Prometheus series. The labels are the connector, a request's result, and an error code.
 
 import { Counter, Gauge, type Registry } from "prom-client";
 import { rowBounds, secondBounds } from "../../measure/bounds.ts";
@@ -7,17 +7,17 @@ import type { MeasuredRun } from "../status/status-board.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import { TransferredHistogram } from "./transferred-histogram.ts";
 
-type Counted = readonly [help: string, read: (metrics: RunMetrics) => number];
-/** Null: it is not known. */
-type Gauged = readonly [help: string, read: (metrics: MeasuredRun) => number | null];
-type Distributed = readonly [
+type CounterReading = readonly [help: string, read: (metrics: RunMetrics) => number];
+/** Null: not known. */
+type GaugeReading = readonly [help: string, read: (metrics: MeasuredRun) => number | null];
+type HistogramReading = readonly [
   help: string,
   bounds: readonly number[],
   read: (metrics: RunMetrics) => Distribution,
 ];
 
-/** Counters of a run that go on over runs: name → help, and where the value stands in a measurement. */
-const counted: Readonly<Record<string, Counted>> = {
+/** Counters that continue over runs, by metric name. */
+const counters: Readonly<Record<string, CounterReading>> = {
   millrace_rows_in_total: ["Changes that came from sources.", (m) => m.rowsIn],
   millrace_bytes_in_total: ["Bytes of changes that came from sources.", (m) => m.bytesIn],
   millrace_rows_durable_total: ["Rows that are durable at sinks.", (m) => m.rowsDurable],
@@ -29,7 +29,7 @@ const counted: Readonly<Record<string, Counted>> = {
   ],
 };
 
-const gauged: Readonly<Record<string, Gauged>> = {
+const gauges: Readonly<Record<string, GaugeReading>> = {
   millrace_lag_bytes: ["Bytes of the source's log that are not acknowledged yet.", (m) => m.lagBytes],
   millrace_lag_seconds: [
     "For how long the oldest commit that was seen has been waiting to be durable at the sink; 0: none waits. Absent while nothing streams and none is known.",
@@ -53,7 +53,7 @@ const gauged: Readonly<Record<string, Gauged>> = {
   ],
 };
 
-const distributed: Readonly<Record<string, Distributed>> = {
+const histograms: Readonly<Record<string, HistogramReading>> = {
   millrace_batch_rows: ["Changes in a batch.", rowBounds, (m) => m.batches.rows],
   millrace_write_seconds: [
     "For the sink to take a batch over; it waits there while too much is on its way.",
@@ -73,30 +73,30 @@ const distributed: Readonly<Record<string, Distributed>> = {
 };
 
 export class RunSeries {
-  readonly #counters: readonly (readonly [Counter<"connector">, Counted])[];
-  readonly #gauges: readonly (readonly [Gauge<"connector">, Gauged])[];
-  readonly #histograms: readonly (readonly [TransferredHistogram, Distributed])[];
+  readonly #counters: readonly (readonly [Counter<"connector">, CounterReading])[];
+  readonly #gauges: readonly (readonly [Gauge<"connector">, GaugeReading])[];
+  readonly #histograms: readonly (readonly [TransferredHistogram, HistogramReading])[];
   readonly #results: Counter<"connector" | "result">;
   readonly #attempts: Counter<"connector">;
   readonly #failures: Counter<"connector" | "code">;
-  /** The last measurement of each connector's attempt, to count what was added since. */
+  /** The last measurement of each connector's attempt: the next one adds the difference. */
   readonly #last = new Map<string, RunMetrics>();
-  /** By connector: the labels beside it that it has series of. */
+  /** The label values of each connector's series. */
   readonly #codes = new Map<string, Set<string>>();
   readonly #seenResults = new Map<string, Set<string>>();
 
   constructor(registry: Registry) {
     const registers = [registry];
     const labelNames = ["connector"] as const;
-    this.#counters = Object.entries(counted).map(([name, reading]) => [
+    this.#counters = Object.entries(counters).map(([name, reading]) => [
       new Counter({ name, help: reading[0], labelNames, registers }),
       reading,
     ]);
-    this.#gauges = Object.entries(gauged).map(([name, reading]) => [
+    this.#gauges = Object.entries(gauges).map(([name, reading]) => [
       new Gauge({ name, help: reading[0], labelNames, registers }),
       reading,
     ]);
-    this.#histograms = Object.entries(distributed).map(([name, reading]) => {
+    this.#histograms = Object.entries(histograms).map(([name, reading]) => {
       const histogram = new TransferredHistogram(name, reading[0], reading[1]);
       registry.registerMetric(histogram as unknown as Counter);
       return [histogram, reading];
@@ -109,7 +109,7 @@ export class RunSeries {
     });
     this.#attempts = new Counter({
       name: "millrace_run_attempts_total",
-      help: "Attempts of runs: each connects to source and sink anew.",
+      help: "Attempts of runs: each connects to source and sink again.",
       ...{ labelNames, registers },
     });
     this.#failures = new Counter({
@@ -120,7 +120,7 @@ export class RunSeries {
     });
   }
 
-  /** An attempt begins, and counts from zero. */
+  /** An attempt begins and counts from zero. */
   began(connector: string): void {
     this.#last.delete(connector);
     this.#attempts.inc({ connector });
@@ -128,10 +128,10 @@ export class RunSeries {
 
   failed(connector: string, code: string): void {
     this.#failures.inc({ connector, code });
-    noteLabel(this.#codes, connector, code);
+    addLabel(this.#codes, connector, code);
   }
 
-  /** A connector's run has measured itself. */
+  /** A connector's run has reported measurements. */
   measured(connector: string, metrics: RunMetrics): void {
     const last = this.#last.get(connector);
     for (const [counter, [, read]] of this.#counters) {
@@ -142,12 +142,12 @@ export class RunSeries {
     }
     for (const [result, count] of Object.entries(metrics.webhook.results)) {
       this.#results.inc({ connector, result }, Math.max(0, count - (last?.webhook.results[result] ?? 0)));
-      noteLabel(this.#seenResults, connector, result);
+      addLabel(this.#seenResults, connector, result);
     }
     this.#last.set(connector, metrics);
   }
 
-  /** What a run measured is not what the next one does. */
+  /** Replaces all gauges: another run may not have them. */
   setGauges(measured: ReadonlyMap<string, MeasuredRun>): void {
     for (const [gauge, [, read]] of this.#gauges) {
       gauge.reset();
@@ -158,7 +158,7 @@ export class RunSeries {
     }
   }
 
-  /** The connector is gone: so are its series. */
+  /** The connector is deleted: its series go too. */
   forget(connector: string): void {
     this.#last.delete(connector);
     for (const result of this.#seenResults.get(connector) ?? []) this.#results.remove({ connector, result });
@@ -171,7 +171,7 @@ export class RunSeries {
   }
 }
 
-function noteLabel(seen: Map<string, Set<string>>, connector: string, label: string): void {
+function addLabel(seen: Map<string, Set<string>>, connector: string, label: string): void {
   const labels = seen.get(connector) ?? new Set();
   seen.set(connector, labels.add(label));
 }

@@ -1,4 +1,4 @@
-// A histogram whose values were counted in other threads: it takes in how many came into each range.
+// A histogram whose values were counted in other threads: it adds up the counts of each bucket.
 // https://prometheus.io/docs/instrumenting/exposition_formats/#histograms-and-summaries
 
 import type { Distribution } from "../../measure/distribution.ts";
@@ -8,7 +8,7 @@ interface Series {
   sum: number;
 }
 
-/** Registered with prom-client, which asks `get` for what to print. */
+/** Registered with prom-client, which calls `get` for the text. */
 export class TransferredHistogram {
   readonly type = "histogram";
   readonly aggregator = "sum";
@@ -20,7 +20,7 @@ export class TransferredHistogram {
     private readonly bounds: readonly number[],
   ) {}
 
-  /** @param added since the last call for the connector */
+  /** @param added the counts since the last call for the connector */
   add(connector: string, added: Distribution): void {
     const series = this.#series.get(connector) ?? { counts: added.counts.map(() => 0), sum: 0 };
     for (const [index, count] of added.counts.entries()) series.counts[index]! += count;
@@ -37,7 +37,7 @@ export class TransferredHistogram {
     return { name: this.name, help: this.help, type: this.type, aggregator: this.aggregator, values };
   }
 
-  /** Each range holds those before it. */
+  /** Prometheus' buckets are cumulative. */
   #valuesOf(connector: string, { counts, sum }: Series) {
     let below = 0;
     const ranges = counts.map((count, index) => {

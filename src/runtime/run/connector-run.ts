@@ -1,5 +1,5 @@
-// One attempt of one run: its seats in worker threads, and the answers to what they ask. It knows neither the state nor
-// whether it is tried again; both stand behind `RunEvents` and `ended`.
+// One attempt of a run: its assignments to worker threads, and the replies to their requests. It knows neither the
+// state store nor the retry policy; both are behind `RunEvents` and `ended`.
 
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
@@ -23,17 +23,17 @@ import type {
   WorkerMetrics,
 } from "../threads/messages.ts";
 import { defaultThreads, ThreadPool } from "../threads/thread-pool.ts";
-import type { WorkerLine } from "../threads/worker-thread.ts";
+import type { WorkerChannel } from "../threads/worker-thread.ts";
 
-/** What the run tells and asks. A rejected promise is answered to the worker as an error. */
+/** What the run reports and requests. A rejected promise is sent to the worker as an error. */
 export interface RunEvents {
   status(component: HistoryComponent, status: Status): void;
   initialized(): Promise<void>;
   metrics(metrics: RunMetrics): void;
-  /** The worker is alive. */
+  /** The worker's thread is alive. */
   pulse(worker: WorkerKind, loopDelayMs: number): void;
   setAside(tables: readonly SetAsideTable[]): void;
-  /** Whether the task is the worker's to run now. */
+  /** Whether the worker may execute the task now. */
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
   taskEnded(taskId: string, error: MillraceError | null): void;
@@ -42,42 +42,44 @@ export interface RunEvents {
   log(line: LogLine): void;
 }
 
-/** An attempt as those see it that wait for its end and hand it tasks. */
+/** An attempt, for those who wait for its end and offer it tasks. */
 export interface RunAttempt {
-  /** The attempt's end, when nothing of it goes on: null when it was complete or stopped as asked. Never rejects. */
+  /**
+   * Resolves when nothing of the attempt goes on: with null when it was complete or stopped as asked. Never rejects.
+   */
   readonly ended: Promise<MillraceError | null>;
-  /** The worker takes it up when it can; one that is still loading hears of it behind its start. */
+  /** The worker claims the task when it can. A worker that is still loading gets the offer after its start. */
   offerTask(taskId: string, spec: SnapshotSpec): void;
-  /** Asks the run to finish what is in flight and end. */
+  /** Asks the run to finish what is in flight, then end. */
   stop(): void;
 }
 
 export type WorkerKind = "replication" | "webhook";
 
-/** Where runs find their threads. */
+/** The threads in which runs execute. */
 export interface WorkerThreads {
   readonly replication: ThreadPool<ToReplicationWorker, FromReplicationWorker>;
   readonly webhook: ThreadPool<ToWebhookWorker, FromWebhookWorker>;
 }
 
-/** `most` of each kind, before runs share them. */
+/** At most `max` threads of each kind; more runs share them. */
 export function workerThreads(
-  most = defaultThreads(),
+  max = defaultThreads(),
   urls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
 ): WorkerThreads {
-  return { replication: new ThreadPool(urls.replication, most), webhook: new ThreadPool(urls.webhook, most) };
+  return { replication: new ThreadPool(urls.replication, max), webhook: new ThreadPool(urls.webhook, max) };
 }
 
-/** How long a run that was asked to stop may take to finish what is in flight. */
+/** How long a stopping run may take to finish what is in flight. */
 export const defaultStopMs = 7_000;
-/** How long a seat may take to be left behind the run's last word. */
-const lingerMs = 500;
+/** How long an assignment may take to stop after the run's end. */
+const assignmentStopMs = 500;
 
 export class ConnectorRun implements RunAttempt {
   readonly ended: Promise<MillraceError | null>;
-  readonly #replication: WorkerLine<ToReplicationWorker>;
-  readonly #webhook: WorkerLine<ToWebhookWorker> | null;
-  readonly #lastWord = Promise.withResolvers<MillraceError | null>();
+  readonly #replication: WorkerChannel<ToReplicationWorker>;
+  readonly #webhook: WorkerChannel<ToWebhookWorker> | null;
+  readonly #outcome = Promise.withResolvers<MillraceError | null>();
   readonly #earlyOffers: ToReplicationWorker[] = [];
   #metrics: WorkerMetrics | null = null;
   #attempts: AttemptCounts = { requests: 0, results: {}, sentBytes: 0 };
@@ -94,12 +96,12 @@ export class ConnectorRun implements RunAttempt {
   ) {
     const { id, sink } = request.connector;
     this.#replication = threads.replication.open(`replication ${id}`, {
-      said: (message) => this.#hear(message),
+      message: (message) => this.#receive(message),
       pulse: (loopDelayMs) => events.pulse("replication", loopDelayMs),
     });
     this.#webhook = sink.webhook
       ? threads.webhook.open(`webhook ${id}`, {
-          said: (message) => this.#hearWebhook(message),
+          message: (message) => this.#receiveWebhook(message),
           pulse: (loopDelayMs) => events.pulse("webhook", loopDelayMs),
         })
       : null;
@@ -113,32 +115,32 @@ export class ConnectorRun implements RunAttempt {
   }
 
   stop(): void {
-    // One that has said its last word is ending as it is.
+    // A run that has reported its end is ending as it is.
     if (this.#stopping || this.#isOver) return;
     this.#stopping = true;
     if (this.#started) this.#replication.post({ type: "stop" });
     this.#stopTimer = setTimeout(() => {
       this.#log("warn", "the run did not stop in time and is cut off; it goes on from its checkpoint");
-      this.#lastWord.resolve(null);
+      this.#outcome.resolve(null);
     }, this.stopMs);
   }
 
   async #run(): Promise<MillraceError | null> {
-    const lines = [this.#replication, ...(this.#webhook ? [this.#webhook] : [])];
-    for (const line of lines) line.died.then((error) => this.#lastWord.resolve(error));
+    const channels = [this.#replication, ...(this.#webhook ? [this.#webhook] : [])];
+    for (const channel of channels) channel.died.then((error) => this.#outcome.resolve(error));
     try {
-      await Promise.all(lines.map((line) => line.ready));
-      if (this.#stopping) this.#lastWord.resolve(null);
+      await Promise.all(channels.map((channel) => channel.ready));
+      if (this.#stopping) this.#outcome.resolve(null);
       else this.#start();
     } catch (error) {
-      this.#lastWord.resolve(toMillraceError(error));
+      this.#outcome.resolve(toMillraceError(error));
     }
-    const error = await this.#lastWord.promise;
+    const error = await this.#outcome.promise;
     this.#isOver = true;
     clearTimeout(this.#stopTimer);
-    // The sender goes last: the replication worker's last word may still have needed it.
-    await this.#replication.close(lingerMs);
-    await this.#webhook?.close(lingerMs);
+    // The webhook worker last: the end of the replication worker may still need it.
+    await this.#replication.close(assignmentStopMs);
+    await this.#webhook?.close(assignmentStopMs);
     return this.#stopping ? null : error;
   }
 
@@ -156,11 +158,11 @@ export class ConnectorRun implements RunAttempt {
       return;
     }
     const { port1, port2 } = new MessageChannel();
-    this.#webhook.post({ ...begin, line: port1 }, [port1]);
+    this.#webhook.post({ ...begin, port: port1 }, [port1]);
     this.#replication.post({ ...begin, ...rest, webhook: port2 }, [port2]);
   }
 
-  #hear(message: FromReplicationWorker): void {
+  #receive(message: FromReplicationWorker): void {
     const { events } = this;
     const reply = (answer: Reply) => this.#replication.post(answer);
     switch (message.type) {
@@ -200,14 +202,14 @@ export class ConnectorRun implements RunAttempt {
         events.log(message);
         break;
       case "ended":
-        this.#lastWord.resolve(message.error && fromWire(message.error));
+        this.#outcome.resolve(message.error && fromWire(message.error));
         break;
       default:
         message satisfies never;
     }
   }
 
-  #hearWebhook(message: FromWebhookWorker): void {
+  #receiveWebhook(message: FromWebhookWorker): void {
     switch (message.type) {
       case "store.load":
       case "store.save":
@@ -225,7 +227,7 @@ export class ConnectorRun implements RunAttempt {
     }
   }
 
-  /** What the two workers count, as one measurement. */
+  /** Merges the counters of both workers into one measurement. */
   #measured(metrics: WorkerMetrics | null): void {
     this.#metrics = metrics;
     const { requests, results, sentBytes } = this.#attempts;
@@ -243,7 +245,7 @@ export class ConnectorRun implements RunAttempt {
   }
 }
 
-/** Sends what `result` comes to, or why it failed. */
+/** Replies with the result, or with its error. */
 function answer(
   { requestId }: { readonly requestId: number },
   result: Promise<ReplyValue>,

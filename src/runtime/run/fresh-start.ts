@@ -1,18 +1,18 @@
-// Whether a changed connector can go on from where it is, or has to begin anew. Pure.
+// Decides whether a changed connector can continue from its checkpoint, or has to begin again. Pure.
 
 import type { PostgresConnection } from "../../connector/config/connection.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 
 /**
- * A checkpoint means something only between the same source and the same sink: with another database at either end,
- * or another kind, the connector begins anew. A webhook's address is no such end: the receiver behind another one
- * goes on with the next change.
+ * A checkpoint is valid only between the same source and the same sink. With another database at either end, or another
+ * kind, the connector begins again. A webhook's URL does not count: the receiver at another URL continues with the next
+ * change.
  */
 export function needsFreshStart(before: ConnectorConfig, after: ConnectorConfig): boolean {
-  return !Bun.deepEquals(ends(before), ends(after));
+  return !Bun.deepEquals(endpoints(before), endpoints(after));
 }
 
-function ends({ source, sink }: ConnectorConfig): unknown {
+function endpoints({ source, sink }: ConnectorConfig): unknown {
   return {
     source: address(source.postgres?.connection),
     replication: Object.keys(source.postgres?.replication_type ?? {}),

@@ -1,5 +1,5 @@
-// Which side of a connector, and which host, a failed connection is about, and what to do where it is not tried again:
-// what a status says, and an API error never does. Pure.
+// Adds to a connection failure which side and which host it concerns, and what to do if it is not retried. A status
+// shows that; an API error never does. Pure.
 
 import { bastionsOf } from "../../connector/config/bastions.ts";
 import type { PostgresConnection } from "../../connector/config/connection.ts";
@@ -7,7 +7,7 @@ import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
-/** Of a connection rather than of what goes over it. */
+/** Failures of the connection itself. */
 const sides: Readonly<Partial<Record<ErrorCode, "source" | "sink">>> = {
   source_unreachable: "source",
   source_timeout: "source",
@@ -20,7 +20,10 @@ const sides: Readonly<Partial<Record<ErrorCode, "source" | "sink">>> = {
 
 const remedy = " Put that right, then send the command Start.";
 
-/** `error` with side, host and port before its text, and the remedy behind, when it is a connection's to a Postgres server. */
+/**
+ * `error` with side, host and port before its text, and the remedy behind it, if it is about the connection to a
+ * Postgres server.
+ */
 export function locateFailure(error: MillraceError, { source, sink }: ConnectorConfig): MillraceError {
   const side = sides[error.code];
   if (side === undefined) return error;

@@ -1,12 +1,12 @@
-// Whether a run that failed is tried again, and when. Pure.
+// Decides whether and when a failed run is retried. Pure.
 
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 
-/** Failures of one run in a row, without progress in between. */
+/** Consecutive failures of one run without progress in between. */
 export interface FailureStreak {
   readonly count: number;
-  /** Milliseconds, by the same clock as `nowMs`. */
+  /** Milliseconds on the clock of `nowMs`. */
   readonly sinceMs: number;
 }
 
@@ -15,19 +15,18 @@ export type RestartDecision =
   | { readonly action: "fail"; readonly reason: string };
 
 export const initialBackoffMs = 250;
-/** So low that a run goes on within 10 s of the cause's end. */
+/** Low enough for a run to resume within 10 s of the cause's end. */
 export const maxBackoffMs = 5_000;
 export const defaultRetryWindowMs = 300_000;
 
-/** The streak with one more failure. A streak that was ended by progress begins anew: pass null. */
+/** The streak with one more failure. Pass null after progress: that begins a new streak. */
 export function addFailure(streak: FailureStreak | null, nowMs: number): FailureStreak {
   return streak === null ? { count: 1, sinceMs: nowMs } : { ...streak, count: streak.count + 1 };
 }
 
 /**
- * A permanent error ends the run. A transient one is tried again with exponential backoff and jitter
- * (`random` in [0, 1)): at a sink until it is mended, otherwise for the connector's retry window
- * (`retryWindowMs`), counted from the first failure of the streak.
+ * A permanent error ends the run. A transient one is retried with exponential backoff and jitter (`random` in [0, 1)):
+ * forever if the sink is the cause, otherwise for `retryWindowMs` after the first failure of the streak.
  */
 export function decideRestart(
   error: MillraceError,
@@ -50,7 +49,7 @@ export function decideRestart(
   };
 }
 
-/** What waits for somebody to mend it, however long that takes: nothing is lost meanwhile, the source keeps it. */
+/** Failures that last until somebody fixes them. Nothing is lost meanwhile: the source retains the changes. */
 function isEndless(code: ErrorCode): boolean {
   return code.startsWith("sink_") || code === "state_unavailable";
 }

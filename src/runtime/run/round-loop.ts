@@ -1,42 +1,44 @@
-// A run that copies everything in rounds: waits until one is due, makes it, and rests until the next. Tasks that come while it
-// rests are carried out without a round.
+// A run that copies everything in rounds: waits until a round is due, makes it, and waits for the next one. Tasks that
+// come in between are executed without a round.
 
 import type { RunWork } from "../../pipeline/run-work.ts";
 import type { SnapshotRounds } from "./snapshot-rounds.ts";
 
 export interface RoundLoopContext {
   readonly rounds: SnapshotRounds;
-  /** Attempt after attempt. Whether the work was done: not when the run was stopped, or has failed for good. */
+  /** Makes attempts. Returns whether the work was done; false: the run was stopped, or failed permanently. */
   attempts(work: RunWork): Promise<boolean>;
-  /** A round begins anew. */
+  /** A new round begins. */
   begun(): void;
-  /** Nothing is to be done before this time; null: not by itself. `isFailed`: the last round could not be made. */
-  resting(dueAt: Date | null, isFailed: boolean): void;
-  /** What the state store refuses to record for now. */
-  failing(error: unknown): void;
+  /**
+   * Nothing is to be done before this time; null: until somebody asks. `isFailed`: the last round could not be made.
+   */
+  idle(dueAt: Date | null, isFailed: boolean): void;
+  /** The state store does not record the round for now. */
+  failed(error: unknown): void;
   readonly nowMs: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly stop: AbortSignal;
 }
 
-/** A longer timer would run over, and the clock may be set meanwhile. */
-const longestSleepMs = 3_600_000;
-const storeAgainMs = 1_000;
+/** A longer timer overflows, and the clock may be set meanwhile. */
+const maxSleepMs = 3_600_000;
+const storeRetryMs = 1_000;
 
 export class RoundLoop {
   #wake: AbortController | null = null;
-  #isTaskWaiting = false;
+  #isTaskDue = false;
 
   constructor(private readonly context: RoundLoopContext) {}
 
   /** A task is due. Returns at once. */
-  taskWaits(): void {
-    this.#isTaskWaiting = true;
+  taskDue(): void {
+    this.#isTaskDue = true;
     this.#wake?.abort();
   }
 
-  /** Returns when the run was stopped, or has failed for good. */
-  async toTheEnd(): Promise<void> {
+  /** Returns when the run was stopped, or failed permanently. */
+  async run(): Promise<void> {
     const { rounds, stop } = this.context;
     const failed = { round: false, tasks: false };
     while (!stop.aborted) {
@@ -59,43 +61,45 @@ export class RoundLoop {
     return isDone;
   }
 
-  /** Each is offered all tasks that are due: what waited until here waits no longer. */
+  /** An attempt is offered all tasks that are due, so none waits after this. */
   async #attempts(work: RunWork): Promise<boolean> {
-    this.#isTaskWaiting = false;
+    this.#isTaskDue = false;
     return await this.context.attempts(work);
   }
 
   /**
-   * Null: it was stopped meanwhile. One table may have failed the round, and another be what a task is for. What fails tasks is none of
-   * theirs: those that come wait for the round.
+   * Null: the run was stopped. After tasks have failed, further ones wait for the next round. A failed round does not
+   * hold up tasks: the table that failed may not be theirs.
    */
   async #untilDue(failed: { readonly round: boolean; readonly tasks: boolean }): Promise<RunWork | null> {
     const { rounds, stop, nowMs, sleep } = this.context;
-    let told: number | null | undefined;
+    let reported: number | null | undefined;
     while (!stop.aborted) {
       const dueAt = rounds.whenDue();
-      const waitMs = dueAt === null ? longestSleepMs : dueAt.getTime() - nowMs();
+      const waitMs = dueAt === null ? maxSleepMs : dueAt.getTime() - nowMs();
       if (waitMs <= 0) return "copies";
-      if (this.#isTaskWaiting && !failed.tasks) return "tasks";
+      if (this.#isTaskDue && !failed.tasks) return "tasks";
       const at = dueAt?.getTime() ?? null;
-      if (at !== told) this.context.resting(dueAt, failed.round || failed.tasks);
-      told = at;
+      if (at !== reported) this.context.idle(dueAt, failed.round || failed.tasks);
+      reported = at;
       this.#wake = new AbortController();
-      await sleep(Math.min(waitMs, longestSleepMs), AbortSignal.any([stop, this.#wake.signal]));
+      await sleep(Math.min(waitMs, maxSleepMs), AbortSignal.any([stop, this.#wake.signal]));
       this.#wake = null;
     }
     return null;
   }
 
-  /** Until the store has it, or the run is to stop: a round that was not recorded would be made twice. */
+  /**
+   * Retries until the store has recorded it, or the run is stopped: a round that is not recorded would be made twice.
+   */
   async #recorded<T>(action: () => Promise<T>): Promise<T | null> {
-    const { stop, sleep, failing } = this.context;
+    const { stop, sleep, failed } = this.context;
     while (!stop.aborted) {
       try {
         return await action();
       } catch (error) {
-        failing(error);
-        await sleep(storeAgainMs, stop);
+        failed(error);
+        await sleep(storeRetryMs, stop);
       }
     }
     return null;

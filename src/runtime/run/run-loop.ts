@@ -1,5 +1,5 @@
-// One run of a connector from its start to its end: attempt after attempt, until it is complete, stopped, or failed
-// for good.
+// One run of a connector from start to end: attempt after attempt, until it is complete, stopped, or failed
+// permanently.
 
 import type { HistoryComponent, Status } from "../../connector/status.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
@@ -15,16 +15,16 @@ import type { SnapshotRounds } from "./snapshot-rounds.ts";
 
 export interface RunLoopContext {
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
-  /** What the attempts tell and ask; the loop adds nothing to it but what it needs to know itself. */
+  /** Events of the attempts. The loop passes them on, and only watches what it needs itself. */
   readonly events: RunEvents;
-  /** An attempt is up, or (null) gone, with what ended it. */
-  attached(run: RunAttempt | null, error: MillraceError | null): void;
-  /** The run failed: it is tried again (`retry`), or it is over (`failed`). */
-  failing(error: MillraceError, health: FailureHealth): void;
-  /** Of a connector that copies everything, once or on a schedule; null: it carries changes. */
+  /** An attempt has started, or (null) ended, with its error. */
+  attemptChanged(run: RunAttempt | null, error: MillraceError | null): void;
+  /** An attempt failed: it is retried (`retry`), or the run is over (`failed`). */
+  failed(error: MillraceError, health: FailureHealth): void;
+  /** Set for a connector that copies everything, once or on a schedule; null: it carries changes. */
   readonly rounds: SnapshotRounds | null;
-  /** A connector that copies in rounds waits for the next; null: none comes by itself. */
-  resting(nextAt: Date | null, failed: { readonly reason: string } | null): void;
+  /** A connector that copies in rounds waits for its next round; null: no round is scheduled. */
+  idle(nextAt: Date | null, failed: { readonly reason: string } | null): void;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -34,10 +34,10 @@ export type FailureHealth =
   | { readonly retry: { readonly attempt: number; readonly reason: string } }
   | { readonly failed: { readonly reason: string } };
 
-/** What an attempt has done counts as progress once it has gone on for this long behind its start. */
+/** An attempt counts as progress once it has lasted so long after its start. */
 const progressMs = 10_000;
 
-/** What comes again until somebody has mended the sink. */
+/** Errors that recur until somebody has fixed the sink. */
 const refusals: ReadonlySet<ErrorCode> = new Set([
   "sink_rejected_rows",
   "sink_schema_mismatch",
@@ -52,14 +52,16 @@ export class RunLoop {
   #current: RunAttempt | null = null;
   #initialized: boolean;
   #isOver = false;
-  /** What the last attempt failed with, until one gets further. */
+  /** The last failure, shown until an attempt gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
-  /** How many steps of the beginning the last attempt came to; Infinity: it was past all of them. */
+  /** How many steps of the beginning the last attempt reached; Infinity: all of them. */
   #stepsBeforeFailure = 0;
-  /** What was refused comes first in the next attempt, which is no further before something is durable. */
+  /**
+   * After a refusal the next attempt begins with the refused rows: it has not got further until something is durable.
+   */
   #isRefused = false;
   readonly #rounds: RoundLoop | null;
-  /** Everything was copied, and no other round comes by itself. */
+  /** Everything is copied, and no further round is scheduled. */
   #isComplete = false;
   #failed: { readonly reason: string } | null = null;
 
@@ -71,7 +73,7 @@ export class RunLoop {
     this.#initialized = connector.initialized;
     const { rounds } = context;
     this.#rounds = rounds && this.#roundLoop(rounds);
-    const work = this.#rounds ? this.#rounds.toTheEnd() : this.#attempts("changes");
+    const work = this.#rounds ? this.#rounds.run() : this.#attempts("changes");
     this.ended = work
       .then(() => {})
       .finally(() => {
@@ -79,7 +81,7 @@ export class RunLoop {
       });
   }
 
-  /** What was asked for is done, or has failed for good: Start begins another run. */
+  /** The work is done, or has failed permanently: Start begins another run. */
   get isOver(): boolean {
     return this.#isOver || this.#isComplete;
   }
@@ -88,19 +90,19 @@ export class RunLoop {
     return this.#stop.signal.aborted;
   }
 
-  /** Asks the attempt under way to finish what is in flight, and makes no other. */
+  /** Asks the current attempt to finish what is in flight, and makes no other. */
   stop(): void {
     this.#stop.abort();
     this.#current?.stop();
   }
 
-  /** A task is due, and nothing may be under way that could take it up. */
-  taskWaits(): void {
-    this.#rounds?.taskWaits();
+  /** A task is due, and maybe no attempt is running that could execute it. */
+  taskDue(): void {
+    this.#rounds?.taskDue();
   }
 
   #roundLoop(rounds: SnapshotRounds): RoundLoop {
-    const { nowMs, sleep, resting } = this.context;
+    const { nowMs, sleep, idle } = this.context;
     return new RoundLoop({
       ...{ rounds, nowMs, sleep, stop: this.#stop.signal },
       attempts: (work) => {
@@ -110,22 +112,22 @@ export class RunLoop {
       begun: () => {
         this.#initialized = false;
       },
-      resting: (nextAt, isFailed) => {
+      idle: (nextAt, isFailed) => {
         this.#isComplete = nextAt === null;
-        resting(nextAt, isFailed ? this.#failed : null);
+        idle(nextAt, isFailed ? this.#failed : null);
       },
-      failing: (error) => {
+      failed: (error) => {
         const fault = toMillraceError(error);
-        this.context.failing(fault, { retry: { attempt: 1, reason: fault.message } });
+        this.context.failed(fault, { retry: { attempt: 1, reason: fault.message } });
       },
     });
   }
 
-  /** Whether the work was done: not when it was stopped, or has failed for good. */
+  /** Whether the work was done; false: the run was stopped, or failed permanently. */
   async #attempts(work: RunWork): Promise<boolean> {
     let streak: FailureStreak | null = null;
     while (!this.isStopping) {
-      // One that cannot even begin, for want of a thread or of memory, is an attempt that failed.
+      // An attempt that cannot even start, for lack of a thread or of memory, counts as failed.
       const outcome = await this.#attempt(work).catch((fault: unknown) => ({
         ...{ error: toMillraceError(fault), progressed: false, hasBegun: false },
       }));
@@ -139,14 +141,14 @@ export class RunLoop {
       const decision = decideRestart(error, streak, { nowMs, retryWindowMs, random: this.context.random() });
       if (decision.action === "fail") {
         this.#failed = { reason: decision.reason };
-        this.context.failing(error, { failed: this.#failed });
+        this.context.failed(error, { failed: this.#failed });
         return false;
       }
-      // A change of form is no fault, unless it comes again and again.
+      // A single change of the stream's form is no failure.
       if (error.code === "stream_form_changed" && streak.count === 1) continue;
       this.#retry = { retry: { attempt: decision.attempt, reason: error.message } };
       this.#isRefused = hasBegun && refusals.has(error.code);
-      this.context.failing(error, this.#retry);
+      this.context.failed(error, this.#retry);
       await this.context.sleep(decision.delayMs, this.#stop.signal);
     }
     return false;
@@ -159,7 +161,7 @@ export class RunLoop {
     let moved = false;
     let last: { readonly component: HistoryComponent; readonly status: Status } | null = null;
     const steps = new Set<string>();
-    const noteProgress = () => {
+    const recordProgress = () => {
       firstProgressMs ??= this.context.nowMs();
     };
     const lastedMs = () => (firstProgressMs === null ? 0 : this.context.nowMs() - firstProgressMs);
@@ -183,7 +185,7 @@ export class RunLoop {
           last = { component, status };
           if (status.state.snapshot || status.state.realtime) {
             if (!this.#isRefused) this.#retry = null;
-            noteProgress();
+            recordProgress();
           } else if (status.state.initialize) {
             steps.add(status.state.initialize.sub_state);
             if (!this.#isRefused && steps.size > this.#stepsBeforeFailure) this.#retry = null;
@@ -200,16 +202,16 @@ export class RunLoop {
       },
     );
     this.#current = run;
-    this.context.attached(run, null);
+    this.context.attemptChanged(run, null);
     if (this.isStopping) run.stop();
     const error = await run.ended;
     this.#stepsBeforeFailure = firstProgressMs === null ? steps.size : Number.POSITIVE_INFINITY;
     this.#current = null;
-    this.context.attached(null, error);
+    this.context.attemptChanged(null, error);
     return { error, progressed: moved || lastedMs() >= progressMs, hasBegun: firstProgressMs !== null };
   }
 
-  /** Beginning again is no news while it is not known to help: the failure stays in sight. */
+  /** While a retry has not got further than the failure, the status keeps showing the failure. */
   #underRetry(status: Status): Status {
     const { start, heartbeat, warning } = status.status;
     const isNoNews = start || heartbeat || warning;
@@ -223,7 +225,7 @@ export class RunLoop {
   }
 }
 
-/** No other service has made a connector in the same millisecond, and one state has one service at a time. */
+/** Unique: no other service has created a connector in the same millisecond, and a state has one service at a time. */
 function ownerOf({ createdAt }: StoredConnector): string {
   return createdAt.getTime().toString(36);
 }

@@ -1,10 +1,13 @@
-// The rounds of a connector that copies everything, once or on a schedule: which one is due, and the record of how far they
-// are. Making a round is the run loop's.
+// The rounds of a connector that copies everything, once or on a schedule: when one is due, and the durable record of
+// its progress. The round loop makes them.
 
 import { nextDue, type Schedule } from "../../connector/config/schedule.ts";
 import type { StoredConnector } from "../../state/stores/connector-store.ts";
 
-/** What is durable of a connector's rounds. Each throws when the run is no longer the connector's, or cannot be reached. */
+/**
+ * Records rounds durably. Each call throws when the run is no longer the connector's current one, or the store does not
+ * answer.
+ */
 export interface RoundRecords {
   begin(at: Date): Promise<void>;
   end(at: Date): Promise<void>;
@@ -14,7 +17,7 @@ export class SnapshotRounds {
   readonly #schedule: Schedule | null;
   #begunAt: Date | null;
   #endedAt: Date | null;
-  /** The round that is under way could not be made; the schedule brings another. */
+  /** The current round could not be made; the schedule brings another. */
   #failedAt: Date | null = null;
 
   constructor(
@@ -27,15 +30,15 @@ export class SnapshotRounds {
     this.#endedAt = roundEndedAt;
   }
 
-  /** Whether other rounds come by themselves. */
+  /** Whether further rounds are scheduled. */
   get isScheduled(): boolean {
     return this.#schedule !== null;
   }
 
   /**
-   * When to copy next; a time that has passed means now, however often it was missed. Null: not by itself. Rounds are counted
-   * from their beginnings, and never overlap: one that took too long is followed at once. Where the clock was set back, what
-   * would lie in the future is counted from here on.
+   * When the next round is due. A time in the past means now, however many rounds were missed. Null: none is scheduled.
+   * Rounds are scheduled from their beginnings and never overlap: one that took too long is followed at once. If the
+   * clock was set back, times in the future count from now.
    */
   whenDue(): Date | null {
     const now = this.#now();
@@ -47,8 +50,8 @@ export class SnapshotRounds {
   }
 
   /**
-   * Whether a round begins; one that is under way goes on. One that failed is made anew: what it has copied is as old as it is, and
-   * may be gone with the sink. Durable on return.
+   * Whether a new round begins; false: the current one is continued. A failed round is made again from the start: its
+   * copies have aged, and may be gone from the sink. Durable on return.
    */
   async begin(): Promise<boolean> {
     const isUnderWay = this.#begunAt !== null && this.#endedAt === null;
@@ -61,14 +64,14 @@ export class SnapshotRounds {
     return true;
   }
 
-  /** Everything is copied. Durable on return. */
+  /** The round is complete. Durable on return. */
   async end(): Promise<void> {
     const at = this.#now();
     await this.records.end(at);
     this.#endedAt = at;
   }
 
-  /** The work cannot be done before somebody has mended something. A round that is under way is put off; another comes when it is due. */
+  /** Somebody has to fix something first. The current round is given up; the next one comes when it is due. */
   fail(): void {
     if (this.#begunAt === null || this.#endedAt === null) this.#failedAt = this.#now();
   }

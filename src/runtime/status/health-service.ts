@@ -1,9 +1,9 @@
-// Whether the service can do its work now.
+// Reports whether the service can do its work.
 
 import type { HealthService, Readiness } from "../../api/services.ts";
 import type { State } from "../../state/open-state.ts";
 import { stuckAfterMs, type ThreadWatch } from "../threads/thread-watch.ts";
-import { storeAnswer } from "./store-answer.ts";
+import { withStoreTimeout } from "./store-timeout.ts";
 
 export class LiveHealthService implements HealthService {
   constructor(
@@ -25,10 +25,10 @@ export async function stateTrouble(state: State): Promise<string | null> {
     () => null,
     (error: unknown) => (error instanceof Error ? error.message : "The state store failed."),
   );
-  return await storeAnswer(ping, "The state store does not answer.");
+  return await withStoreTimeout(ping, "The state store does not answer.");
 }
 
-/** Of one worker that is stuck; null: none is. */
+/** Describes a stuck worker; null: none is stuck. */
 export function threadTrouble(threads: ThreadWatch): string | null {
   const [stuck] = threads.stuck();
   if (!stuck) return null;

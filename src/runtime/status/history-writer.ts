@@ -1,19 +1,19 @@
-// Writes status records to the state, in the order of what happened. While the store is away they wait for it.
+// Writes status records to the state, in the order of events. While the store is away the records wait.
 
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { Log } from "../../log.ts";
 import type { HistoryRecord, HistoryStore } from "../../state/stores/history-store.ts";
 
-const againMs = 2_000;
-/** Of those that wait; beyond it the oldest are lost. */
-const mostWaiting = 10_000;
+const retryMs = 2_000;
+/** How many records may wait. Beyond it the oldest are lost. */
+const maxWaiting = 10_000;
 
 export class HistoryWriter implements AsyncDisposable {
   readonly #waiting: HistoryRecord[] = [];
   #writing: Promise<void> | null = null;
-  /** The first of those that wait has been tried: it may be there. */
+  /** The first waiting record was sent before, and may be stored already. */
   #isRepeated = false;
-  #again: ReturnType<typeof setTimeout> | null = null;
+  #retryTimer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
     private readonly store: Pick<HistoryStore, "append">,
@@ -22,7 +22,7 @@ export class HistoryWriter implements AsyncDisposable {
 
   add(record: HistoryRecord): void {
     this.#waiting.push(record);
-    if (this.#waiting.length > mostWaiting) this.#waiting.shift();
+    if (this.#waiting.length > maxWaiting) this.#waiting.shift();
     this.#write();
   }
 
@@ -31,16 +31,16 @@ export class HistoryWriter implements AsyncDisposable {
     await this.#writing;
   }
 
-  /** What the store does not take now is lost. */
+  /** Records that the store does not take now are lost. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.flush();
-    if (this.#again === null) return;
-    clearTimeout(this.#again);
+    if (this.#retryTimer === null) return;
+    clearTimeout(this.#retryTimer);
     this.log.error({ records: this.#waiting.length }, "status records were lost");
   }
 
   #write(): void {
-    if (this.#again !== null) return;
+    if (this.#retryTimer !== null) return;
     this.#writing ??= this.#drain().finally(() => {
       this.#writing = null;
     });
@@ -55,7 +55,7 @@ export class HistoryWriter implements AsyncDisposable {
         if (toMillraceError(error).code === "state_unavailable") {
           this.#isRepeated = true;
           this.log.warn(named, "the state store is away; status records wait for it");
-          this.#again = setTimeout(() => this.#tryAgain(), againMs).unref();
+          this.#retryTimer = setTimeout(() => this.#retry(), retryMs).unref();
           return;
         }
         this.log.error(named, "a status record was lost");
@@ -66,8 +66,8 @@ export class HistoryWriter implements AsyncDisposable {
     }
   }
 
-  #tryAgain(): void {
-    this.#again = null;
+  #retry(): void {
+    this.#retryTimer = null;
     this.#write();
   }
 }

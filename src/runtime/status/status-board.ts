@@ -1,4 +1,4 @@
-// What each connector is doing now, and the record of what it did. Deciding a status is left to whoever reports it.
+// The current status of each connector, and the history of its statuses. Whoever reports a status decides it.
 
 import type { ConnectorStatus, HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
@@ -7,28 +7,28 @@ import type { HistoryStore } from "../../state/stores/history-store.ts";
 import { RunMeasurement, toProgress } from "../metrics/run-measurement.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import { HistoryWriter } from "./history-writer.ts";
-import { RepeatedHealth } from "./repeated-health.ts";
+import { StatusThrottle } from "./status-throttle.ts";
 
 interface Entry {
   runId: string;
   status: Status;
   readonly measurement: RunMeasurement;
   lastError: NonNullable<ConnectorStatus["last_error"]> | null;
-  /** The failure that is being retried, while it is: seen through several phases, it is one piece of news. */
+  /** The retry that is shown, as JSON. While it continues through several phases it is recorded once. */
   retry: string | null;
   setAside: readonly SetAsideTable[];
-  /** When everything is copied again; null: it is not known, or under way. */
+  /** When the next round begins; null: not known, or a round is under way. */
   nextSnapshotAt: Date | null;
-  /** By component: what its last record says, so that only news is kept. */
+  /** The last recorded status by component, as JSON: only a different one is recorded. */
   readonly recorded: Map<HistoryComponent, string>;
-  readonly repeated: RepeatedHealth;
-  /** Until what was told too often is told once more, if nothing comes in between. */
-  held: ReturnType<typeof setTimeout> | undefined;
+  readonly throttle: StatusThrottle;
+  /** Records a throttled status later, unless another status comes first. */
+  deferred: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Who else wants to know what runs measure. */
+/** Gets the measurements of runs as well. */
 export interface MeasurementListener {
-  /** An attempt of the connector's run begins: it counts from zero. */
+  /** An attempt of the connector's run begins: its counters start from zero. */
   began(connectorId: string): void;
   measured(connectorId: string, metrics: RunMetrics): void;
   /** The attempt has ended with an error. */
@@ -39,25 +39,25 @@ export interface MeasurementListener {
 export type MeasuredRun = RunMetrics & { readonly lagSeconds: number | null };
 
 export class StatusBoard implements AsyncDisposable {
-  /** Set once, by whoever wires the service. */
+  /** Set once, where the service is wired. */
   listener: MeasurementListener | null = null;
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryWriter;
   readonly #log: Log;
   readonly #now: () => Date;
-  readonly #repeatedMs: number;
+  readonly #throttleMs: number;
 
-  /** `repeatedMs`: so long what comes and goes is told a few times only. */
-  constructor(history: HistoryStore, log: Log, now: () => Date, repeatedMs = 60_000) {
+  /** `throttleMs`: within it, a status that comes and goes is recorded a few times only. */
+  constructor(history: HistoryStore, log: Log, now: () => Date, throttleMs = 60_000) {
     this.#history = new HistoryWriter(history, log);
     this.#log = log;
     this.#now = now;
-    this.#repeatedMs = repeatedMs;
+    this.#throttleMs = throttleMs;
   }
 
   /**
-   * A run is to begin: what the last one counted and met is over. What is still heard of that one goes to the history
-   * only. The second call for a run changes nothing.
+   * A run is about to begin: the counters and errors of the last run are dropped. Late reports of that run go to the
+   * history only. A second call for the same run changes nothing.
    */
   begin(connectorId: string, runId: string): void {
     const entry = this.#entry(connectorId, runId);
@@ -66,12 +66,12 @@ export class StatusBoard implements AsyncDisposable {
     entry.measurement.runBegan();
     entry.lastError = null;
     entry.recorded.clear();
-    entry.repeated.clear();
-    dropHeld(entry);
+    entry.throttle.clear();
+    cancelDeferred(entry);
     this.report(connectorId, runId, "Connector", starting);
   }
 
-  /** The status from now on; recorded in the history when it says something new. */
+  /** Sets the current status. Records it in the history when it says something new. */
   report(connectorId: string, runId: string, component: HistoryComponent, status: Status): void {
     const entry = this.#entry(connectorId, runId);
     if (entry.runId !== runId) {
@@ -81,20 +81,20 @@ export class StatusBoard implements AsyncDisposable {
     entry.status = status;
     if (!status.state.scheduled) entry.nextSnapshotAt = null;
     const { retry } = status.status;
-    if (retry) this.#noteRetry(entry, retry.reason);
-    const isOneOfMany = retry !== undefined && JSON.stringify(retry) === entry.retry;
-    if (!isOneOfMany) entry.retry = null;
-    dropHeld(entry);
-    const isKnown = isOneOfMany || entry.recorded.get(component) === JSON.stringify(status);
-    if (!isKnown) this.#recordNews(connectorId, entry, component, status);
+    if (retry) this.#setRetryError(entry, retry.reason);
+    const isSameRetry = retry !== undefined && JSON.stringify(retry) === entry.retry;
+    if (!isSameRetry) entry.retry = null;
+    cancelDeferred(entry);
+    const isKnown = isSameRetry || entry.recorded.get(component) === JSON.stringify(status);
+    if (!isKnown) this.#recordNew(connectorId, entry, component, status);
   }
 
-  /** Now, or later what is told too often. */
-  #recordNews(connectorId: string, entry: Entry, component: HistoryComponent, status: Status): void {
-    const waitMs = entry.repeated.waitMs(component, status, this.#now().getTime());
+  /** Records the status now, or later where it is throttled. */
+  #recordNew(connectorId: string, entry: Entry, component: HistoryComponent, status: Status): void {
+    const waitMs = entry.throttle.waitMs(component, status, this.#now().getTime());
     if (waitMs > 0) {
-      const again = () => this.#recordNews(connectorId, entry, component, status);
-      entry.held = setTimeout(again, waitMs).unref();
+      const again = () => this.#recordNew(connectorId, entry, component, status);
+      entry.deferred = setTimeout(again, waitMs).unref();
       return;
     }
     const { retry } = status.status;
@@ -109,7 +109,7 @@ export class StatusBoard implements AsyncDisposable {
     this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now() });
   }
 
-  /** The same phase, another health. */
+  /** Sets another health within the current phase. */
   reportHealth(
     connectorId: string,
     runId: string,
@@ -120,7 +120,7 @@ export class StatusBoard implements AsyncDisposable {
     this.report(connectorId, runId, component, { state, status: health });
   }
 
-  /** The run makes an attempt. */
+  /** The run starts an attempt. */
   attempted(connectorId: string): void {
     this.#entries.get(connectorId)?.measurement.attemptBegan();
     this.listener?.began(connectorId);
@@ -145,19 +145,19 @@ export class StatusBoard implements AsyncDisposable {
       entry.lastError = { code: error.code, reason: error.message, at: this.#now().toISOString() };
   }
 
-  /** All the tables that are set aside now. They stay so while the connector is stopped. */
+  /** Sets all tables that are currently set aside. They stay so while the connector is stopped. */
   setAside(connectorId: string, runId: string, tables: readonly SetAsideTable[]): void {
     const entry = this.#entries.get(connectorId);
     if (entry?.runId === runId) entry.setAside = tables;
   }
 
-  /** When a connector on a schedule copies everything again. */
+  /** When a connector on a schedule begins its next round. */
   nextSnapshot(connectorId: string, runId: string, at: Date | null): void {
     const entry = this.#entries.get(connectorId);
     if (entry?.runId === runId) entry.nextSnapshotAt = at;
   }
 
-  /** How many tables of each connector are set aside. */
+  /** The number of tables that are set aside, by connector. */
   countSetAside(): ReadonlyMap<string, number> {
     return new Map([...this.#entries].map(([id, { setAside }]) => [id, setAside.length]));
   }
@@ -177,7 +177,7 @@ export class StatusBoard implements AsyncDisposable {
     };
   }
 
-  /** What each connector's run has measured, of those that have, and its lag in seconds. */
+  /** The measurements and the lag in seconds of each connector that has any. */
   metrics(): ReadonlyMap<string, MeasuredRun> {
     const measured = new Map<string, MeasuredRun>();
     const nowMs = this.#now().getTime();
@@ -188,7 +188,7 @@ export class StatusBoard implements AsyncDisposable {
     return measured;
   }
 
-  /** Tables that runs copy now for the first time, or again as a whole, and those that wait for their turn, over all connectors. */
+  /** Tables that are being copied, for the first time or as a whole again, and those that wait, over all connectors. */
   copyLoad(): { readonly running: number; readonly waiting: number } {
     let [running, waiting] = [0, 0];
     for (const { status, measurement } of this.#entries.values()) {
@@ -198,7 +198,7 @@ export class StatusBoard implements AsyncDisposable {
         tablesDone: 0,
         copying: 0,
       };
-      // What is measured comes a little behind what is reported: a table has begun.
+      // Measurements arrive a little later than status reports: one table has begun already.
       const now = status.status.start ? Math.max(1, copying) : copying;
       running += now;
       waiting += Math.max(0, tables - tablesDone - now);
@@ -206,7 +206,7 @@ export class StatusBoard implements AsyncDisposable {
     return { running, waiting };
   }
 
-  /** The phase and the health of each connector, by name. */
+  /** The phase and the health of each connector, by connector id. */
   phases(): ReadonlyMap<string, { readonly state: string; readonly health: string }> {
     return new Map(
       [...this.#entries].map(([id, { status }]) => {
@@ -219,7 +219,7 @@ export class StatusBoard implements AsyncDisposable {
 
   forget(connectorId: string): void {
     const entry = this.#entries.get(connectorId);
-    if (entry) dropHeld(entry);
+    if (entry) cancelDeferred(entry);
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
   }
@@ -229,14 +229,14 @@ export class StatusBoard implements AsyncDisposable {
     await this.#history.flush();
   }
 
-  /** Resolves when every record is stored; what is held back is not recorded any more. */
+  /** Resolves when every record is stored. Deferred records are dropped. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const entry of this.#entries.values()) dropHeld(entry);
+    for (const entry of this.#entries.values()) cancelDeferred(entry);
     await this.#history[Symbol.asyncDispose]();
   }
 
-  /** A failure of an attempt is known by its code; what else is tried again, the sink tries by itself. */
-  #noteRetry(entry: Entry, reason: string): void {
+  /** A failed attempt has set its own error code already. Any other retry is one that the sink makes by itself. */
+  #setRetryError(entry: Entry, reason: string): void {
     if (entry.lastError?.reason === reason) return;
     entry.lastError = { code: "sink_retrying", reason, at: this.#now().toISOString() };
   }
@@ -253,8 +253,8 @@ export class StatusBoard implements AsyncDisposable {
       setAside: [],
       nextSnapshotAt: null,
       recorded: new Map(),
-      repeated: new RepeatedHealth(this.#repeatedMs),
-      held: undefined,
+      throttle: new StatusThrottle(this.#throttleMs),
+      deferred: undefined,
     };
     this.#entries.set(connectorId, entry);
     return entry;
@@ -264,17 +264,24 @@ export class StatusBoard implements AsyncDisposable {
     const [phase] = Object.keys(state);
     const [health] = Object.keys(status);
     const name = state.snapshot?.name ?? state.realtime?.name ?? state.initialize?.sub_state;
-    const told = { connector, run, component, state: phase, ...(name === undefined ? {} : { name }), health };
-    const fields = { ...told, ...status.retry, ...status.warning, ...status.skipped, ...status.failed };
+    const facts = {
+      connector,
+      run,
+      component,
+      state: phase,
+      ...(name === undefined ? {} : { name }),
+      health,
+    };
+    const fields = { ...facts, ...status.retry, ...status.warning, ...status.skipped, ...status.failed };
     if (status.failed) this.#log.error(fields, "connector failed");
     else if (status.retry || status.warning) this.#log.warn(fields, "connector needs attention");
     else this.#log.info(fields, "connector status");
   }
 }
 
-function dropHeld(entry: Entry): void {
-  clearTimeout(entry.held);
-  entry.held = undefined;
+function cancelDeferred(entry: Entry): void {
+  clearTimeout(entry.deferred);
+  entry.deferred = undefined;
 }
 
 function isCopying({ state, status }: Status): boolean {

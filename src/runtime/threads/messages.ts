@@ -1,4 +1,5 @@
-// What passes between the main thread and a connector's seats in worker threads. Plain data; bigint and MessagePort allowed.
+// The messages between the main thread and a connector's assignments in worker threads. Plain data; bigint and
+// MessagePort are allowed.
 
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
@@ -9,39 +10,42 @@ import type { Progress } from "../../pipeline/run-reporter.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
 
-/** What one attempt of a run is given. */
+/** What an attempt of a run needs. */
 export interface RunRequest {
-  /** Full form, with its secrets. */
+  /** In full form, with secrets. */
   readonly connector: ConnectorConfig;
   readonly work: RunWork;
   readonly runId: string;
-  /** Names this service's hold on the connector, for the source: the same in every run, and nobody else's. */
+  /**
+   * Identifies this service's use of the connector to the source. It is the same for every run, and no other service
+   * has it.
+   */
   readonly owner: string;
-  /** The connector has begun once: a missing checkpoint is then a loss and not a first start. */
+  /** The connector has run before: a missing checkpoint is then a loss, not a first start. */
   readonly initialized: boolean;
-  /** The attempt before this one ended because the sink refused rows. */
+  /** The previous attempt ended because the sink refused rows. */
   readonly isAfterRefusal: boolean;
 }
 
 /** main → replication worker */
 export type ToReplicationWorker =
-  /** `webhook`: the line to the webhook worker, for a webhook sink. */
+  /** `webhook`: the port to the webhook worker, for a webhook sink. */
   | (RunRequest & { readonly type: "start"; readonly webhook: MessagePort | null })
   /** Finish what is in flight, then end. */
   | { readonly type: "stop" }
-  /** A snapshot task is waiting. The worker asks for it with `task.claim` when it can begin. */
+  /** A snapshot task is due. The worker sends `task.claim` when it can begin. */
   | { readonly type: "task.offer"; readonly taskId: string; readonly spec: SnapshotSpec }
   | Reply;
 
 /** replication worker → main */
 export type FromReplicationWorker =
   | { readonly type: "status"; readonly component: HistoryComponent; readonly status: Status }
-  /** Slot and checkpoint exist. Stored before anything is delivered. Answered with `reply`. */
+  /** Slot and checkpoint exist. Stored before anything is delivered. Gets a reply. */
   | { readonly type: "initialized"; readonly requestId: number }
   | { readonly type: "metrics"; readonly metrics: WorkerMetrics }
-  /** All the tables that are set aside at the sink now. */
+  /** All tables that are currently set aside at the sink. */
   | { readonly type: "set aside"; readonly tables: readonly SetAsideTable[] }
-  /** Pending → Running, answered with `reply`: value "claimed" or "gone". */
+  /** Pending → Running. Gets a reply: "claimed" or "gone". */
   | { readonly type: "task.claim"; readonly requestId: number; readonly taskId: string }
   | {
       readonly type: "task.progress";
@@ -54,7 +58,7 @@ export type FromReplicationWorker =
   | { readonly type: "task.failed"; readonly taskId: string; readonly error: WireError }
   | StoreRequest
   | LogLine
-  /** The last word. `error` null: stopped or complete as asked. */
+  /** The last message. `error` null: stopped or complete as asked. */
   | { readonly type: "ended"; readonly error: WireError | null };
 
 /** main → webhook worker */
@@ -63,20 +67,23 @@ export type ToWebhookWorker =
       readonly type: "start";
       readonly connector: ConnectorConfig;
       readonly runId: string;
-      /** The line to the replication worker. */
-      readonly line: MessagePort;
+      /** The port to the replication worker. */
+      readonly port: MessagePort;
     }
   | Reply;
 
 /** webhook worker → main */
 export type FromWebhookWorker =
-  /** What came of requests since the worker began. Sent about once a second while it changes. */
+  /** Results of requests since the worker began. Sent about once a second while they change. */
   (AttemptCounts & { readonly type: "attempts" }) | StoreRequest | LogLine;
 
-/** Whose record it is: the source and the sink of a connector keep one each. */
+/** The owner of a record: a connector's source and sink have one each. */
 export type RecordOwner = "source" | "sink";
 
-/** A record in the state store, of a source one without parts. Answered with `reply`: the record or null for a load, null for a save. */
+/**
+ * A record in the state store; a source's record has no parts. A load gets the record or null as its reply, a save gets
+ * null.
+ */
 export type StoreRequest =
   | { readonly type: "store.load"; readonly requestId: number; readonly owner: RecordOwner }
   | {
@@ -103,14 +110,14 @@ export interface LogLine {
 export interface WireError {
   readonly code: ErrorCode;
   readonly message: string;
-  /** Of an error that is none of ours, for the log: without it a fault in a worker could not be found. */
+  /** For the log, if the error is not one of ours: without it a fault in a worker could not be found. */
   readonly stack?: string;
 }
 
-/** Counters since the attempt began, and gauges of now. Sent about once a second while something moves. */
+/** Counters since the attempt began, and current gauges. Sent about once a second while they change. */
 export type WorkerMetrics = Progress;
 
-/** What a run's workers measure. */
+/** The measurements of all of a run's workers. */
 export interface RunMetrics extends WorkerMetrics {
   readonly webhook: AttemptCounts;
 }

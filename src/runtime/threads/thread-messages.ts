@@ -1,18 +1,19 @@
-// What passes between the main thread and a worker thread that has seats: the places of runs, which know nothing of each other.
+// The messages between the main thread and a worker thread. Each assignment in the thread belongs to one run; they know
+// nothing of each other.
 
-/** main → thread. A seat is there from the first thing it is told. */
+/** main → thread. The first message to an assignment creates it. */
 export type ToThread<To> =
-  | { readonly type: "say"; readonly seat: number; readonly message: To }
-  /** Nothing more is said to it. Answered with `left`, as soon as nothing of it goes on in the thread. */
-  | { readonly type: "leave"; readonly seat: number }
-  /** No seat is left. */
+  | { readonly type: "message"; readonly assignment: number; readonly message: To }
+  /** No further message follows for it. Answered with `stopped`, once nothing of it goes on in the thread. */
+  | { readonly type: "stop"; readonly assignment: number }
+  /** The thread has no assignment left. */
   | { readonly type: "exit" };
 
 /** thread → main */
 export type FromThread<From> =
-  /** Loaded and listening. Nothing is sent to a thread before. */
+  /** Loaded and listening. Nothing is sent to a thread before this. */
   | { readonly type: "ready" }
-  | { readonly type: "said"; readonly seat: number; readonly message: From }
-  | { readonly type: "left"; readonly seat: number }
-  /** The thread is alive; in milliseconds, how late its event loop has been at most since the last one. */
+  | { readonly type: "message"; readonly assignment: number; readonly message: From }
+  | { readonly type: "stopped"; readonly assignment: number }
+  /** The thread is alive. `loopDelayMs`: how late its event loop was at most since the last pulse. */
   | { readonly type: "pulse"; readonly loopDelayMs: number };

@@ -1,51 +1,54 @@
-// The worker threads of one kind. Runs have threads of their own until there are `mostThreads`; further ones share them, since a
-// thread costs memory and time of its own even where it has nothing to do.
+// The worker threads of one kind. Each run gets a thread of its own until there are `maxThreads`. Further runs share
+// threads, because an idle thread costs memory and time too.
 
 import { availableParallelism } from "node:os";
-import { type SeatEvents, type WorkerLine, WorkerThread } from "./worker-thread.ts";
+import { type WorkerChannel, type WorkerEvents, WorkerThread } from "./worker-thread.ts";
 
 const threadsPerCore = 2;
-const leastThreads = 4;
+const minThreads = 4;
 
-/** So many threads of a kind, where nobody says otherwise. */
+/** The default number of threads of each kind. */
 export function defaultThreads(cores = availableParallelism()): number {
-  return Math.max(leastThreads, threadsPerCore * cores);
+  return Math.max(minThreads, threadsPerCore * cores);
 }
 
 export class ThreadPool<To, From> {
   readonly #threads = new Set<WorkerThread<To, From>>();
-  /** Those who may have brought a thread down, until one of theirs has ended in order: they take nobody along again. */
-  readonly #alone = new Set<string>();
-  readonly #closed = new Set<WorkerThread<To, From>>();
+  /**
+   * Runs that may have crashed a thread. Each gets a thread of its own until it has ended in order, so that it takes no
+   * other run down again.
+   */
+  readonly #isolated = new Set<string>();
+  readonly #exclusive = new Set<WorkerThread<To, From>>();
 
   constructor(
     private readonly url: URL,
-    private readonly mostThreads: number,
+    private readonly maxThreads: number,
   ) {}
 
-  /** How many sit in each thread. */
-  get seats(): readonly number[] {
-    return [...this.#threads].map((thread) => thread.seats);
+  /** The number of assignments in each thread. */
+  get assignmentCounts(): readonly number[] {
+    return [...this.#threads].map((thread) => thread.assignmentCount);
   }
 
-  /** A seat for the run; `name` names its thread in messages, and is the same in each attempt. */
-  open(name: string, events: SeatEvents<From>): WorkerLine<To> {
-    const isAlone = this.#alone.has(name);
-    const open = [...this.#threads].filter((thread) => !thread.isEnding && !this.#closed.has(thread));
-    const [leastTaken] = open.toSorted((a, b) => a.seats - b.seats);
-    const sitsAlone = isAlone || open.length < this.mostThreads || leastTaken === undefined;
-    return (sitsAlone ? this.#begin(name, isAlone) : leastTaken).sit(name, events);
+  /** Assigns a run to a thread. `name` names the run in messages, and is the same in each attempt. */
+  open(name: string, events: WorkerEvents<From>): WorkerChannel<To> {
+    const isIsolated = this.#isolated.has(name);
+    const open = [...this.#threads].filter((thread) => !thread.isEnding && !this.#exclusive.has(thread));
+    const [leastLoaded] = open.toSorted((a, b) => a.assignmentCount - b.assignmentCount);
+    const needsThread = isIsolated || open.length < this.maxThreads || leastLoaded === undefined;
+    return (needsThread ? this.#start(name, isIsolated) : leastLoaded).assign(name, events);
   }
 
-  #begin(name: string, isClosed: boolean): WorkerThread<To, From> {
+  #start(name: string, isExclusive: boolean): WorkerThread<To, From> {
     const thread = new WorkerThread<To, From>(this.url, name);
     this.#threads.add(thread);
-    if (isClosed) this.#closed.add(thread);
-    void thread.gone.then((blamed) => {
+    if (isExclusive) this.#exclusive.add(thread);
+    void thread.gone.then((suspects) => {
       this.#threads.delete(thread);
-      this.#closed.delete(thread);
-      if (blamed.length === 0) this.#alone.delete(name);
-      for (const each of blamed) this.#alone.add(each);
+      this.#exclusive.delete(thread);
+      if (suspects.length === 0) this.#isolated.delete(name);
+      for (const suspect of suspects) this.#isolated.add(suspect);
     });
     return thread;
   }

@@ -1,9 +1,9 @@
-// Which of the service's threads are alive, and how late their event loops have been.
+// Watches which of the service's threads are alive, and how late their event loops are.
 
 import { pulseMs, threadPulse } from "../../measure/thread-pulse.ts";
 import type { WorkerKind } from "../run/connector-run.ts";
 
-/** Of a worker's signs of life, so many in a row are missing when it counts as stuck: it computes, or waits for something, without end. */
+/** A worker counts as stuck after so many missing pulses in a row: it computes or blocks without end. */
 const missedPulses = 6;
 export const stuckAfterMs = missedPulses * pulseMs;
 
@@ -15,7 +15,7 @@ export interface WatchedThread {
 
 interface Worker extends WatchedThread {
   loopDelayMs: number;
-  missed: number;
+  missedPulses: number;
 }
 
 export class ThreadWatch implements Disposable {
@@ -25,12 +25,12 @@ export class ThreadWatch implements Disposable {
 
   constructor(private readonly everyMs = pulseMs) {
     const monotonic = () => performance.now();
-    this.#pulse = threadPulse((loopDelayMs) => this.#beat(loopDelayMs), monotonic, everyMs);
+    this.#pulse = threadPulse((loopDelayMs) => this.#onMainPulse(loopDelayMs), monotonic, everyMs);
   }
 
   began(connector: string, threads: readonly WorkerKind[]): void {
     for (const thread of threads) {
-      this.#workers.set(`${connector} ${thread}`, { connector, thread, loopDelayMs: 0, missed: 0 });
+      this.#workers.set(`${connector} ${thread}`, { connector, thread, loopDelayMs: 0, missedPulses: 0 });
     }
   }
 
@@ -38,21 +38,22 @@ export class ThreadWatch implements Disposable {
     for (const [key, worker] of this.#workers) if (worker.connector === connector) this.#workers.delete(key);
   }
 
-  heard(connector: string, thread: WorkerKind, loopDelayMs: number): void {
+  pulse(connector: string, thread: WorkerKind, loopDelayMs: number): void {
     const worker = this.#workers.get(`${connector} ${thread}`);
-    if (worker) Object.assign(worker, { loopDelayMs, missed: 0 });
+    if (worker) Object.assign(worker, { loopDelayMs, missedPulses: 0 });
   }
 
-  /** Workers that have given no sign of life for `stuckAfterMs`, while the main thread ran. */
+  /** Workers without a pulse for `stuckAfterMs`, while the main thread ran. */
   stuck(): readonly WatchedThread[] {
-    return [...this.#workers.values()].filter(({ missed }) => missed >= missedPulses);
+    return [...this.#workers.values()].filter((worker) => worker.missedPulses >= missedPulses);
   }
 
-  /** The longest delay of each thread's event loop over its last `pulseMs`. */
+  /** The longest delay of each thread's event loop in its last `pulseMs`. */
   loopDelays(): readonly (WatchedThread & { readonly loopDelayMs: number })[] {
-    const workers = [...this.#workers.values()].map(({ connector, thread, loopDelayMs, missed }) => {
-      // One that is silent is late by as much, at least.
-      return { connector, thread, loopDelayMs: Math.max(loopDelayMs, (missed - 1) * this.everyMs) };
+    const workers = [...this.#workers.values()].map((worker) => {
+      const { connector, thread, loopDelayMs, missedPulses } = worker;
+      // A silent worker is at least that late.
+      return { connector, thread, loopDelayMs: Math.max(loopDelayMs, (missedPulses - 1) * this.everyMs) };
     });
     return [{ connector: null, thread: "main", loopDelayMs: this.#mainDelayMs }, ...workers];
   }
@@ -61,9 +62,9 @@ export class ThreadWatch implements Disposable {
     this.#pulse[Symbol.dispose]();
   }
 
-  #beat(loopDelayMs: number): void {
+  #onMainPulse(loopDelayMs: number): void {
     this.#mainDelayMs = loopDelayMs;
-    // By beats of our own, not by the clock: what was frozen with us is not stuck.
-    for (const worker of this.#workers.values()) worker.missed++;
+    // Counted in pulses of the main thread, not by the clock: a process that was frozen as a whole is not stuck.
+    for (const worker of this.#workers.values()) worker.missedPulses++;
   }
 }

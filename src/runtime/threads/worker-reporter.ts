@@ -1,37 +1,37 @@
-// Turns what a pipeline tells into the messages and the status objects that the main thread keeps.
+// Translates a pipeline's reports into messages and status objects for the main thread.
 
 import { formatLsn } from "../../change/lsn.ts";
 import type { HistoryComponent, SetAsideTable as SetAsideStatus, Status } from "../../connector/status.ts";
 import { toMillraceError } from "../../errors/millrace-error.ts";
 import type { OfferedTask, Phase, PhaseHealth, RunReporter } from "../../pipeline/run-reporter.ts";
-import type { SetAsideTable } from "../../sink/sink.ts";
-import type { MainThread } from "./main-thread.ts";
+import type { SetAsideTable } from "../../sink/sink-events.ts";
+import type { MainThreadChannel } from "./main-thread-channel.ts";
 import type { FromReplicationWorker, ToReplicationWorker, WireError } from "./messages.ts";
 
-type Main = MainThread<FromReplicationWorker>;
+type Main = MainThreadChannel<FromReplicationWorker>;
 
 export function workerReporter(main: Main, slot: string): RunReporter {
   return {
     phase(phase, health) {
       const status: Status = { state: stateOf(phase, slot), status: healthOf(health) };
-      main.tell({ type: "status", component: componentOf(phase), status });
+      main.send({ type: "status", component: componentOf(phase), status });
     },
     async initialized() {
-      await main.ask({ type: "initialized" });
+      await main.request({ type: "initialized" });
     },
     progress(progress) {
-      main.tell({ type: "metrics", metrics: progress });
+      main.send({ type: "metrics", metrics: progress });
     },
     setAside(tables) {
-      main.tell({ type: "set aside", tables: tables.map(setAsideTable) });
+      main.send({ type: "set aside", tables: tables.map(setAsideTable) });
     },
   };
 }
 
 function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
-  const pasted = commands.map((command) => `${command};`);
-  const place = since === null ? {} : { since_lsn: formatLsn(since) };
-  return { schema, name, ...place, reason, commands: pasted };
+  const pasteable = commands.map((command) => `${command};`);
+  const sinceLsn = since === null ? {} : { since_lsn: formatLsn(since) };
+  return { schema, name, ...sinceLsn, reason, commands: pasteable };
 }
 
 /** The task as the pipeline sees it. */
@@ -41,17 +41,18 @@ export function offeredTask(
 ): OfferedTask {
   return {
     spec,
-    claim: async () => (await main.ask({ type: "task.claim", taskId })) === "claimed",
+    claim: async () => (await main.request({ type: "task.claim", taskId })) === "claimed",
     progress: (rows, bytes, estimatedRows) =>
-      main.tell({ type: "task.progress", taskId, rows, bytes, estimatedRows }),
-    done: () => main.tell({ type: "task.done", taskId }),
-    failed: (error) => main.tell({ type: "task.failed", taskId, error: wireError(error) }),
+      main.send({ type: "task.progress", taskId, rows, bytes, estimatedRows }),
+    done: () => main.send({ type: "task.done", taskId }),
+    failed: (error) => main.send({ type: "task.failed", taskId, error: wireError(error) }),
   };
 }
 
 export function wireError(error: unknown): WireError {
   const { code, message, cause } = toMillraceError(error);
-  // What is one of ours says itself what it is; a server's own words may quote a value.
+  // Our own errors explain themselves. The stack of another error is for the log; of a server's error it might quote a
+  // value.
   const stack = code === "internal" && cause instanceof Error ? cause.stack : undefined;
   return { code, message, ...(stack === undefined ? {} : { stack }) };
 }

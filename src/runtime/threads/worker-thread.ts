@@ -1,56 +1,57 @@
-// One worker thread and the seats in it: waits until it is ready, hands on what each seat says, notices its death, ends it.
-// What is said is left to the callers.
+// One worker thread and its assignments: waits until it is ready, passes messages on, notices its death, ends it. The
+// callers know the messages.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { FromThread, ToThread } from "./thread-messages.ts";
 
-/** A run's line to its seat in a worker thread. */
-export interface WorkerLine<To> {
-  /** Resolves when the thread has said `ready`; rejects when it dies before, or does not get there in time. */
+/** A run's channel to its assignment in a worker thread. */
+export interface WorkerChannel<To> {
+  /** Resolves when the thread has sent `ready`. Rejects when it dies earlier, or takes too long. */
   readonly ready: Promise<void>;
-  /** Resolves when the thread has ended without this line having asked for it. Never rejects. */
+  /** Resolves when the thread has ended although this channel was not closed. Never rejects. */
   readonly died: Promise<MillraceError>;
   post(message: To, transfer?: MessagePort[]): void;
   /**
-   * Resolves when nothing of the seat goes on, and the thread is gone if nobody else sits in it. A seat that is not left in time takes
-   * its thread with it: `graceMs` for one that is alone, longer where others would be taken along.
+   * Resolves when nothing of the assignment goes on, and the thread is gone if it has no other assignment. An
+   * assignment that does not stop in time is terminated with its thread: after `graceMs` if it is alone, later if
+   * others would be terminated too.
    */
   close(graceMs: number): Promise<void>;
 }
 
-/** What a seat says, and that its thread lives. */
-export interface SeatEvents<From> {
-  said(message: From): void;
+/** Messages of the assignment, and pulses of its thread. */
+export interface WorkerEvents<From> {
+  message(message: From): void;
   pulse(loopDelayMs: number): void;
 }
 
-interface Seat<From> {
+interface Assignment<From> {
   /** What the run calls its thread. */
   readonly name: string;
-  readonly events: SeatEvents<From>;
+  readonly events: WorkerEvents<From>;
   readonly died: PromiseWithResolvers<MillraceError>;
-  readonly left: PromiseWithResolvers<void>;
+  readonly stopped: PromiseWithResolvers<void>;
 }
 
 /** How long a thread may take to load. */
 const readyMs = 30_000;
-/** How long a seat may take to be left where others sit in the thread, who may keep it busy. */
+/** How long an assignment may take to stop where others share the thread and may keep it busy. */
 const sharedGraceMs = 5_000;
 
 export class WorkerThread<To, From> {
-  /** Resolves, when it is gone, with the names of those who may be to blame; none: it ended as it was told to. Never rejects. */
+  /** Resolves when the thread is gone, with the names of the suspects; empty: it ended as asked. Never rejects. */
   readonly gone: Promise<readonly string[]>;
   readonly #worker: Worker;
-  readonly #seats = new Map<number, Seat<From>>();
+  readonly #assignments = new Map<number, Assignment<From>>();
   readonly #ready = Promise.withResolvers<void>();
   readonly #gone = Promise.withResolvers<readonly string[]>();
   #isReady = false;
   #isGone = false;
   #isEnding = false;
-  #lastSeat = 0;
+  #lastId = 0;
   #lastError: string | null = null;
-  /** Who has to be ended with the thread. */
-  #stuck: Seat<From> | null = null;
+  /** The assignment that could not be stopped: the thread is terminated because of it. */
+  #stuck: Assignment<From> | null = null;
 
   constructor(url: URL, name: string) {
     this.gone = this.#gone.promise;
@@ -58,62 +59,63 @@ export class WorkerThread<To, From> {
     const late = new MillraceError("internal", `The worker thread ${name} did not become ready.`);
     const timer = setTimeout(() => this.#ready.reject(late), readyMs);
     this.#ready.promise.catch(() => {}).finally(() => clearTimeout(timer));
-    this.#worker.onmessage = ({ data }: MessageEvent<FromThread<From>>) => this.#hear(data);
+    this.#worker.onmessage = ({ data }: MessageEvent<FromThread<From>>) => this.#receive(data);
     this.#worker.onerror = (event) => {
       event.preventDefault?.();
       this.#lastError = event.message;
     };
-    this.#worker.addEventListener("close", () => this.#end());
+    this.#worker.addEventListener("close", () => this.#onClose());
   }
 
-  get seats(): number {
-    return this.#seats.size;
+  get assignmentCount(): number {
+    return this.#assignments.size;
   }
 
-  /** Nobody may sit down any more. */
+  /** The thread takes no further assignment. */
   get isEnding(): boolean {
     return this.#isEnding;
   }
 
-  sit(name: string, events: SeatEvents<From>): WorkerLine<To> {
-    const number = ++this.#lastSeat;
+  assign(name: string, events: WorkerEvents<From>): WorkerChannel<To> {
+    const id = ++this.#lastId;
     const died = Promise.withResolvers<MillraceError>();
-    const seat = { name, events, died, left: Promise.withResolvers<void>() };
-    this.#seats.set(number, seat);
+    const assignment = { name, events, died, stopped: Promise.withResolvers<void>() };
+    this.#assignments.set(id, assignment);
     let isClosed = false;
     return {
       ready: this.#ready.promise,
       died: died.promise,
       post: (message, transfer = []) => {
-        // A late answer would open the seat anew.
-        if (!isClosed) this.#post({ type: "say", seat: number, message }, transfer);
+        // A late reply would create the assignment again.
+        if (!isClosed) this.#post({ type: "message", assignment: id, message }, transfer);
       },
       close: async (graceMs) => {
         isClosed = true;
-        await this.#leave(number, seat, graceMs);
+        await this.#stop(id, assignment, graceMs);
       },
     };
   }
 
-  async #leave(number: number, seat: Seat<From>, graceMs: number): Promise<void> {
-    // Terminating a thread that is still loading has crashed Bun: let it load first, within the bound.
+  async #stop(id: number, assignment: Assignment<From>, graceMs: number): Promise<void> {
+    // Terminating a thread that is still loading has crashed Bun: let it load first.
     if (!this.#isReady) await Promise.race([this.#ready.promise.catch(() => {}), this.gone]);
-    this.#post({ type: "leave", seat: number });
-    const left = Promise.race([seat.left.promise, this.gone]);
+    this.#post({ type: "stop", assignment: id });
+    const stopped = Promise.race([assignment.stopped.promise, this.gone]);
     const isStuck = async () =>
-      (await isLate(left, graceMs)) && (this.#seats.size === 1 || (await isLate(left, sharedGraceMs)));
-    if (await isStuck()) return await this.#terminate(seat);
-    this.#seats.delete(number);
-    if (this.#seats.size > 0 || this.#isGone) return;
+      (await isLate(stopped, graceMs)) &&
+      (this.#assignments.size === 1 || (await isLate(stopped, sharedGraceMs)));
+    if (await isStuck()) return await this.#terminate(assignment);
+    this.#assignments.delete(id);
+    if (this.#assignments.size > 0 || this.#isGone) return;
     this.#isEnding = true;
     this.#post({ type: "exit" });
-    if (await isLate(this.gone, graceMs)) await this.#terminate(seat);
+    if (await isLate(this.gone, graceMs)) await this.#terminate(assignment);
   }
 
-  /** Whatever the seat still does must not go on behind the end of its run. */
-  async #terminate(seat: Seat<From>): Promise<void> {
+  /** Nothing of the assignment may go on after the end of its run. */
+  async #terminate(assignment: Assignment<From>): Promise<void> {
     this.#isEnding = true;
-    this.#stuck ??= seat;
+    this.#stuck ??= assignment;
     this.#worker.terminate();
     await this.gone;
   }
@@ -122,36 +124,36 @@ export class WorkerThread<To, From> {
     if (!this.#isGone) this.#worker.postMessage(message, transfer);
   }
 
-  #hear(message: FromThread<From>): void {
+  #receive(message: FromThread<From>): void {
     switch (message.type) {
       case "ready":
         this.#isReady = true;
         this.#ready.resolve();
         break;
-      case "said":
-        this.#seats.get(message.seat)?.events.said(message.message);
+      case "message":
+        this.#assignments.get(message.assignment)?.events.message(message.message);
         break;
-      case "left":
-        this.#seats.get(message.seat)?.left.resolve();
+      case "stopped":
+        this.#assignments.get(message.assignment)?.stopped.resolve();
         break;
       case "pulse":
-        for (const { events } of this.#seats.values()) events.pulse(message.loopDelayMs);
+        for (const { events } of this.#assignments.values()) events.pulse(message.loopDelayMs);
         break;
       default:
         message satisfies never;
     }
   }
 
-  #end(): void {
+  #onClose(): void {
     this.#isGone = true;
     this.#isEnding = true;
-    const seats = [...this.#seats.values()];
-    for (const seat of seats) seat.died.resolve(this.#causeOfDeath(seat));
+    const assignments = [...this.#assignments.values()];
+    for (const each of assignments) each.died.resolve(this.#causeOfDeath(each));
     this.#ready.reject(new MillraceError("internal", "The worker thread ended before it was ready."));
-    this.#gone.resolve((this.#stuck ? [this.#stuck] : seats).map(({ name }) => name));
+    this.#gone.resolve((this.#stuck ? [this.#stuck] : assignments).map(({ name }) => name));
   }
 
-  #causeOfDeath({ name }: Seat<From>): MillraceError {
+  #causeOfDeath({ name }: Assignment<From>): MillraceError {
     if (this.#lastError !== null) return failure(name, this.#lastError);
     const why = this.#stuck
       ? `was ended, as ${this.#stuck.name} could not be stopped in it`
@@ -173,10 +175,10 @@ async function isLate(promise: Promise<unknown>, boundMs: number): Promise<boole
   }
 }
 
-/** Bun tells an error as for a terminal, source lines included: clients get its sentence, the log all of it. */
-function failure(name: string, told: string): MillraceError {
-  const lines = Bun.stripANSI(told).split("\n");
+/** Bun formats an error for a terminal, with source lines: clients get its first sentence, the log gets all of it. */
+function failure(name: string, output: string): MillraceError {
+  const lines = Bun.stripANSI(output).split("\n");
   const sentence = lines.find((line) => /^(?:\w*error|uncaught exception)\b.*: /i.test(line)) ?? lines[0];
-  const cause = Object.assign(new Error(sentence), { stack: told });
+  const cause = Object.assign(new Error(sentence), { stack: output });
   return new MillraceError("internal", `The worker thread ${name} failed: ${sentence}`, { cause });
 }

@@ -1,14 +1,14 @@
-// What the hot path needs to know of a relation, found out once.
+// What the hot path needs to know of a relation. It is compiled once.
 
-import { isSystemColumn, qualifiedName, type Relation } from "../../change/relation.ts";
+import { isIdentified, isSystemColumn, qualifiedName, type Relation } from "../../change/relation.ts";
 import { tableMaterial } from "./idempotency-key.ts";
 import type { RowEncoder } from "./row-encoder.ts";
 
 /**
- * How a table's requests may stand side by side:
- * - `byKey`: those that share no key may.
- * - `strict`: none may, since the changes do not always tell which row they mean.
- * - `free`: all may: rows are only ever added.
+ * Which requests of a table may be in flight at once:
+ * - `byKey`: those that share no key.
+ * - `strict`: one alone, since the changes do not always tell which row they mean.
+ * - `free`: all, since rows are only added.
  */
 export type TableOrder = "byKey" | "strict" | "free";
 
@@ -36,6 +36,11 @@ export function compileTable(relation: Relation, encoder: RowEncoder): CompiledT
       : relation.columns.flatMap((column, index) => (isSystemColumn(column) ? [] : [index])),
     order: tableOrder(relation),
   };
+}
+
+/** Whether the stream tells of every row that it touches which one that is. */
+export function isTracked(relation: Relation): boolean {
+  return tableOrder(relation) === "byKey" && isIdentified(relation);
 }
 
 /**

@@ -1,4 +1,4 @@
-// Schemas of Kafka Connect, as its JSON converter embeds them beside a payload.
+// Schemas of Kafka Connect, as its JSON converter embeds them with a payload.
 // https://kafka.apache.org/documentation/#connect_development_schemas
 
 export interface ConnectSchema {
@@ -22,7 +22,7 @@ export const connectField = (name: string, type: string, optional: boolean): Con
   field: name,
 });
 
-/** What stands before the payload. */
+/** The JSON before the payload. */
 export function schemaOpening(schema: ConnectSchema): string {
   return `{"schema":${JSON.stringify(schema)},"payload":`;
 }

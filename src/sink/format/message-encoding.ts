@@ -1,26 +1,43 @@
-// Which encoder a connector's format means, and which operations it sends.
+// Which encoder a format means, and which operations it sends.
 
 import manifest from "../../../package.json" with { type: "json" };
 import type { Relation } from "../../change/relation.ts";
-import { messageFormat } from "../../connector/config/webhook-format.ts";
-import type { ConnectorConfig } from "../../connector/connector.ts";
-import { configuredSink } from "../delivery/configured-sink.ts";
-import type { OperationFilter } from "../delivery/stream/change-rows.ts";
-import type { TransactionCountsOptions } from "../delivery/stream/transaction-counts.ts";
+import type { MessageFormat } from "../../connector/config/webhook-format.ts";
 import { DebeziumRowEncoder } from "./debezium/debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
 import type { RowEncoder, RowOperation } from "./row-encoder.ts";
 
+/**
+ * What a format sends of the operations: native has no word for a truncate, Debezium's user may skip some.
+ */
+export interface OperationFilter {
+  sends(operation: RowOperation): boolean;
+}
+
 export interface MessageEncoding extends OperationFilter {
   compile(relation: Relation): RowEncoder;
   /** Where the beginning and the end of each transaction are sent to; null: they are not, and rows are not counted. */
-  readonly transactions: Pick<TransactionCountsOptions, "schema" | "table" | "embedSchema"> | null;
+  readonly transactions: TransactionTopic | null;
 }
 
-export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
-  const format = messageFormat(configuredSink(connector).format);
-  const toastMode = connector.source.postgres?.replication_type.logical_replication?.toast_mode;
-  const placeholder = toastMode === "Placeholder";
+export interface TransactionTopic {
+  /** What stands in the place of schema and table. */
+  readonly schema: string;
+  readonly table: string;
+  readonly embedSchema: boolean;
+}
+
+/** What messages tell of the connector. */
+export interface EncodedConnector {
+  readonly id: string;
+  /** At the source. */
+  readonly database: string;
+  /** A value that the source did not send has a placeholder. */
+  readonly hasPlaceholders: boolean;
+}
+
+export function messageEncoding(format: MessageFormat, connector: EncodedConnector): MessageEncoding {
+  const placeholder = connector.hasPlaceholders;
   switch (format.kind) {
     case "native":
       return {
@@ -39,7 +56,7 @@ export function messageEncoding(connector: ConnectorConfig): MessageEncoding {
       const row = {
         version: manifest.version,
         name: connector.id,
-        database: connector.source.postgres?.connection.database ?? "",
+        database: connector.database,
         dataTypes: options.data_types,
         includeBefore: options.include_before,
         embedSchema,

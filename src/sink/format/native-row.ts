@@ -24,7 +24,7 @@ export interface NativeRowOptions {
    * columns.
    */
   readonly placeholder: boolean;
-  /** The connector's name, where each row has its schema beside it; null: it has none. */
+  /** The connector's name, where a schema is embedded in each row; null: none is. */
   readonly schemaPrefix?: string | null;
 }
 
@@ -58,7 +58,7 @@ export class NativeRowEncoder implements RowEncoder {
     out.all(this.#closing);
   }
 
-  /** Each column and a comma behind it. */
+  /** Each column, followed by a comma. */
   #columns(out: ByteWriter, arena: Uint8Array, tuple: TupleView): void {
     const names = this.#names;
     const writers = this.#writers;

@@ -1,5 +1,5 @@
-// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once
-// for a relation and knows nothing of requests, keys or sending.
+// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once for a relation. It knows
+// nothing of requests, keys or sending.
 
 import type { Lsn } from "../../change/lsn.ts";
 import type { ByteWriter } from "./values/byte-writer.ts";
@@ -8,7 +8,7 @@ import type { TupleView } from "./values/tuple-view.ts";
 /** What a row says happened. */
 export type RowOperation = "create" | "update" | "delete" | "read" | "truncate";
 
-/** What is known of a row beside its tuples. One object is used again for every row. */
+/** What is known of a row in addition to its tuples. One object is reused for every row. */
 export interface RowContext {
   operation: RowOperation;
   version: number;

@@ -1,6 +1,4 @@
-// What tells rows apart: a short hash that decides which requests must wait for each other, and the bytes
-// that go into a request's idempotency key. Both read the key columns of a tuple, or all columns of a table
-// without a key.
+// What tells rows apart. All of it reads the key columns of a tuple, or all columns of a table without a key.
 
 import type { RowKey } from "../../change/copy-part.ts";
 import type { TupleView } from "./values/tuple-view.ts";
@@ -10,20 +8,20 @@ const decoder = new TextDecoder();
 const fnvOffset = 0x811c9dc5 | 0;
 const fnvPrime = 0x01000193;
 
-/** FNV-1a over the given columns, 32 bits. Two rows that share it by chance only wait for each other. */
+/** FNV-1a over the given columns, 32 bits. It decides which requests wait for each other: two rows that share it by chance only wait. */
 export function identityHash(arena: Uint8Array, view: TupleView, columns: readonly number[]): number {
   let hash = fnvOffset;
   for (const column of columns) {
     const start = view.starts[column]!;
     const end = start + Math.max(view.lengths[column]!, 0);
     for (let i = start; i < end; i++) hash = Math.imul(hash ^ arena[i]!, fnvPrime);
-    // A border between columns, so that ("a","bc") is not ("ab","c").
+    // Separates columns, so that ("a","bc") is not ("ab","c").
     hash = Math.imul(hash ^ 0x1ff, fnvPrime);
   }
   return hash;
 }
 
-/** 64 bits of a row's key: rows that share it are taken for one. Null where the tuple does not hold the key. */
+/** A hash of a row's key, 64 bits: rows that share it are taken for one. Null where the tuple does not hold the key. */
 export function keyHash(arena: Uint8Array, view: TupleView, key: readonly number[]): bigint | null {
   let hash = 0n;
   for (const column of key) {

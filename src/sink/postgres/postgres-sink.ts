@@ -1,28 +1,21 @@
-// A Postgres database as a sink: exactly once, because the checkpoint moves in the transaction that writes the rows.
+// A Postgres database as a sink. It delivers exactly once, as the checkpoint moves in the transaction that writes the rows.
 
 import type { Client } from "pg";
 import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
-import type { Checkpoint } from "../../change/checkpoint.ts";
+import { type Checkpoint, copiesLogPrefix } from "../../change/checkpoint.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
+import type { TableShape } from "../../change/relation.ts";
 import { hasOneSession } from "../../connection/has-one-session.ts";
 import { closeClient, destroyClient, withPostgres } from "../../connection/postgres-client.ts";
 import { describePostgresError } from "../../connection/postgres-failure.ts";
+import { Semaphore } from "../../connection/semaphore.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
-import { Turns } from "../../connection/turns.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
-import type {
-  BegunCopy,
-  CopyBeside,
-  CopyRequest,
-  PreparedTables,
-  Sink,
-  SinkContext,
-  UnreadableTable,
-} from "../sink.ts";
+import type { CopySink } from "../copy-sink.ts";
+import type { PreparedTables, Sink, SinkContext } from "../sink.ts";
+import type { UnreadableTable } from "../sink-events.ts";
 import { ApplyTransaction } from "./apply/apply-transaction.ts";
-import { isRowRefused, type RefusedRow } from "./apply/refused-row.ts";
-import { type Counted, TransactionsBeside } from "./apply/transactions-beside.ts";
+import { type Counted, TransactionsInProgress } from "./apply/transactions-in-progress.ts";
 import {
   ensureBookkeeping,
   forgetConnector,
@@ -31,19 +24,20 @@ import {
   updateLog,
 } from "./bookkeeping/bookkeeping.ts";
 import { lockConnector, shareConnectorLock } from "./bookkeeping/connector-lock.ts";
+import { dropFormerCopies } from "./bookkeeping/former-copies.ts";
 import { LockWait } from "./checks/lock-wait.ts";
-import { watchMends } from "./checks/mend-watch.ts";
-import { mendDenial } from "./checks/privileges.ts";
-import { applyAllHeld, applyHeld } from "./copy/held-changes-applied.ts";
+import { describeDenial } from "./checks/privileges.ts";
+import { watchRepairs } from "./checks/repair-watch.ts";
 import { SinkCopies } from "./copy/sink-copies.ts";
+import { isRowRefused, type RefusedRow } from "./refusals/refused-row.ts";
 import { TargetNaming } from "./schema/target-naming.ts";
 import { type SinkPace, sinkPace } from "./sink-pace.ts";
 import { openApplySession, openCopySession } from "./sink-session.ts";
 import { SinkTables } from "./sink-tables.ts";
-import { askForTypes } from "./types/type-question.ts";
+import { recordTypeRefusal } from "./types/type-refusal.ts";
 
-/** Sessions while changes are applied: theirs, and what looks after it. */
-const heldAnyway = 2;
+/** Sessions that are in use while changes are applied: the one that applies, and the one that watches it. */
+const sessionsInUse = 2;
 
 export class PostgresSink implements Sink {
   #client: Client | null = null;
@@ -51,10 +45,10 @@ export class PostgresSink implements Sink {
   readonly #tables: SinkTables;
   readonly #transaction: ApplyTransaction;
   readonly #copies: SinkCopies;
-  #mendWatch: AsyncDisposable | null = null;
-  readonly #beside: TransactionsBeside;
+  #repairWatch: AsyncDisposable | null = null;
+  readonly #inProgress: TransactionsInProgress;
   readonly #lockWait: LockWait;
-  readonly #turns = new Turns();
+  readonly #permits = new Semaphore();
   #undurable = { rows: 0, bytes: 0 };
 
   constructor(
@@ -79,15 +73,12 @@ export class PostgresSink implements Sink {
       client: () => this.#connected,
       watched: (client) => this.#session(client),
       resumeLsn: () => this.#resumeLsn,
-      applyHeld: (tableId) =>
-        this.#guard((client) =>
-          applyHeld(client, this.#tables.held, this.#transaction, tableId, this.#resumeLsn),
-        ),
-      wentOn: () => this.#lockWait.show(null),
+      hasStream: () => !this.#checkpoint?.log?.startsWith(copiesLogPrefix),
+      lockWaitEnded: () => this.#lockWait.show(null),
       form: () => this.#transaction.form,
-      giveUpInProgress: () => this.#beside.giveUp(),
+      giveUpInProgress: () => this.#inProgress.giveUp(),
     });
-    this.#beside = new TransactionsBeside({
+    this.#inProgress = new TransactionsInProgress({
       open: () => openCopySession(config, context),
       guard: (client, action) => this.#guard(action, client),
       connector: context,
@@ -107,6 +98,7 @@ export class PostgresSink implements Sink {
       await ensureBookkeeping(client);
       await lockConnector(client, this.context);
       await shareConnectorLock(client, this.context);
+      await dropFormerCopies(client, connectorId);
       const { checkpoint, copies } = await readBookkeeping(client, connectorId);
       this.#checkpoint = checkpoint;
       await this.#tables.load(client, copies.values());
@@ -121,7 +113,7 @@ export class PostgresSink implements Sink {
 
   async goOnIn(log: string): Promise<void> {
     await this.#guard(async (client) => {
-      // The other log may not have all that they are as of.
+      // The other log may lack changes up to the points of unfinished copies.
       await this.#tables.dropBegun(client);
       await updateLog(client, this.context.connectorId, log);
     });
@@ -130,7 +122,7 @@ export class PostgresSink implements Sink {
 
   async forget(keepsShapes: boolean): Promise<void> {
     await this.#guard(async (client) => {
-      await this.#tables.dropRanges(client);
+      await this.#tables.dropBegun(client);
       await forgetConnector(client, this.context.connectorId, keepsShapes);
     });
     this.#checkpoint = null;
@@ -142,30 +134,29 @@ export class PostgresSink implements Sink {
     forms: readonly TupleForm[],
     unreadable: readonly UnreadableTable[] = [],
   ): Promise<PreparedTables> {
-    this.#beside.giveUp();
+    this.#inProgress.giveUp();
     return await this.#guard(async (client) => {
-      const prepare = () => this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
-      const before = await prepare();
-      const { makesCopies } = this.context;
-      const applied = [client, this.#tables, this.#transaction, this.#resumeLsn, makesCopies] as const;
-      const isApplied = await applyAllHeld(...applied);
-      const { best, ...prepared } = isApplied ? await prepare() : before;
+      const { best, ...prepared } = await this.#tables.prepare(client, tables, unreadable, this.#resumeLsn);
       this.#transaction.form = forms.includes(best) ? best : "text";
-      this.#mendWatch ??= watchMends(
-        this.pace.lookAtSetAsideMs,
+      this.#repairWatch ??= watchRepairs(
+        this.pace.recheckMs,
         (signal) => this.#isAnyChanged(signal),
         () => this.context.events.mended(),
       );
       const { max_pool_size: most } = this.config.connection;
-      return { ...prepared, form: this.#transaction.form, takesInProgress: most === 0 || most > heldAnyway };
+      return {
+        ...prepared,
+        form: this.#transaction.form,
+        takesInProgress: most === 0 || most > sessionsInUse,
+      };
     });
   }
 
-  /** By a session of its own: batches may be applied meanwhile. */
+  /** Uses a session of its own, as batches may be applied meanwhile. */
   async #isAnyChanged(signal: AbortSignal): Promise<boolean> {
-    if (this.#tables.kept.areAnyOverdue) return true;
+    if (this.#tables.interrupted.areAnyOverdue) return true;
     if (!this.#tables.setAside.isAnyWaiting) return false;
-    // The session that applies looks itself, between two batches.
+    // With one session only, `prepare` checks between two batches.
     if (hasOneSession(this.config.connection)) return true;
     const either = AbortSignal.any([signal, this.context.signal]);
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
@@ -173,46 +164,21 @@ export class PostgresSink implements Sink {
     );
   }
 
-  copyForm(table: TableShape): TupleForm {
-    return this.#copies.isTraced(table.relation) ? "text" : this.#tables.registry.copyForm(table);
+  get copies(): CopySink {
+    return this.#copies;
   }
-
-  async copyTable(request: CopyRequest): Promise<void> {
-    this.#beside.giveUp();
-    await this.#copies.take(request);
-  }
-
-  beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
-    return this.#copies.begin(table, goesOn);
-  }
-
-  endCopy(table: TableShape): Promise<void> {
-    return this.#copies.end(table);
-  }
-
-  async beginBeside(
-    table: TableShape,
-    mode: CopyRequest["mode"],
-    stop: AbortSignal,
-  ): Promise<CopyBeside | null> {
-    // What it has applied is not noted.
-    this.#beside.giveUp();
-    return await this.#copies.beginBeside(table, mode, stop);
-  }
-
-  aheadOf = ({ id }: Relation): Lsn | null => this.#tables.owed.aheadOf(id, this.#resumeLsn);
 
   async write(batch: ChangeBatch): Promise<void> {
     if (batch.inProgress) {
-      const durable = await this.#beside.write(batch, batch.inProgress, this.#resumeLsn);
+      const durable = await this.#inProgress.write(batch, batch.inProgress, this.#resumeLsn);
       if (durable) this.#moved(batch.resumeLsn, durable);
     } else {
-      using _limit = this.#beside.whileOthersWrite();
-      await this.#writeWhole(batch);
+      using _limit = this.#inProgress.whileOthersWrite();
+      await this.#writeCommitted(batch);
     }
   }
 
-  async #writeWhole(batch: ChangeBatch): Promise<void> {
+  async #writeCommitted(batch: ChangeBatch): Promise<void> {
     await this.#guard(async (client) => {
       const refused = (await this.#transaction.apply(client, batch)) ?? (await this.#finish(client, batch));
       if (refused === null) return;
@@ -222,12 +188,12 @@ export class PostgresSink implements Sink {
         await this.#commit(client, before.resumeLsn);
       }
       if (this.context.makesCopies)
-        await askForTypes(client, this.context.connectorId, refused, this.#tables.ledger);
+        await recordTypeRefusal(client, this.context.connectorId, refused, this.#tables.ledger);
       throw error;
     });
   }
 
-  /** The batch is applied. Constraints that are checked at COMMIT may refuse a row still. */
+  /** After the batch is applied: commits. Deferred constraints may still refuse a row. */
   async #finish(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
     this.#count(batch);
     if (batch.endsInTransaction) return null;
@@ -251,14 +217,14 @@ export class PostgresSink implements Sink {
     this.#undurable.bytes += bytesOfTuples(batch);
   }
 
-  /** What `write` has returned for is durable, but for the beginning of a transaction whose end is still to come. */
+  /** Does nothing: after `write` everything is durable, except the beginning of a transaction whose end is still to come. */
   async flush(): Promise<void> {}
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.context.signal.removeEventListener("abort", this.#onAbort);
-    this.#beside[Symbol.dispose]();
+    this.#inProgress[Symbol.dispose]();
     await this.#copies[Symbol.asyncDispose]();
-    await this.#mendWatch?.[Symbol.asyncDispose]();
+    await this.#repairWatch?.[Symbol.asyncDispose]();
     const client = this.#client;
     this.#client = null;
     if (!client) return;
@@ -270,7 +236,7 @@ export class PostgresSink implements Sink {
     if (this.#client) destroyClient(this.#client);
   };
 
-  /** What the stream has brought before it is durable. */
+  /** Changes that the stream brought before this LSN are durable. */
   get #resumeLsn(): Lsn {
     return this.#checkpoint?.resumeLsn ?? zeroLsn;
   }
@@ -286,18 +252,18 @@ export class PostgresSink implements Sink {
     this.#undurable = { rows: 0, bytes: 0 };
   }
 
-  /** The checkpoint was moved by the transaction that wrote so much. */
+  /** The committed transaction has moved the checkpoint. */
   #moved(resumeLsn: Lsn, { rows, bytes }: Counted): void {
     if (!this.#checkpoint) throw new Error("a write before begin");
     this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
-    if (this.#tables.takeLookDue(resumeLsn)) this.context.events.mended();
+    if (this.#tables.takeRefreshDue(resumeLsn)) this.context.events.mended();
   }
 
   #session(client: Client): WatchedSession {
     const { connection } = this.config;
-    const [turns, beside] = [this.#turns, this.#lockWait.look];
-    return { connection, side: "sink", client, turns, beside, signal: this.context.signal };
+    const [permits, onCheck] = [this.#permits, this.#lockWait.check];
+    return { connection, side: "sink", client, permits, onCheck, signal: this.context.signal };
   }
 
   async #guard<T>(action: (client: Client) => Promise<T>, client = this.#connected): Promise<T> {
@@ -313,7 +279,7 @@ export class PostgresSink implements Sink {
   #described(error: unknown): unknown {
     if (this.context.signal.aborted) return this.context.signal.reason;
     return (
-      mendDenial(error, this.config.connection.user, null) ??
+      describeDenial(error, this.config.connection.user, null) ??
       describePostgresError(error, "sink", "sink_rejected_rows")
     );
   }

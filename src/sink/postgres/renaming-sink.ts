@@ -1,13 +1,14 @@
-// Stands before a Postgres sink where names are others than the source's: it hears of columns and types by the names that they
-// have at the sink, and of no column that it cannot write. What tables and schemas are called is the sink's own matter.
+// Wraps a Postgres sink whose names differ from the source's. It renames columns and types, and drops columns that the sink cannot write. The
+// sink itself names tables and schemas.
 
 import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
-import type { Lsn } from "../../change/lsn.ts";
-import type { Relation, TableShape } from "../../change/relation.ts";
-import type { BegunCopy, CopyBeside, CopyRequest, PreparedTables, Sink, UnreadableTable } from "../sink.ts";
-import { keepFields } from "./copy/copy-fields.ts";
+import type { TableShape } from "../../change/relation.ts";
+import type { CopyChunk, CopySink, TableCopy } from "../copy-sink.ts";
+import type { PreparedTables, Sink } from "../sink.ts";
+import type { UnreadableTable } from "../sink-events.ts";
+import { keepFields } from "./copy-fields.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 
 export class RenamingSink implements Sink {
@@ -38,70 +39,51 @@ export class RenamingSink implements Sink {
     unreadable?: readonly UnreadableTable[],
   ): Promise<PreparedTables> {
     const named = new Map(tables.map((table) => [this.naming.shape(table), table]));
-    const { owed = [], ...prepared } = await this.sink.prepare([...named.keys()], forms, unreadable);
-    const asTold = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
+    const { incomplete = [], ...prepared } = await this.sink.prepare([...named.keys()], forms, unreadable);
+    const asGiven = (shapes: readonly TableShape[]) => shapes.flatMap((shape) => named.get(shape) ?? []);
     return {
       ...prepared,
-      missing: asTold(prepared.missing),
-      behind: asTold(prepared.behind),
-      owed: owed.flatMap(({ table, keys }) => asTold([table]).map((told) => ({ table: told, keys }))),
+      missing: asGiven(prepared.missing),
+      behind: asGiven(prepared.behind),
+      incomplete: incomplete.flatMap(({ table, keys }) =>
+        asGiven([table]).map((given) => ({ table: given, keys })),
+      ),
     };
   }
 
-  /** Fields are left out of rows as text: they end where they seem to. */
-  copyForm(table: TableShape): TupleForm {
-    const { keep } = this.naming.named(table.relation);
-    return keep === null ? this.sink.copyForm(this.naming.shape(table)) : "text";
+  get copies(): CopySink {
+    const { sink, naming } = this;
+    return {
+      begin: async (table, mode, stream, stop) =>
+        this.#renamed(table, await sink.copies.begin(naming.shape(table), mode, stream, stop)),
+      rowsForm: (table) => this.#form(table, sink.copies.rowsForm(naming.shape(table))),
+      takeRows: (rows) => sink.copies.takeRows(this.#named(rows)),
+    };
   }
 
-  async beginCopy(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
-    const { keep } = this.naming.named(table.relation);
-    const begun = await this.sink.beginCopy(this.naming.shape(table), goesOn);
-    return begun && keep !== null ? { ...begun, form: "text" } : begun;
+  #renamed(table: TableShape, copy: TableCopy): TableCopy {
+    return {
+      stream: copy.stream,
+      start: async (isDivided) => {
+        const started = await copy.start(isDivided);
+        return { ...started, form: this.#form(table, started.form) };
+      },
+      take: (chunk) => copy.take(this.#named(chunk)),
+      settle: () => copy.settle(),
+      finish: () => copy.finish(),
+      [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose](),
+    };
   }
 
-  endCopy(table: TableShape): Promise<void> {
-    return this.sink.endCopy(this.naming.shape(table));
+  /** Fields can be dropped only from rows in text form, where separators are never part of a value. */
+  #form({ relation }: TableShape, form: TupleForm): TupleForm {
+    return this.naming.named(relation).keep === null ? form : "text";
   }
 
-  copyTable(request: CopyRequest): Promise<void> {
-    return this.sink.copyTable(this.#named(request));
-  }
-
-  async beginBeside(
-    table: TableShape,
-    mode: CopyRequest["mode"],
-    stop: AbortSignal,
-  ): Promise<CopyBeside | null> {
-    const { keep } = this.naming.named(table.relation);
-    const copy = await this.sink.beginBeside(this.naming.shape(table), mode, stop);
-    return (
-      copy && {
-        get form() {
-          return keep === null ? copy.form : "text";
-        },
-        divide: () => copy.divide(),
-        takesAfterPoint: copy.takesAfterPoint,
-        takesInTurn: copy.takesInTurn,
-        laysAside: copy.laysAside,
-        waitsForOthers: copy.waitsForOthers,
-        ...(copy.watch ? { watch: async () => await copy.watch?.() } : {}),
-        take: (request) => copy.take(this.#named(request)),
-        compare: () => copy.compare(),
-        settle: () => copy.settle(),
-        [Symbol.asyncDispose]: () => copy[Symbol.asyncDispose](),
-      }
-    );
-  }
-
-  aheadOf(relation: Relation): Lsn | null {
-    return this.sink.aheadOf(relation);
-  }
-
-  #named(request: CopyRequest): CopyRequest {
-    const { keep } = this.naming.named(request.table.relation);
-    const chunks = keep === null ? request.chunks : keepFields(request.chunks, keep);
-    return { ...request, table: this.naming.shape(request.table), chunks };
+  #named(chunk: CopyChunk): CopyChunk {
+    const { keep } = this.naming.named(chunk.table.relation);
+    const chunks = keep === null ? chunk.chunks : keepFields(chunk.chunks, keep);
+    return { ...chunk, table: this.naming.shape(chunk.table), chunks };
   }
 
   write(batch: ChangeBatch): Promise<void> {

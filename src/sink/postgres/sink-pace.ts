@@ -1,21 +1,18 @@
-// How patient a Postgres sink is with what nobody tells it of.
+// How often a Postgres sink checks things that nobody announces, and how long it waits for them.
 
 import { keptForTaskMs } from "../../connector/task-state.ts";
 
 export interface SinkPace {
-  /** How often the sink looks after what nobody tells it of. */
-  readonly lookAtSetAsideMs: number;
-  /** For how long a transaction in progress may stand still at the sink. */
+  /** How often the sink checks whether tables that are set aside can go on, and whether a copy is overdue. */
+  readonly recheckMs: number;
+  /** How long a transaction in progress may be idle at the sink. */
   readonly inProgressIdleMs: number;
-  /** For how long what was copied of a table is kept for a task that takes it up. */
-  readonly keptCopyMs: number;
-  /** For about how long the stream waits for a piece of what was kept of a table's changes. */
-  readonly keptPieceMs: number;
+  /** How long an interrupted copy is kept for a task that resumes it. */
+  readonly copyRetentionMs: number;
 }
 
 export const sinkPace: SinkPace = {
-  lookAtSetAsideMs: 5_000,
+  recheckMs: 5_000,
   inProgressIdleMs: 60_000,
-  keptCopyMs: keptForTaskMs,
-  keptPieceMs: 100,
+  copyRetentionMs: keptForTaskMs,
 };

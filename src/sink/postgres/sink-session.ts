@@ -1,4 +1,4 @@
-// Connections to the sink's server, set up for applying changes that have been checked once already, at the source.
+// Opens sessions at the sink's server and sets them up for changes whose constraints the source has checked already.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import {
@@ -13,11 +13,11 @@ import { sqlState } from "../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
 import { type ConnectorAtSink, sinkSessionName } from "./bookkeeping/connector-lock.ts";
 
-/** Durable means durable: a database or a role may have switched the waiting for the log off. */
+/** COMMIT must wait for the WAL: a database or a role may have switched that off. */
 const waitForTheLog =
   "select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'";
 
-/** What a batch changes is sorted by key: with the default, in files. What somebody has chosen stays. */
+/** Batches are sorted by key, with the default in files. A value that somebody has chosen stays. */
 const sortInMemory = "select set_config('work_mem', '32MB', false) where current_setting('work_mem') = '4MB'";
 
 /**
@@ -28,7 +28,7 @@ const compressWithLz4 = `begin; set local work_mem = '4MB';
 select set_config(name, 'lz4', false) from pg_settings
 where name = 'default_toast_compression' and source = 'default' and 'lz4' = any (enumvals); commit`;
 
-/** A backend whose client is gone ends within this time, also in the middle of a statement, and gives up its locks. */
+/** A backend whose client is gone ends within this time, even during a statement, and releases its locks. */
 const noticeLostClient = "set client_connection_check_interval = '5s'";
 
 const endSessionMs = 2_000;
@@ -42,7 +42,7 @@ export async function openApplySession(
   return await openSession(config, "apply", connector, warn);
 }
 
-/** A session beside the one that applies. Throws MillraceErrors, or `signal.reason`. */
+/** A session for copies and transactions in progress. Throws MillraceErrors, or `signal.reason`. */
 export async function openCopySession(
   config: PostgresSinkConfig,
   connector: ConnectorAtSink,
@@ -51,8 +51,8 @@ export async function openCopySession(
 }
 
 /**
- * A copy session whose connection was broken: its backend may still be in a statement, and sees that it is alone some seconds later.
- * What cannot be reached now is left to that.
+ * Terminates a copy session whose connection was broken: its backend would notice only some seconds later. If the server cannot be reached now,
+ * the backend ends by itself.
  */
 export async function endCopySession(
   { connection }: PostgresSinkConfig,
@@ -96,7 +96,7 @@ async function setUp(client: Client, name: string, warn: (reason: string) => voi
   await client.query(compressWithLz4);
   await liftTransactionTimeout(client);
   await client.query(noticeLostClient).catch((error: unknown) => {
-    // The server's platform cannot.
+    // The server's platform does not support it.
     if (sqlStateOf(error) !== sqlState.invalidParameterValue) throw error;
   });
   await becomeReplica(client, warn);
@@ -104,7 +104,7 @@ async function setUp(client: Client, name: string, warn: (reason: string) => voi
 }
 
 /**
- * Switches triggers, rules and foreign keys off for this session: the source has obeyed them already.
+ * Switches triggers, rules and foreign keys off for this session: the source has enforced them already.
  * https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-SESSION-REPLICATION-ROLE
  */
 async function becomeReplica(client: Client, warn: (reason: string) => void): Promise<void> {

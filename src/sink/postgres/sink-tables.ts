@@ -1,45 +1,46 @@
-// What a run knows of its tables at the sink: what each has followed, which copies count, which are set aside. It makes them
-// ready for the run's copies and its stream. Rows are others' work.
+// What a run knows of its targets: the shape that each follows, which copies are valid, which tables are set aside. Prepares them for copies and
+// the stream. It writes no rows.
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Lsn } from "../../change/lsn.ts";
 import { qualifiedName, type Relation, type TableShape } from "../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../connector/config/sink-config.ts";
-import type { PreparedTables, SetAsideTable, SinkContext, UnreadableTable } from "../sink.ts";
+import type { PreparedTables, SinkContext } from "../sink.ts";
+import type { SetAsideTable, UnreadableTable } from "../sink-events.ts";
 import type { AppliedTables } from "./apply/apply-transaction.ts";
 import { UndoLog } from "./apply/undo-log.ts";
-import { type TableCopyRecord, voidCopies } from "./bookkeeping/bookkeeping.ts";
+import type { TableCopyRecord } from "./bookkeeping/bookkeeping.ts";
+import { CopiesUnderWay } from "./bookkeeping/copies-under-way.ts";
 import { CopyLedger } from "./bookkeeping/copy-ledger.ts";
+import { CopyRecords } from "./bookkeeping/copy-records.ts";
+import { IncompleteRows } from "./bookkeeping/incomplete-rows.ts";
 import { type MigrationCheck, SetAsideTables } from "./bookkeeping/set-aside-tables.ts";
 import { isRecorded, ShapeLedger, type ShapeRecord } from "./bookkeeping/shape-ledger.ts";
-import { takeTables } from "./bookkeeping/table-claims.ts";
-import { areRowsKept, findUnlogged, watchRows } from "./bookkeeping/unlogged-tables.ts";
-import { DividedCopies } from "./copy/divided-copies.ts";
-import { HeldChanges } from "./copy/held-changes.ts";
-import { KeptCopies } from "./copy/kept-copies.ts";
-import { OwedRowNotes } from "./copy/owed-rows.ts";
+import { claimTargets } from "./bookkeeping/table-claims.ts";
+import { areUnloggedRowsThere, findUnlogged, recordWitness } from "./bookkeeping/unlogged-tables.ts";
+import { InterruptedCopies } from "./copy/interrupted-copies.ts";
 import { TouchedKeys } from "./copy/touched-keys.ts";
-import { MigrationRefused } from "./schema/migration-refused.ts";
+import { MigrationRefused } from "./refusals/migration-refused.ts";
 import { TableRegistry } from "./schema/table-registry.ts";
 import type { TargetNaming } from "./schema/target-naming.ts";
 import type { SinkPace } from "./sink-pace.ts";
-import { misfitRefused } from "./types/misfit-type.ts";
+import { incompatibleTypeRefused } from "./types/incompatible-type.ts";
 import { TypeMaker } from "./types/type-maker.ts";
 
 export class SinkTables implements AppliedTables {
-  /** What is remembered of tables goes back as far as the transaction does. */
+  /** Undoes changes of this knowledge when a transaction is rolled back. */
   readonly undo = new UndoLog();
   readonly ledger: CopyLedger;
   readonly shapes: ShapeLedger;
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
-  readonly divided: DividedCopies;
-  readonly owed: OwedRowNotes;
+  readonly records: CopyRecords;
+  readonly incomplete: IncompleteRows;
   readonly touched: TouchedKeys;
-  readonly held: HeldChanges;
-  readonly kept: KeptCopies;
-  /** What was warned of last. */
+  readonly underWay = new CopiesUnderWay();
+  readonly interrupted: InterruptedCopies;
+  /** The last warning of firing triggers. */
   #firing: string | null = null;
 
   constructor(
@@ -50,12 +51,11 @@ export class SinkTables implements AppliedTables {
   ) {
     const { connectorId, makesCopies, events } = context;
     this.ledger = new CopyLedger(connectorId, naming, this.undo);
-    this.held = new HeldChanges(connectorId, pace.keptPieceMs);
-    this.divided = new DividedCopies(connectorId);
-    this.owed = new OwedRowNotes(connectorId, this.ledger, this.undo);
+    this.records = new CopyRecords(connectorId);
+    this.incomplete = new IncompleteRows(connectorId, this.ledger, this.undo);
     this.shapes = new ShapeLedger(connectorId, this.undo);
-    this.touched = new TouchedKeys(connectorId, this.shapes, naming);
-    this.kept = new KeptCopies(connectorId, this.touched, pace.keptCopyMs);
+    this.touched = new TouchedKeys(connectorId, this.shapes);
+    this.interrupted = new InterruptedCopies(connectorId, this.records, this.touched, pace.copyRetentionMs);
     const { allowed, disable_all } = config.migration_strategy;
     const types = new TypeMaker(
       { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
@@ -69,97 +69,83 @@ export class SinkTables implements AppliedTables {
     );
   }
 
-  /** Whether the table is what the relation's rows are for: nothing has to be made, altered or noted before them. */
+  /** Whether the target can take the relation's rows without being created, altered or recorded first. */
   isReadyFor(relation: Relation): boolean {
     return isRecorded(this.shapes.of(relation), relation);
   }
 
-  /** What earlier runs have left in the sink's database. */
+  /** Loads what earlier runs have recorded. */
   async load(client: Client, copies: Iterable<TableCopyRecord>): Promise<void> {
     this.ledger.load(copies);
     await this.shapes.load(client);
     await this.setAside.load(client);
-    await this.divided.load(client);
-    await this.owed.load(client);
-    await this.held.load(client);
-    await this.kept.load(client);
+    await this.records.load(client);
+    await this.incomplete.load(client);
+    await this.interrupted.load(client);
   }
 
-  /** What there is of copies that are not made yet. Durable on return. In no transaction. */
+  /** Drops unfinished copies. Durable on return. In no transaction. */
   async dropBegun(client: Client): Promise<void> {
-    await this.dropRanges(client);
-    for (const id of this.held.tableIds)
-      if (this.ledger.pointOf(id) === null) await this.held.end(client, id);
-  }
-
-  /** As `dropBegun`, of what was copied. */
-  async dropRanges(client: Client): Promise<void> {
-    await this.divided.drop(client);
-    await this.kept.dropAll(client);
+    await this.interrupted.dropAll(client);
+    await this.records.dropAll(client);
   }
 
   forget(keepsShapes: boolean): void {
     this.ledger.voidKnown();
     if (!keepsShapes) this.shapes.forget();
     this.setAside.forget();
-    this.owed.forget();
-    this.held.forget();
+    this.incomplete.forget();
+    this.underWay.forget();
   }
 
-  /** `best`: the form that all tables' rows can come in. `since`: what the stream has brought before it is durable. */
+  /** `best`: the best form that all tables take. `since`: changes that the stream brought before it are durable. */
   async prepare(
     client: Client,
     tables: readonly TableShape[],
     unreadable: readonly UnreadableTable[],
     since: Lsn,
   ): Promise<Omit<PreparedTables, "form"> & { readonly best: TupleForm }> {
-    // First: a side table may have columns of a type that has to make room.
-    const denied = new Set(unreadable.map(({ table }) => table.relation.id));
-    const isLeftOut = ({ id }: Relation) => denied.has(id) || this.setAside.has(id);
-    await this.held.sweep(client, tables, (relation) => this.ledger.holds(relation), isLeftOut);
-    // Such a copy may be committed, and not be known yet.
-    const spoiled = await this.held.spoil(client, tables);
-    if (spoiled.length > 0) await voidCopies(client, this.context.connectorId, spoiled);
+    this.underWay.check(tables);
+    // First: a side table may use a type that is about to be replaced.
     const uncopied = tables.filter(({ relation }) => !this.ledger.holds(relation));
-    await this.divided.keep(client, uncopied, since, (table) => this.held.isKeptFor(table));
-    await this.kept.sweep(client, tables);
-    const best = await this.registry.look(client, tables);
-    this.#tellFiring();
+    await this.records.dropStaleSides(client, uncopied, since);
+    await this.interrupted.sweep(client, tables, (id) => this.underWay.has({ id }));
+    const best = await this.registry.refresh(client, tables);
+    this.#warnOfFiring();
     const { connectorId } = this.context;
-    await takeTables(client, connectorId, this.registry.targetsOf(tables), this.ledger);
+    await claimTargets(client, connectorId, this.registry.targetsOf(tables), this.ledger);
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.#voidLost(client, tables);
-    await this.ledger.remark(client, tables);
-    const missing = await this.#makeRoom(
+    await this.ledger.updateIdentities(client, tables);
+    const missing = await this.#vacateNames(
       client,
       await this.#copyable(client, tables, unreadable, since),
       since,
     );
     const inOrder = this.registry.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
-    const isAsFollowed = (table: TableShape) => !behind.includes(table) && !this.held.has(table.relation.id);
-    const asFollowed = tables.filter(isAsFollowed);
-    this.#awaitOwed(since);
+    const asFollowed = tables.filter((table) => !behind.includes(table));
+    this.#awaitIncomplete(since);
     return {
       best,
       missing: inOrder ?? missing,
       isOrdered: inOrder !== null,
       behind,
-      owed: await this.owed.due(client, asFollowed, since),
+      incomplete: await this.incomplete.due(client, asFollowed, since),
     };
   }
 
-  /** Whether `prepare` is to be called. `at`: what the stream has brought. */
-  takeLookDue(at: Lsn): boolean {
-    this.#awaitOwed(at);
-    const isLookDue = this.registry.takeLookDue();
-    return this.owed.takeDue(at, (id) => this.held.has(id)) || isLookDue;
+  /** Whether `prepare` must be called. `at`: the stream's position. */
+  takeRefreshDue(at: Lsn): boolean {
+    this.#awaitIncomplete(at);
+    const isRefreshDue = this.registry.takeRefreshDue();
+    return this.incomplete.takeDue(at) || isRefreshDue;
   }
 
-  /** A quiet source would not say for long that all of its log was sent up to there. */
-  #awaitOwed(at: Lsn): void {
-    const awaited = this.owed.awaited(at);
+  /** Asks the stream for a batch at that LSN: a quiet source might not confirm for long that it has sent everything up to there. */
+  #awaitIncomplete(at: Lsn): void {
+    const awaited = this.incomplete.awaited(at);
     if (awaited !== null) this.context.events.awaits(awaited);
   }
 
@@ -168,12 +154,12 @@ export class SinkTables implements AppliedTables {
     const targets = tables.map(({ relation }) => this.naming.target(this.shapes.of(relation) ?? relation));
     const unlogged = await findUnlogged(client, targets);
     const { connectorId } = this.context;
-    if (unlogged.length === 0 || (await areRowsKept(client, connectorId))) return;
+    if (unlogged.length === 0 || (await areUnloggedRowsThere(client, connectorId))) return;
     for (const place of unlogged) await this.ledger.voidOf(client, tables[place]!.relation);
-    await watchRows(client, connectorId);
+    await recordWitness(client, connectorId);
   }
 
-  /** What the table of the relation's name has followed; null: it is another, or nothing is known of it. */
+  /** The shape that the target of the relation's name follows; null: it is another table's, or not known. */
   shapeToCopyInto(relation: Relation): ShapeRecord | null {
     if (this.ledger.isElsewhere(relation)) return null;
     const shape = this.shapes.of(relation);
@@ -182,16 +168,16 @@ export class SinkTables implements AppliedTables {
 
   /** Durable on return: the copy that follows is a transaction of another session. See `TableRegistry.takeName`. */
   async takeName(client: Client, relation: Relation): Promise<void> {
-    await this.#remembering(client, () => this.registry.takeName(client, relation));
+    await this.#inTransaction(client, () => this.registry.takeName(client, relation));
   }
 
-  /** Makes the table's target, or makes it fit, as the first of its rows would that the stream brings: `at` is there. Durable on return. */
+  /** Creates or alters the table's target, as its first change in the stream would. `at`: the stream's position. Durable on return. */
   async makeReady(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<void> {
-    await this.#remembering(client, () => this.registry.prepared(client, relation, form, at));
+    await this.#inTransaction(client, () => this.registry.prepared(client, relation, form, at));
   }
 
-  /** In a transaction of its own. What is remembered of the tables goes back with it. */
-  async #remembering(client: Client, action: () => Promise<unknown>): Promise<void> {
+  /** Runs `action` in a transaction of its own. A rollback undoes what is known of the tables as well. */
+  async #inTransaction(client: Client, action: () => Promise<unknown>): Promise<void> {
     await client.query("begin");
     try {
       await action();
@@ -206,59 +192,64 @@ export class SinkTables implements AppliedTables {
     }
   }
 
-  /** Whether a table that is set aside could be copied by now, or needs another change. */
+  /** Whether a table that is set aside can be copied now, or needs another change. */
   isAnyChanged(client: Client): Promise<boolean> {
     return this.setAside.isAnyChanged(this.#checkOf(client));
   }
 
-  /** Tables that lack a copy; those that cannot take one are set aside. */
+  /** Returns tables that lack a copy and can take one. The others are set aside. */
   async #copyable(
     client: Client,
     tables: readonly TableShape[],
     unreadable: readonly UnreadableTable[],
     since: Lsn,
   ): Promise<readonly TableShape[]> {
-    const isMissing = (relation: Relation) =>
-      !this.ledger.holds(relation) && !this.held.isBeingCopied(relation);
+    const isMissing = (relation: Relation) => !this.ledger.holds(relation) && !this.underWay.has(relation);
     const missing = tables.filter(({ relation }) => isMissing(relation));
     const asked = this.context.makesCopies ? missing : [];
-    const ready = await this.setAside.look(client, tables, asked, unreadable, this.#checkOf(client), since);
+    const ready = await this.setAside.review(client, tables, asked, unreadable, this.#checkOf(client), since);
     return this.context.makesCopies ? ready : missing;
   }
 
-  /** That the values of a type have no place only the sink's server tells, when it is sent one: it need not be asked again. */
+  /**
+   * Checks migrations, and keeps the refusal of an incompatible type: the check cannot find that, as only a value shows it to the server.
+   */
   #checkOf(client: Client): MigrationCheck {
     return async (asked) => {
       const refusals = [...(await this.registry.checkMigrations(client, asked))];
       for (const [i, { relation }] of asked.entries()) {
-        const told = this.setAside.commandsOf(relation);
-        if (refusals[i] || told === null) continue;
-        const refusal = await misfitRefused(client, this.naming.target(relation), relation);
-        if (refusal?.commands.join() === told.join()) refusals[i] = refusal;
+        const reported = this.setAside.commandsOf(relation);
+        if (refusals[i] || reported === null) continue;
+        const refusal = await incompatibleTypeRefused(client, this.naming.target(relation), relation);
+        if (refusal?.commands.join() === reported.join()) refusals[i] = refusal;
       }
       return refusals;
     };
   }
 
-  #tellFiring(): void {
+  #warnOfFiring(): void {
     const { firing } = this.registry;
     if (firing !== this.#firing) this.context.events.warning("triggers", firing);
     this.#firing = firing;
   }
 
-  /** Returns those that there is room for. What may not be renamed for one of them keeps that one. */
-  async #makeRoom(client: Client, tables: readonly TableShape[], since: Lsn): Promise<readonly TableShape[]> {
+  /** Makes the tables' names free at the sink. A table whose name may not be freed is set aside. Returns the others. */
+  async #vacateNames(
+    client: Client,
+    tables: readonly TableShape[],
+    since: Lsn,
+  ): Promise<readonly TableShape[]> {
     if (tables.length === 0) return tables;
     await client.query("begin");
     for (const [i, { relation }] of tables.entries()) {
       try {
-        await this.registry.makeRoom(client, relation, this.context.makesCopies);
+        await this.registry.vacateName(client, relation, this.context.makesCopies);
       } catch (error) {
         if (!(error instanceof MigrationRefused) || !this.context.makesCopies) throw error;
         await client.query("rollback");
         this.undo.rolledBack("begin");
         await this.setAside.add(client, relation, error, since);
-        return await this.#makeRoom(client, tables.toSpliced(i, 1), since);
+        return await this.#vacateNames(client, tables.toSpliced(i, 1), since);
       }
     }
     await client.query("commit");

@@ -1,11 +1,11 @@
-// What came of requests: how many there were of each result, and how many bytes were sent.
+// Counts requests by their results, and the bytes that were sent.
 
 export interface AttemptCounts {
   /** Answered with 2xx. */
   readonly requests: number;
-  /** By status, or by the system's word for why there was no answer. */
+  /** By status, or by the system's error code where there was no answer. */
   readonly results: Readonly<Record<string, number>>;
-  /** Of bodies, as they went over the wire. */
+  /** Of bodies, as they were sent over the wire. */
   readonly sentBytes: number;
 }
 
@@ -14,7 +14,7 @@ export class AttemptCounter {
   #sentBytes = 0;
   readonly #results = new Map<string, number>();
 
-  note(result: string, bytes: number): void {
+  add(result: string, bytes: number): void {
     this.count++;
     this.#sentBytes += bytes;
     this.#results.set(result, (this.#results.get(result) ?? 0) + 1);

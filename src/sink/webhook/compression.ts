@@ -5,7 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { brotliCompress, constants, createBrotliCompress, createGzip, createZstdCompress } from "node:zlib";
 import { releaseBytes } from "../../change/release-bytes.ts";
-import { Turns } from "../../connection/turns.ts";
+import { Semaphore } from "../../connection/semaphore.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { PartedBody, type RequestBody } from "../format/values/message-body.ts";
 
@@ -18,8 +18,8 @@ type Compression = WebhookSinkConfig["compression"];
 const brotliParams = { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 19 };
 const gzipLevel = 4;
 const brotli = promisify(brotliCompress);
-/** What is compressed on other threads has some 10 MB of state each, from when it is handed to them: so many keep them busy. */
-const turns = new Turns(2);
+/** Each body that is compressed on another thread takes some 10 MB from when it is handed over. So many keep the threads busy. */
+const turns = new Semaphore(2);
 
 /** The value of Content-Encoding; null without compression. */
 export function contentEncoding(compression: Compression): string | null {
@@ -59,7 +59,7 @@ export async function compress(
 }
 
 async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const endTurn = await turns.take(signal);
+  const endTurn = await turns.acquire(signal);
   try {
     return await work();
   } finally {
@@ -67,7 +67,7 @@ async function inTurn<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Part by part: neither the body nor what becomes of it has to lie in one piece. */
+/** Part by part: neither the body nor the result has to lie in one piece. */
 async function compressParts(compression: Compression, body: PartedBody): Promise<PartedBody> {
   const stream = compressionStream(compression);
   if (stream === null) return body;

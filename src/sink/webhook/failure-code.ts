@@ -1,6 +1,6 @@
-// The word of the system, of DNS or of the TLS library for what went wrong.
+// The error code of the system, of DNS or of the TLS library.
 
-/** Never its message, which may hold an address or what was sent. */
+/** Never the message, which may contain an address or what was sent. */
 export function failureCode(error: unknown): string {
   if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
   return error instanceof Error ? error.name : "unknown";

@@ -1,21 +1,20 @@
-// Spreads requests evenly under the two rate limits, which all requests of a connector share. Waiting is
-// the caller's.
+// Spreads requests evenly under the two rate limits, which all requests of a connector share. The caller waits.
 
 export interface RateLimits {
   /** 0: unlimited. */
   readonly maxRequestsPerSecond: number;
-  /** Bytes as they go over the wire; 0: unlimited. */
+  /** Bytes as they are sent over the wire; 0: unlimited. */
   readonly maxBytesPerSecond: number;
 }
 
-/** Gives out the moments at which requests may start, in the order in which they ask. */
+/** Gives out the times at which requests may start, in the order of the calls. */
 export class Pacer {
   #nextRequestMs = 0;
   #nextByteMs = 0;
 
   constructor(private readonly limits: RateLimits) {}
 
-  /** How long a request of `bytes` has to wait. `nowMs` must not go back. */
+  /** Returns how long a request of `bytes` has to wait. `nowMs` must not go back. */
   delayMs(bytes: number, nowMs: number): number {
     const { maxRequestsPerSecond, maxBytesPerSecond } = this.limits;
     const start = Math.max(nowMs, this.#nextRequestMs, this.#nextByteMs);

@@ -1,5 +1,5 @@
-// One POST over HTTP, bounded in time and in what is read back. It goes to an address that was checked; the
-// name goes into the Host header and the TLS handshake only.
+// One POST over HTTP, bounded in time and in what is read of the answer. It is sent to an address that was checked. The name is used for
+// the Host header and the TLS handshake alone.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { RequestBody } from "../format/values/message-body.ts";
@@ -13,24 +13,24 @@ import { type PostStop, type StopList, TimedOut } from "./stop-list.ts";
 
 export interface PostRequest {
   readonly target: PostTarget;
-  /** Those of this attempt, beside the target's. */
+  /** Those of this attempt, in addition to the target's. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: RequestBody;
   readonly egress: Egress;
   readonly stops: StopList;
 }
 
-/** How requests get out. */
+/** What requests are sent through. */
 export interface Egress {
   readonly resolver: AddressResolver;
   readonly pool: ConnectionPool;
 }
 
-/** Where requests go, with what all of them have: one for each table. */
+/** The target of a table's requests, with the head that all of them share. */
 export class PostTarget {
   readonly #url: URL;
   readonly hostname: string;
-  /** Of each request's head. */
+  /** What each request's head begins with. */
   readonly start: string;
   readonly #endpoints = new Map<string, Endpoint>();
 
@@ -40,7 +40,7 @@ export class PostTarget {
     this.start = requestStart(this.#url, headers);
   }
 
-  /** The checked address instead of the host; TLS still asks for, and checks, the name. */
+  /** The checked address in place of the host. TLS still asks for, and checks, the name. */
   at(address: string): Endpoint {
     const known = this.#endpoints.get(address);
     if (known) return known;
@@ -52,9 +52,9 @@ export class PostTarget {
 
 export type PostResult =
   | ({ readonly kind: "answered" } & Answer)
-  /** No answer; `code` is the system's word for it. */
+  /** No answer; `code`: the system's error code. */
   | { readonly kind: "failed"; readonly reason: string; readonly code: string }
-  /** The address is one that requests do not go to. */
+  /** Requests are not sent to this address. */
   | { readonly kind: "refused"; readonly error: MillraceError };
 
 /** Nothing was sent yet: another address of the same host may be tried at once. */
@@ -96,15 +96,15 @@ async function postTo(address: string, request: PostRequest, stop: PostStop): Pr
     resolver.worked(target.hostname, address);
     return { kind: "answered", ...answer };
   } catch (error) {
-    // Whatever swallows what is sent there would else be tried first each time.
+    // Otherwise an address that swallows what it is sent would be tried first each time.
     resolver.didNotWork(target.hostname, address);
     return failed(error, stops);
   }
 }
 
 /**
- * Over a connection that waits, or a new one. A receiver may close one that waits just as it is used: then a new one has the
- * request, which the first cannot have answered.
+ * Uses an idle connection, or a new one. A receiver may close an idle connection just as it is used. Then the request is sent again over
+ * a new one: the first cannot have answered it.
  */
 async function exchange(endpoint: Endpoint, request: PostRequest, stop: PostStop): Promise<Answer> {
   const { target, headers, body, egress } = request;
@@ -112,11 +112,11 @@ async function exchange(endpoint: Endpoint, request: PostRequest, stop: PostStop
   const head = requestHead(target.start, headers, body.length);
   const exchangeOn = async (connection: HttpConnection) => {
     const answer = connection.exchange(head, body);
-    stop.tell((reason) => connection.stop(reason));
+    stop.onStop((reason) => connection.stop(reason));
     try {
       return await answer;
     } finally {
-      stop.tell(null);
+      stop.onStop(null);
       pool.give(connection);
     }
   };

@@ -1,5 +1,4 @@
-// The headers of requests: those that a table's requests share, and those that change with every attempt.
-// Pure.
+// The headers of requests: those that a table's requests share, and those of each attempt. Pure.
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { isReservedHeader } from "../../connector/config/webhook-headers.ts";
@@ -26,7 +25,7 @@ export function requestHeaders(
   headers.set("Content-Type", "application/json");
   const encoding = contentEncoding(config.compression);
   if (encoding !== null) headers.set("Content-Encoding", encoding);
-  // They are set for each request; a static header of the same name must not stand beside them.
+  // These are set for each request. A static header of the same name must not come in addition.
   if (options.idempotency_key) headers.delete(options.idempotency_key_header);
   if (config.signing) for (const name of signatureHeaders) headers.delete(name);
   return Object.fromEntries(headers);

@@ -27,7 +27,7 @@ export function retryAfterMs(header: string | null, nowMs: number): number {
   return Number.isNaN(at) ? 0 : Math.max(0, at - nowMs);
 }
 
-/** For counting: a receiver that makes statuses up does not make more names than there are classes. */
+/** The name to count a status by. Made-up statuses count by their class, so that there is a bounded number of names. */
 export function statusName(status: number): string {
   return status in STATUS_CODES ? String(status) : `${Math.floor(status / 100)}xx`;
 }

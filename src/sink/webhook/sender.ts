@@ -1,11 +1,10 @@
-// One attempt at one request: compress, pace, send, read what comes back. Whether and when there is another
-// attempt is left to the scheduler.
+// One attempt at one request: compress, pace, send, read the answer. The scheduler decides whether and when there is another attempt.
 
-import { formatLsn } from "../../change/lsn.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
+import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
 import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
-import { letGoOfBody, type RequestBody } from "../format/values/message-body.ts";
+import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
 import { compress } from "./compression.ts";
 import type { Pacer } from "./pacer.ts";
 import { type Egress, PostTarget, post } from "./post.ts";
@@ -13,14 +12,6 @@ import { attemptHeaders, requestHeaders } from "./request-headers.ts";
 import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
 import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
-
-export type AttemptOutcome =
-  | { readonly kind: "delivered" }
-  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs: number }
-  | { readonly kind: "rejected"; readonly error: MillraceError };
-
-/** Sends `request` once. Throws only `signal.reason`. */
-export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;
 
 export interface SenderTools {
   readonly egress: Egress;
@@ -30,7 +21,7 @@ export interface SenderTools {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  /** A request was answered, or not: with its status, or the system's word for why; and the bytes of its body. */
+  /** Called for each attempt with its status, or the system's error code without an answer, and the bytes of its body. */
   readonly attempted: (result: string, bytes: number) => void;
 }
 
@@ -83,7 +74,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
     tools.attempted(statusName(result.status), body.length);
     switch (responseVerdict(result.status)) {
       case "delivered":
-        if (body !== request.body) letGoOfBody(body);
+        if (body !== request.body) releaseBody(body);
         return { kind: "delivered" };
       case "retry": {
         const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;
@@ -95,10 +86,7 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
   };
 }
 
-/**
- * The error that stops the run. It names the request so that it can be found at the receiver; it holds no
- * row.
- */
+/** The error that stops the run. It names the request so that it can be found at the receiver. It contains no row. */
 export function rejection(request: OutgoingRequest, status: number): MillraceError {
   const redirect = status >= 300 && status < 400 ? "; redirects are not followed" : "";
   return new MillraceError(
@@ -108,17 +96,7 @@ export function rejection(request: OutgoingRequest, status: number): MillraceErr
   );
 }
 
-/** Nothing was sent: what was to be is named all the same, so that it is known where the connector stands. */
+/** Nothing was sent. The request is named all the same, to tell where the connector stands. */
 function refusal(request: OutgoingRequest, { code, message }: MillraceError): MillraceError {
   return new MillraceError(code, `${message}. Not sent: ${describeRequest(request)}`);
-}
-
-/** A request for people: rows, table, place in the stream and key; no values. */
-export function describeRequest(request: OutgoingRequest): string {
-  const { position } = request;
-  const place = position
-    ? `at ${formatLsn(position.commitLsn)}, change ${position.ordinal}`
-    : "of the table's copy";
-  const rows = request.rows === 1 ? "1 row" : `${request.rows} rows`;
-  return `${rows} of ${request.schema}.${request.table} ${place} (Idempotency-Key ${request.idempotencyKey})`;
 }

@@ -1,5 +1,5 @@
-// Validates a webhook sink: name, port, TLS, and one POST of `[]` with everything that is configured. A
-// receiver should take an empty list as no rows.
+// Validates a webhook sink: name, port, TLS, and one POST of `[]` with all that is configured. A receiver should take an empty list as
+// no rows.
 
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";

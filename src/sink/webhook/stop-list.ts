@@ -1,16 +1,15 @@
-// What ends posts before they have ended by themselves: the signal that stops all of them, and for each its timeout. One listener
-// and one timer serve all posts under way.
+// Ends posts early: by the signal that stops all of them, or by the timeout of each. One listener and one timer serve all posts under way.
 
 export class TimedOut extends Error {}
 
-/** Of one post: whether it is to end, and who is told then. */
+/** Whether one post is to end, and the listener that is called then. */
 export class PostStop {
   isStopped = false;
   reason: unknown = null;
   #listener: ((reason: unknown) => void) | null = null;
 
-  /** Tells `listener`, and nobody before it; at once where it is stopped already. Null: nobody. */
-  tell(listener: ((reason: unknown) => void) | null): void {
+  /** Calls `listener` when the post is stopped, in place of the one before; at once where it is stopped already. Null: none. */
+  onStop(listener: ((reason: unknown) => void) | null): void {
     this.#listener = listener;
     if (this.isStopped) listener?.(this.reason);
   }
@@ -22,21 +21,21 @@ export class PostStop {
     this.#listener?.(reason);
   }
 
-  /** As `promise`, or rejects with the reason. */
+  /** Settles as `promise`, or rejects with the reason. */
   async race<T>(promise: Promise<T>): Promise<T> {
     try {
       return await new Promise((resolve, reject) => {
-        this.tell(reject);
+        this.onStop(reject);
         promise.then(resolve, reject);
       });
     } finally {
-      this.tell(null);
+      this.onStop(null);
     }
   }
 }
 
 export class StopList {
-  /** Posts under way and when they time out, by the monotonic clock. All have the same timeout: the oldest comes first. */
+  /** Posts under way, and when they time out by the monotonic clock. All have the same timeout, so the oldest comes first. */
   readonly #due = new Map<PostStop, number>();
   #timer: Timer | null = null;
 
@@ -51,7 +50,7 @@ export class StopList {
     signal.addEventListener("abort", stop, { once: true });
   }
 
-  /** Of a post that begins now; `end` it. */
+  /** A post begins. Call `end` when it is over. */
   begin(): PostStop {
     const stop = new PostStop();
     this.#due.set(stop, performance.now() + this.timeoutMs);
@@ -64,7 +63,7 @@ export class StopList {
     this.#due.delete(stop);
   }
 
-  /** The timer stays when nothing is under way any more, and keeps no thread alive. */
+  /** The timer stays when no post is under way. It keeps no thread alive. */
   #wait(ms: number): void {
     this.#timer = setTimeout(() => this.#endOverdue(), ms);
     this.#timer.unref();

@@ -1,67 +1,71 @@
-// The sessions that a run asks the source in: for its tables, its slot, the log that is kept. They are used one after the other, and
-// watched. Where `max_pool_size` bounds the connections there are two at once, those that look after other sessions among them.
+// The sessions in which a run asks the source about its tables, its slot and the log it keeps. A pool reuses them, and
+// a session watch guards them. Where `max_pool_size` is set, two may be open at once, including those that check other
+// sessions.
 
 import type { Client } from "pg";
 import { connectPostgres, isIdle } from "../../connection/postgres-client.ts";
+import { type Permits, Semaphore } from "../../connection/semaphore.ts";
 import { SessionPool, withPooledSession } from "../../connection/session-pool.ts";
 import { type WatchedSession, whileWatched } from "../../connection/session-watch.ts";
-import { type TakesTurns, Turns } from "../../connection/turns.ts";
 import type { PostgresConnection } from "../../connector/config/connection.ts";
 
-const mostWhereBounded = 2;
+const maxBoundedSessions = 2;
 
 export class ControlSessions implements AsyncDisposable {
-  /** Of those who look after the source's sessions, in one of their own; undefined: nothing bounds them. */
-  readonly looks: TakesTurns | undefined;
+  /** Permits for sessions that check the source's other sessions; undefined: their number is not bounded. */
+  readonly checkPermits: Permits | undefined;
   readonly #pool: SessionPool;
-  readonly #turns: Turns;
-  /** Who may wait for long in a session leaves the other one to the rest. */
-  readonly #waits: Turns;
+  readonly #permits: Semaphore;
+  /** Leaves one session to short work while another waits for long. */
+  readonly #longPermits: Semaphore;
 
   constructor(
     private readonly connection: PostgresConnection,
     private readonly signal: AbortSignal,
   ) {
     const isBounded = connection.max_pool_size > 0;
-    this.looks = isBounded ? { take: () => this.#takeLook() } : undefined;
-    this.#turns = new Turns(isBounded ? mostWhereBounded : Number.POSITIVE_INFINITY);
-    this.#waits = new Turns(isBounded ? mostWhereBounded - 1 : Number.POSITIVE_INFINITY);
+    this.checkPermits = isBounded ? { acquire: () => this.#acquireForCheck() } : undefined;
+    this.#permits = new Semaphore(isBounded ? maxBoundedSessions : Number.POSITIVE_INFINITY);
+    this.#longPermits = new Semaphore(isBounded ? maxBoundedSessions - 1 : Number.POSITIVE_INFINITY);
     this.#pool = new SessionPool((until) => connectPostgres(connection, "control", until, "source"));
   }
 
-  /** Runs `action` in a session that nobody else uses, and that may stand idle meanwhile. Throws MillraceErrors, or `signal.reason`. */
+  /**
+   * Runs `action` in a session of its own, which may idle between statements. Throws MillraceErrors, or
+   * `signal.reason`.
+   */
   async with<T>(action: (client: Client) => Promise<T>, signal = this.signal): Promise<T> {
-    const endTurn = await this.#turns.take(signal);
+    const release = await this.#permits.acquire(signal);
     try {
       return await withPooledSession(this.#pool, signal, "source", (client) =>
-        whileWatched({ ...this.watched(client), isOurTurn: () => isIdle(client) }, () => action(client)),
+        whileWatched({ ...this.watched(client), isClientBusy: () => isIdle(client) }, () => action(client)),
       );
     } finally {
-      endTurn();
+      release();
     }
   }
 
-  /** As `with`, for what may take as long as somebody else's transaction. */
+  /** As `with`, for an action that may wait as long as another session's transaction lasts. */
   async withForLong<T>(action: (client: Client) => Promise<T>, signal: AbortSignal): Promise<T> {
-    const endTurn = await this.#waits.take(signal);
+    const release = await this.#longPermits.acquire(signal);
     try {
       return await this.with(action, signal);
     } finally {
-      endTurn();
+      release();
     }
   }
 
-  /** A session of the source's, to be watched. */
+  /** A session of the source, as a session watch takes it. */
   watched(client: Client): WatchedSession {
-    const { connection, signal, looks } = this;
-    return { connection, side: "source", client, turns: looks, signal };
+    const { connection, signal, checkPermits } = this;
+    return { connection, side: "source", client, permits: checkPermits, signal };
   }
 
-  /** Sessions that rest make room. */
-  async #takeLook(): Promise<() => void> {
-    const endTurn = await this.#turns.take();
-    await this.#pool.closeResting();
-    return endTurn;
+  /** Closes the pool's idle sessions first: they count towards `max_pool_size`. */
+  async #acquireForCheck(): Promise<() => void> {
+    const release = await this.#permits.acquire();
+    await this.#pool.closeIdle();
+    return release;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

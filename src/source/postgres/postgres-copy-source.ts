@@ -1,5 +1,5 @@
-// A Postgres database as a source of copies alone. Nothing is made there and its log is not read, so that it asks no more than
-// the right to read the tables, and a standby will do.
+// A Postgres database as a source of copies only. It creates nothing and does not read the log, so it needs no more
+// than SELECT, and may be a standby.
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
@@ -10,7 +10,9 @@ import { connectPostgres, isIdle, withPostgres } from "../../connection/postgres
 import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
-import type { ChangeStream, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import type { ChangeStream } from "../change-stream.ts";
+import type { Source, SourceContext } from "../source.ts";
+import type { SnapshotPoint, TableRows } from "../table-source.ts";
 import { absentTables } from "./catalog/named-tables.ts";
 import { selectionOf, type TableSelection } from "./catalog/table-selection.ts";
 import { readDenial } from "./copy/read-denial.ts";
@@ -63,23 +65,23 @@ export class PostgresCopySource implements Source {
     return this.#reader.measure(table);
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
+  readTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows {
     return this.#reader.copy(table, point, form, part);
   }
 
-  /** Nothing is published, and nothing was missed: each round copies everything. */
+  /** Nothing is published, and nothing can be missed: each round copies everything. */
   async publish(): Promise<void> {}
 
   copied(): void {}
 
   async announceShapes(): Promise<void> {}
 
-  /** It has no slot. */
+  /** There is no slot. */
   async keptLog(): Promise<null> {
     return null;
   }
 
-  /** Each round looks at the tables anew. */
+  /** Each round reads the tables again. */
   tablesChanged(): Promise<never> {
     const { signal } = this.context;
     return new Promise((_, reject) => {
@@ -92,7 +94,7 @@ export class PostgresCopySource implements Source {
   }
 
   checkLog(): Promise<string> {
-    throw new Error("a source of copies has no place in a log");
+    throw new Error("a source of copies has no position in a log");
   }
 
   checkSlot(): Promise<void> {
@@ -103,7 +105,7 @@ export class PostgresCopySource implements Source {
     throw new Error("a source of copies has no stream");
   }
 
-  /** Points close what they opened. */
+  /** Snapshot points close their own sessions. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#reader[Symbol.asyncDispose]();
   }
@@ -112,7 +114,7 @@ export class PostgresCopySource implements Source {
     const { connection } = this.config;
     const { signal } = this.context;
     return withPostgres(connection, "control", signal, "source", (client) =>
-      whileWatched({ connection, side: "source", client, signal, isOurTurn: () => isIdle(client) }, () =>
+      whileWatched({ connection, side: "source", client, signal, isClientBusy: () => isIdle(client) }, () =>
         action(client),
       ),
     );

@@ -12,7 +12,9 @@ import { clientOptions, isEncrypted } from "../../connection/postgres-client.ts"
 import { watchSession } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { ChangeStream, KeptLog, SnapshotPoint, Source, SourceContext, TableCopy } from "../source.ts";
+import type { ChangeStream } from "../change-stream.ts";
+import type { KeptLog, Source, SourceContext } from "../source.ts";
+import type { SnapshotPoint, TableRows } from "../table-source.ts";
 import { requireNamedTables, warningOfGone } from "./catalog/named-tables.ts";
 import { withPartitions } from "./catalog/partitions.ts";
 import { readTableNames, type TableNames } from "./catalog/table-names.ts";
@@ -20,7 +22,7 @@ import { selectionOf, type TableSelection } from "./catalog/table-selection.ts";
 import { ControlSessions } from "./control-sessions.ts";
 import { readDenial } from "./copy/read-denial.ts";
 import { TableReader } from "./copy/table-reader.ts";
-import { requireSameKeys, shapeOrLook } from "./publication/keyless-tables.ts";
+import { findShape, requireSameKeys } from "./publication/keyless-tables.ts";
 import { SourcePublications } from "./publication/source-publications.ts";
 import { RelationRegistry } from "./shapes/relation-registry.ts";
 import { SilentChanges } from "./shapes/silent-changes.ts";
@@ -35,15 +37,15 @@ import { writeHeartbeat } from "./stream/heartbeat.ts";
 import { PostgresStream } from "./stream/postgres-stream.ts";
 import { streamBounds } from "./stream/stream-buffer.ts";
 
-/** Where tables are altered all the time. */
-const maxLooks = 5;
+/** For a database whose tables are altered all the time. */
+const maxReads = 5;
 
-/** How often the source looks after what nobody tells it of. */
+/** The intervals at which the source acts. */
 export interface SourcePace extends StreamPace {
-  readonly lookAtTablesMs: number;
+  readonly tableCheckMs: number;
 }
 
-const defaultPace: SourcePace = { ...streamPace, lookAtTablesMs: 10_000 };
+const defaultPace: SourcePace = { ...streamPace, tableCheckMs: 10_000 };
 
 export class PostgresSource implements Source {
   readonly #selection: TableSelection;
@@ -52,15 +54,18 @@ export class PostgresSource implements Source {
   readonly #slot: SourceSlot;
   readonly #publications: SourcePublications;
   #tables: readonly SourceTable[] = [];
-  /** Of the catalog, as `tables` saw it. */
+  /** Of the catalog's table definitions, when `tables` read them last. */
   #fingerprint = "";
   #names: TableNames | null = null;
   #stream: PostgresStream | null = null;
   #registry: RelationRegistry | null = null;
-  #hasWarnedOfBeats = false;
+  #hasWarnedOfHeartbeats = false;
   readonly #silentChanges: SilentChanges;
   readonly #shapes: StreamShapes;
-  /** How many silent changes had been found before a point was taken, and before the earliest that a table was read as of. */
+  /**
+   * How many silent changes had been found before each point was taken, and before the earliest point as of which a
+   * table was read.
+   */
   readonly #foundBefore = new WeakMap<SnapshotPoint, number>();
   readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();
@@ -72,14 +77,14 @@ export class PostgresSource implements Source {
     private readonly context: SourceContext,
     private readonly pace: SourcePace = defaultPace,
   ) {
-    const { notes, events, sinkFollowsShapes } = context;
+    const { state, events, sinkFollowsShapes } = context;
     this.#publications = new SourcePublications(config, slot, context);
     this.#selection = selectionOf(config);
     this.#sessions = new ControlSessions(config.connection, context.signal);
-    const { looks } = this.#sessions;
-    this.#slot = new SourceSlot(slot, config.connection, context, looks);
-    this.#reader = new TableReader(config.connection, this.#selection, context.signal, looks);
-    this.#silentChanges = new SilentChanges(notes, sinkFollowsShapes, (reason) =>
+    const { checkPermits } = this.#sessions;
+    this.#slot = new SourceSlot(slot, config.connection, context, checkPermits);
+    this.#reader = new TableReader(config.connection, this.#selection, context.signal, checkPermits);
+    this.#silentChanges = new SilentChanges(state, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
     this.#shapes = new StreamShapes({
@@ -97,43 +102,43 @@ export class PostgresSource implements Source {
 
   async tables(): Promise<readonly TableShape[]> {
     return await this.#sessions.with(async (client) => {
-      for (let looks = 1; ; looks++) {
+      for (let reads = 1; ; reads++) {
         try {
-          return await this.#look(client);
+          return await this.#readTables(client);
         } catch (error) {
           const isVerdict = error instanceof MillraceError && error.retry === "permanent";
-          if (!isVerdict || looks === maxLooks) throw error;
-          // Of tables that were altered between two questions nothing can be said for good.
+          if (!isVerdict || reads === maxReads) throw error;
+          // A verdict on tables that were altered between two queries may be wrong.
           if ((await readTablesFingerprint(client)) === this.#fingerprint) throw error;
         }
       }
     });
   }
 
-  /** It is a warning: the stream goes on. */
+  /** Always null: where changes are streamed, an absent table is only a warning. */
   absent(): null {
     return null;
   }
 
-  async #look(client: Client): Promise<readonly TableShape[]> {
-    this.#shapes.beginLook();
+  async #readTables(client: Client): Promise<readonly TableShape[]> {
+    this.#shapes.beginRead();
     this.#fingerprint = await readTablesFingerprint(client);
     const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
     const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
-    this.#seeToNamed(shapes);
+    this.#checkNamedTables(shapes);
     const names = await readTableNames(client);
-    this.#silentChanges.look(shapes, names.at);
-    const tables = await this.#publications.look(client, shapes);
+    this.#silentChanges.compare(shapes, names.at);
+    const tables = await this.#publications.read(client, shapes);
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
-    this.#shapes.looked(tables);
+    this.#shapes.tablesRead(tables);
     this.#names = names;
-    this.#registry?.looked(names);
+    this.#registry?.addTableNames(names);
     return this.#tables;
   }
 
-  /** Before the beginning, a name that is not there is mistyped. */
-  #seeToNamed(shapes: readonly TableShape[]): void {
+  /** Before the connector has begun, a name without a table is a mistake. */
+  #checkNamedTables(shapes: readonly TableShape[]): void {
     const { catalog } = this.config;
     if (this.context.isBegun === true || this.#stream !== null)
       this.context.events.warning("named tables", warningOfGone(catalog, shapes));
@@ -146,13 +151,13 @@ export class PostgresSource implements Source {
 
   async tablesChanged(): Promise<void> {
     const signal = AbortSignal.any([this.context.signal, this.#closing.signal]);
-    // The first look in any case: something may have come between the last call of `tables` and this one.
+    // Checks at least once: something may have changed between the last call of `tables` and this one.
     for (let seen: Lsn | undefined; ; ) {
-      await sleep(this.pace.lookAtTablesMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+      await sleep(this.pace.tableCheckMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       if (this.#shapes.isStale) return;
       const logEnd = this.#stream?.logEnd;
       if (logEnd === seen) continue;
-      // A look that fails is no failure of the run: the stream sees by itself when the server is gone.
+      // A failed check does not fail the run: the stream itself notices when the server is gone.
       const isChanged = await this.#sessions
         .with((client) => this.#areTablesChanged(client))
         .catch(() => null);
@@ -181,7 +186,7 @@ export class PostgresSource implements Source {
         this.#foundBefore.set(point, found);
         return point;
       } catch (error) {
-        // What cannot succeed before somebody mends it leaves nothing behind; the next beginning publishes again.
+        // After a permanent failure nothing is left behind; the next attempt publishes again.
         const isForGood = error instanceof MillraceError && error.retry === "permanent";
         if (isForGood) await this.#publications.dropOwn(client);
         throw error;
@@ -210,12 +215,12 @@ export class PostgresSource implements Source {
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
-    // What an attempt that failed has read does not count.
+    // Forget what a failed attempt has read.
     this.#copiedAsOf.delete(table.relation.id);
     return this.#reader.measure(table);
   }
 
-  copyTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
+  readTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows {
     const { id } = table.relation;
     const found = this.#foundBefore.get(point) ?? 0;
     const before = part?.kind === "range" ? (this.#copiedAsOf.get(id) ?? found) : found;
@@ -227,20 +232,20 @@ export class PostgresSource implements Source {
     const { id } = table.relation;
     const asOf = this.#copiedAsOf.get(id) ?? 0;
     const before = since ? (this.#foundBefore.get(since) ?? 0) : asOf;
-    this.#silentChanges.mended(id, Math.min(asOf, before));
+    this.#silentChanges.copied(id, Math.min(asOf, before));
   }
 
   async keptLog(): Promise<KeptLog | null> {
     const { name } = this.#slot;
     const facts = await this.#sessions.with((client) => readKeptLog(client, name));
     if (facts === null) return null;
-    this.#stream?.sawLogEnd(facts.logEnd);
+    this.#stream?.observeLogEnd(facts.logEnd);
     return judgeKeptLog(name, facts);
   }
 
   async stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress = false): Promise<ChangeStream> {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#sessions.with(async (client) => {
-      // Copies may have taken long since the slot was looked at.
+      // The slot was checked before the copies, which may have taken long.
       await this.#slot.free(client);
       const { rows } = await client.query<{ ms: number; end: string }>(
         `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
@@ -255,11 +260,11 @@ export class PostgresSource implements Source {
     const registry = new RelationRegistry(
       this.#selection,
       this.#tables,
-      (oid) => shapeOrLook(this.#tables, oid, this.context.notes),
-      (relation) => this.#shapes.passOver(relation),
+      (oid) => findShape(this.#tables, oid, this.context.state),
+      (relation) => this.#shapes.recordSkipped(relation),
       form,
     );
-    if (this.#names) registry.looked(this.#names);
+    if (this.#names) registry.addTableNames(this.#names);
     this.#registry = registry;
     this.#stream = await PostgresStream.start({
       client: {
@@ -280,26 +285,26 @@ export class PostgresSource implements Source {
       logEnd,
       bounds,
       describe: (announced) => this.#sessions.with((client) => this.#shapes.describe(client, announced)),
-      settle: () => this.#silentChanges.settled(),
-      shapesAt: (fence, at) => this.#shapes.take(fence, at),
+      beforeHandOut: () => this.#silentChanges.durable(),
+      shapesAt: (marker, at) => this.#shapes.take(marker, at),
       pace: this.pace,
-      beat: () => this.#beat(),
+      writeHeartbeat: () => this.#writeHeartbeat(),
       watch: (client) =>
-        watchSession({ ...this.#sessions.watched(client), movement: "received", firstLookMs: 0 }),
+        watchSession({ ...this.#sessions.watched(client), movement: "received", firstCheckMs: 0 }),
       signal: this.context.signal,
     });
     return this.#stream;
   }
 
-  /** One that fails is no failure of the run: the stream sees by itself when the server is gone. */
-  async #beat(): Promise<void> {
+  /** A failed heartbeat does not fail the run: the stream itself notices when the server is gone. */
+  async #writeHeartbeat(): Promise<void> {
     const denial = await this.#sessions.with(writeHeartbeat).catch(() => null);
-    if (denial === null || this.#hasWarnedOfBeats) return;
-    this.#hasWarnedOfBeats = true;
+    if (denial === null || this.#hasWarnedOfHeartbeats) return;
+    this.#hasWarnedOfHeartbeats = true;
     this.context.events.warning("heartbeat", denial);
   }
 
-  /** Points and streams close what they opened. */
+  /** Snapshot points and streams close their own sessions. */
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#reader[Symbol.asyncDispose](), this.#sessions[Symbol.asyncDispose]()]);
     this.#closing.abort(new Error("the source is closed"));

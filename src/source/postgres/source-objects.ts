@@ -1,11 +1,11 @@
-// Removes what a connector made at its source.
+// Drops what a connector created at its source.
 
 import { withPostgres } from "../../connection/postgres-client.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import { dropOwnPublications } from "./publication/publication.ts";
 import { dropSlot } from "./slot/slot.ts";
 
-/** Drops the slot, and the publications of its name, but for one that the connector was told to use: that is somebody else's. */
+/** Drops the slot and the connector's own publications, but not a publication that the user named. */
 export async function dropPostgresObjects(
   config: PostgresSourceConfig,
   slot: string,

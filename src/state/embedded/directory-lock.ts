@@ -1,5 +1,5 @@
-// One service on one data directory at a time. The lock is the kernel's, taken by SQLite on a small file: it goes
-// with the process, however that ends, and a process id that is used again cannot be mistaken for its holder.
+// Ensures that one service at a time uses a data directory. SQLite takes the kernel's lock on a small file: it ends
+// with the process, however that ends, and a reused process id cannot be mistaken for its holder.
 
 import { Database } from "bun:sqlite";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ export function lockDirectory(dataDirectory: string): Disposable {
   return { [Symbol.dispose]: () => file.close() };
 }
 
-/** For people only: the lock itself never depends on it. */
+/** For people only: the lock does not depend on it. */
 function readHolder(path: string): string {
   try {
     return readFileSync(path, "utf8").trim();

@@ -1,16 +1,16 @@
-// PGlite's files on disk, with an fsync that reaches the disk. As it comes, PGlite runs without fsync and its file
-// system has none: what it calls committed would not survive the death of the machine.
+// PGlite's files on disk, with an fsync that reaches the disk. By default PGlite runs without fsync and its file system
+// has none, so that a commit would not survive the death of the machine.
 
 import { fsyncSync } from "node:fs";
 import { PGlite } from "@electric-sql/pglite";
 import { NodeFS } from "@electric-sql/pglite/nodefs";
 
-/** The parts of Emscripten's module that are touched here. */
+/** The parts of Emscripten's module that are used here. */
 interface EmscriptenModule {
   readonly NODEFS?: { stream_ops?: { fsync?: (stream: { nfd: number }) => number } };
 }
 
-/** EIO, as the errors of WASI are numbered. Postgres stops at it: after a failed fsync only its log can be trusted. */
+/** EIO in WASI's numbering. Postgres panics at it: after a failed fsync only the WAL can be trusted. */
 const inputOutputError = 29;
 
 export class DurableNodeFs extends NodeFS {
@@ -32,7 +32,7 @@ export class DurableNodeFs extends NodeFS {
           this.#fsync(stream.nfd);
           return 0;
         } catch {
-          // An exception would pass through Postgres unseen, and it would call committed what is not.
+          // An exception would pass through Postgres unnoticed, and it would report a commit that is not durable.
           return inputOutputError;
         }
       };
@@ -42,8 +42,8 @@ export class DurableNodeFs extends NodeFS {
 }
 
 /**
- * PGlite's own parameters without `-F` (fsync off). The WAL is synced with `fsync`, the one call of the two that
- * Emscripten passes on to the file system. Memory is kept small: the state is.
+ * PGlite's own parameters without `-F` (fsync off). `wal_sync_method` is `fsync`, the only sync call that Emscripten
+ * passes on to the file system. The state is small, so memory is kept small.
  */
 export function durableStartParameters(): string[] {
   return [

@@ -1,9 +1,9 @@
-// Where the files stand that the build embeds as they are: beside the sources, or at the binary's root.
+// Locates the files that the build embeds unchanged: next to the sources, or at the binary's root.
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 
-/** In the compiled binary every module's directory is the binary's root, and the assets are kept under it. */
+/** In the compiled binary every module's directory is the binary's root, and the assets are below it. */
 const sourceRoot = join(import.meta.dir, "..", "..", "..");
 
 /** The directory of the generated migrations. */
@@ -11,15 +11,15 @@ export function migrationsDirectory(): string {
   return firstExisting([join(import.meta.dir, "drizzle"), join(sourceRoot, "drizzle")]) ?? "drizzle";
 }
 
-/** The prepared PGlite directory that the build embeds, or null in the sources. */
+/** The prepared PGlite directory that the build embeds; null when run from the sources. */
 export function embeddedPreparedArchive(): string | null {
   return firstExisting([join(import.meta.dir, preparedArchiveName)]);
 }
 
-/** A single file is embedded at the binary's root, under its own name. */
+/** A single file is embedded at the binary's root under its own name. */
 export const preparedArchiveName = "pglite-prepared.tar.gz";
 
-/** Where the sources keep what is made once from them; null outside a checkout with its packages installed. */
+/** Where a run from the sources caches what it prepares; null outside a checkout with installed packages. */
 export function sourceCacheDirectory(): string | null {
   const packages = join(sourceRoot, "node_modules");
   return sourceRoot !== "/" && existsSync(packages) ? join(packages, ".cache", "millrace") : null;

@@ -1,27 +1,29 @@
-// Notices that the Postgres inside PGlite has died: by a PANIC (a full disk, a failed fsync), or in its memory. PGlite
-// itself does not: it calls the dead program again and again within one turn, and the whole thread hangs in it.
+// Notices when the Postgres inside PGlite has died, by a PANIC (a full disk, a failed fsync) or by a memory fault.
+// PGlite does not notice: it calls the dead program over and over in one tick, and the whole thread hangs.
 
 import type { PGlite } from "@electric-sql/pglite";
 import { MillraceError } from "../../errors/millrace-error.ts";
 
-/** How PGlite's program leaves its main loop in order, to report an error. PGlite checks for the same number. */
+/**
+ * The exit status by which PGlite's program leaves its main loop to report an error. PGlite checks for the same number.
+ */
 const longJumpStatus = 100;
 
-/** The parts of the program that PGlite calls in its loop. */
+/** The functions of the program that PGlite calls in its loop. */
 interface PostgresLoop {
   _PostgresMainLoopOnce: () => void;
   stackRestore: (pointer: number) => void;
 }
 
 export interface GuardedPglite {
-  /** Aborted when the program has died: nothing more is asked of it, and every statement fails at once. */
+  /** Aborted when the program has died. From then on every statement fails at once. */
   readonly died: AbortSignal;
 }
 
-/** From now on, the death of `client`'s program is noticed. */
+/** From now on the death of `client`'s program is noticed. */
 export function guardPglite(client: PGlite): GuardedPglite {
   const death = new AbortController();
-  // library edge: these functions are in the module, and not in its type.
+  // library edge: the module has these functions, its type does not.
   const loop = client.Module as unknown as PostgresLoop;
   const { _PostgresMainLoopOnce: runOnce, stackRestore } = loop;
   loop._PostgresMainLoopOnce = () => {
@@ -33,7 +35,8 @@ export function guardPglite(client: PGlite): GuardedPglite {
       throw error;
     }
   };
-  // Called behind every exception in the loop, outside of what catches it: the one way out.
+  // PGlite calls this after every exception in the loop, outside of its try block: throwing here is the only way out of
+  // the loop.
   let isCaught = false;
   loop.stackRestore = (pointer) => {
     if (isCaught) death.signal.throwIfAborted();

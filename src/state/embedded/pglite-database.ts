@@ -1,4 +1,4 @@
-// The state in the data directory: Postgres as a library, in this process.
+// Opens the state in the data directory: Postgres as a library, in this process.
 
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -12,14 +12,14 @@ import * as schema from "../schema.ts";
 import { DurableNodeFs, durableStartParameters } from "./durable-node-fs.ts";
 import { guardPglite } from "./guarded-pglite.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
-import { keepUp, type UpkeepReport } from "./pglite-upkeep.ts";
+import { type MaintenanceReport, startMaintenance } from "./pglite-maintenance.ts";
 import { unpackPrepared } from "./prepared-archive.ts";
 import { syncEntries, syncTree } from "./sync-tree.ts";
 
-/** Opens the database in `dataDirectory`, made when there is none. The caller holds the directory's lock. */
+/** Opens the database in `dataDirectory`, and creates it if it is missing. The caller holds the directory lock. */
 export async function openPgliteDatabase(
   dataDirectory: string,
-  reportUpkeep: UpkeepReport,
+  reportMaintenance: MaintenanceReport,
 ): Promise<OpenDatabase> {
   const directory = join(dataDirectory, "pglite");
   const isNew = !existsSync(directory);
@@ -28,17 +28,17 @@ export async function openPgliteDatabase(
     isNew ? unpackPrepared(directory) : Promise.resolve(),
   ]);
   const client = await start(directory, files);
-  // Nobody can take the state from under us, for the directory is locked by the kernel; but it can die.
+  // Nobody can take the state from us, because the kernel has locked the directory; but the database can die.
   const { died } = guardPglite(client);
   try {
     const database = drizzle(client, { schema });
     await migrate(database);
-    const upkeep = keepUp(client, reportUpkeep);
-    // A thousand files take a slow disk a while: the service need not wait, its end does.
-    const synced = isNew ? syncNew(directory).catch(reportUpkeep) : Promise.resolve();
+    const maintenance = startMaintenance(client, reportMaintenance);
+    // Syncing a thousand files takes a slow disk a while. The start does not wait for it; the end does.
+    const synced = isNew ? syncNew(directory).catch(reportMaintenance) : Promise.resolve();
     const dispose = async () => {
       await synced;
-      await upkeep[Symbol.asyncDispose]();
+      await maintenance[Symbol.asyncDispose]();
       if (!died.aborted) await client.close();
     };
     return { database, lost: died, [Symbol.asyncDispose]: dispose };
@@ -48,42 +48,42 @@ export async function openPgliteDatabase(
   }
 }
 
-/** Only what is the database's own: the lock file beside it must not be opened a second time. */
+/** Syncs the database's own files only: the lock file beside them must not be opened a second time. */
 async function syncNew(directory: string): Promise<void> {
   await syncTree(directory);
   await syncEntries(dirname(directory));
 }
 
-/** Lines of Postgres' own output that a failed start is told with. */
-const mostToldLines = 5;
+/** Lines of Postgres' output that the error of a failed start quotes. */
+const maxQuotedLines = 5;
 
 async function start(directory: string, files: Awaited<ReturnType<typeof loadPgliteFiles>>): Promise<PGlite> {
-  const said: string[] = [];
+  const output: string[] = [];
   try {
     await dropStaleLock(directory);
     const fs = new DurableNodeFs(directory);
     const onStderr = (text: string) => {
-      said.push(text);
+      output.push(text);
       return true;
     };
     return await PGlite.create({ fs, startParams: durableStartParameters(), onStderr, ...files });
   } catch (error) {
-    throw openingFailed(directory, said, error);
+    throw openingFailed(directory, output, error);
   }
 }
 
 /**
- * Postgres' own lock file. A process that dies between making and writing it leaves it empty, and Postgres refuses an empty one for
- * ever. It protects nothing here: the kernel's lock on the data directory is ours.
+ * Removes Postgres' own lock file. A process that dies between creating and writing it leaves it empty, and Postgres
+ * would refuse to start ever after. It protects nothing here: our lock is the kernel's, on the data directory.
  */
 async function dropStaleLock(directory: string): Promise<void> {
   await rm(join(directory, "postmaster.pid"), { force: true });
 }
 
-function openingFailed(directory: string, said: readonly string[], cause: unknown): MillraceError {
+function openingFailed(directory: string, output: readonly string[], cause: unknown): MillraceError {
   const text = cause instanceof Error ? cause.message : String(cause);
-  const words = said.map((line) => line.trim()).filter((line) => line !== "");
-  const postgres = words.length === 0 ? "" : ` Postgres says: ${words.slice(-mostToldLines).join(" ")}`;
+  const lines = output.map((line) => line.trim()).filter((line) => line !== "");
+  const postgres = lines.length === 0 ? "" : ` Postgres says: ${lines.slice(-maxQuotedLines).join(" ")}`;
   return new MillraceError(
     "state_unavailable",
     `The state in ${directory} cannot be opened: ${text}.${postgres} Look whether the disk is full or failing, and whether the ` +

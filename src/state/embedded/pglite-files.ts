@@ -1,4 +1,4 @@
-// PGlite's program files, as paths that hold in the sources and in the compiled binary alike.
+// PGlite's program files, by paths that are valid in the sources and in the compiled binary.
 
 import initdbPath from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" };
 import fsBundlePath from "../../../node_modules/@electric-sql/pglite/dist/pglite.data" with { type: "file" };
@@ -10,7 +10,7 @@ export interface PgliteFiles {
   readonly fsBundle: Blob;
 }
 
-/** Reads and compiles them, about 0.1 s. */
+/** Reads and compiles the files, in about 0.1 s. */
 export async function loadPgliteFiles(): Promise<PgliteFiles> {
   const [pgliteWasmModule, initdbWasmModule] = await Promise.all([compile(pglitePath), compile(initdbPath)]);
   return { pgliteWasmModule, initdbWasmModule, fsBundle: Bun.file(fsBundlePath) };

@@ -1,5 +1,5 @@
-// A PGlite directory with the tables already in it, as one archive: made once, at build time or at the first start
-// from the sources, so that a first start unpacks files instead of running initdb (3 s, 1 GB).
+// A PGlite directory with the tables already created, as an archive. It is made once, by the build or by the first
+// start from the sources. So a first start unpacks files instead of running initdb (3 s, 1 GB).
 
 import { mkdir, mkdtemp, readdir, rename, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,12 +12,12 @@ import * as schema from "../schema.ts";
 import { embeddedPreparedArchive, migrationsDirectory, sourceCacheDirectory } from "./embedded-files.ts";
 import { loadPgliteFiles } from "./pglite-files.ts";
 
-/** The small WAL segments keep the directory small. */
+/** Small WAL segments keep the directory small. */
 const initdbParameters = ["--wal-segsize=1"];
 
 /**
- * Unpacks the prepared directory to `directory`, which must not exist: whole or not at all. Does nothing where there
- * is no archive and no place to keep one: PGlite then makes the directory itself.
+ * Unpacks the prepared directory to `directory`, which must not exist, completely or not at all. Does nothing if there
+ * is no archive and no place to cache one: PGlite then creates the directory itself.
  */
 export async function unpackPrepared(directory: string): Promise<void> {
   const archive = embeddedPreparedArchive() ?? (await cachedArchive());
@@ -33,7 +33,7 @@ export async function unpackPrepared(directory: string): Promise<void> {
   await rename(draft, directory);
 }
 
-/** Makes the archive at `path`. */
+/** Creates the archive at `path`. */
 export async function prepareArchive(path: string): Promise<void> {
   const temporary = await mkdtemp(join(tmpdir(), "millrace-prepare-"));
   const directory = join(temporary, "pglite");
@@ -41,7 +41,7 @@ export async function prepareArchive(path: string): Promise<void> {
     const options = { dataDir: directory, initDbStartParams: initdbParameters };
     const client = await PGlite.create({ ...options, ...(await loadPgliteFiles()) });
     await migrate(drizzle(client, { schema }));
-    // Shut down in order: what is unpacked later needs no recovery at its first start.
+    // A clean shutdown, so that the unpacked directory needs no recovery at its first start.
     await client.close();
     await mkdir(dirname(path), { recursive: true });
     const draft = `${path}.${process.pid}`;
@@ -52,7 +52,7 @@ export async function prepareArchive(path: string): Promise<void> {
   }
 }
 
-/** An archive holds files only, and Postgres needs its empty directories too. */
+/** An archive contains files only, and Postgres needs its empty directories too. */
 const directoryList = "directories.json";
 
 async function readTree(directory: string): Promise<Record<string, Uint8Array | string>> {
@@ -66,7 +66,7 @@ async function readTree(directory: string): Promise<Record<string, Uint8Array | 
   return { ...files, [directoryList]: JSON.stringify(directories) };
 }
 
-/** The sources' own copy, named for all that it depends on. */
+/** The archive cached by the sources. Its name covers everything that it depends on. */
 async function cachedArchive(): Promise<string | null> {
   const cache = sourceCacheDirectory();
   if (cache === null) return null;

@@ -1,13 +1,13 @@
-// Makes what was just written survive the death of the machine: a directory tree, or a single directory's entries.
-// It opens and closes every file of a tree. POSIX lets go of a process's record locks on a file when the process
-// closes any descriptor of it, so no tree with a lock file in it may be handed over.
+// Syncs a directory tree, or the entries of a single directory, so that they survive the death of the machine. It opens
+// and closes every file of the tree. POSIX drops a process's record locks on a file when the process closes any
+// descriptor of it, so the tree must not contain a lock file.
 
 import { open, readdir } from "node:fs/promises";
 import { join } from "node:path";
 
-const atOnce = 8;
+const maxConcurrent = 8;
 
-/** Has every file and directory under `root`, and `root` itself, on the disk when it returns. */
+/** Returns when every file and directory under `root`, and `root` itself, is on the disk. */
 export async function syncTree(root: string): Promise<void> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   const paths = entries.map((entry) => join(entry.parentPath, entry.name));
@@ -15,12 +15,12 @@ export async function syncTree(root: string): Promise<void> {
   const worker = async () => {
     for (let path = queue.pop(); path !== undefined; path = queue.pop()) await syncPath(path);
   };
-  await Promise.all(Array.from({ length: atOnce }, worker));
+  await Promise.all(Array.from({ length: maxConcurrent }, worker));
 }
 
 /**
- * Has the names in `directory` on the disk when it returns: what was made, renamed or removed there. One that this
- * process may not read, or whose file system knows no such thing, is left to the operating system.
+ * Returns when the names in `directory` are on the disk: what was created, renamed or removed. A directory that this
+ * process may not read, or whose file system cannot sync it, is left to the operating system.
  */
 export async function syncEntries(directory: string): Promise<void> {
   try {
@@ -35,7 +35,7 @@ async function syncPath(path: string): Promise<void> {
   try {
     file = await open(path, "r");
   } catch (error) {
-    // The database is at work already: what it removed need not be kept.
+    // The database is running already: a file that it has removed needs no sync.
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return;
     throw error;
   }

@@ -1,4 +1,4 @@
-// Where the encryption key comes from: the setting, or a file in the data directory that is made once.
+// The encryption key: the setting, or a file in the data directory that is created once.
 
 import { randomBytes, randomUUID } from "node:crypto";
 import { link, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
@@ -7,7 +7,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { syncEntries } from "../embedded/sync-tree.ts";
 
 export const keyFileName = "encryption.key";
-/** The key that takes its place: see key-rotation.ts. */
+/** The key that will replace it: see key-rotation.ts. */
 const nextFileName = "encryption.key.next";
 
 /** Reads base64 of 32 bytes. Throws `invalid_setting`, without the text, on anything else. */
@@ -25,11 +25,11 @@ export function parseEncryptionKey(text: string, origin: string): Uint8Array {
 
 export interface FileKey {
   readonly key: Uint8Array;
-  /** There was no file before. */
+  /** The file did not exist before. */
   readonly isNew: boolean;
 }
 
-/** The key of the key file in `dataDirectory`; the file is made, with mode 0600, when there is none. */
+/** The key of the key file in `dataDirectory`. Creates the file, with mode 0600, if it is missing. */
 export async function loadKeyFile(dataDirectory: string): Promise<FileKey> {
   const path = join(dataDirectory, keyFileName);
   const existing = await readKeyFile(path);
@@ -42,14 +42,14 @@ export async function dropKeyFile(dataDirectory: string): Promise<void> {
   await rm(join(dataDirectory, keyFileName), { force: true });
 }
 
-/** The key that is to take the place of the key file's; null: none is. */
+/** The key that will replace the key file's; null: none. */
 export async function loadNextKey(dataDirectory: string): Promise<Uint8Array | null> {
   const path = join(dataDirectory, nextFileName);
   const text = await readKeyFile(path);
   return text === null ? null : parseEncryptionKey(text, path);
 }
 
-/** Makes a key, durably. One that is there already is replaced. */
+/** Creates a key durably. Replaces one that exists. */
 export async function makeNextKey(dataDirectory: string): Promise<Uint8Array> {
   await dropNextKey(dataDirectory);
   const key = randomBytes(32);
@@ -57,7 +57,7 @@ export async function makeNextKey(dataDirectory: string): Promise<Uint8Array> {
   return key;
 }
 
-/** It is the key file's from here on. Returns where that is. */
+/** Makes it the key file. Returns its path. */
 export async function adoptNextKey(dataDirectory: string): Promise<string> {
   const path = join(dataDirectory, keyFileName);
   await rename(join(dataDirectory, nextFileName), path);
@@ -70,7 +70,7 @@ export async function dropNextKey(dataDirectory: string): Promise<void> {
   await syncEntries(dataDirectory);
 }
 
-/** Keys that were written and not put in their place, because the process died in between. The caller holds the state's lock. */
+/** Removes drafts of keys that a process left behind when it died. The caller holds the state's lock. */
 export async function dropKeyDrafts(dataDirectory: string): Promise<void> {
   const drafts = (await readdir(dataDirectory)).filter((name) => draftName.test(name));
   for (const name of drafts) await rm(join(dataDirectory, name), { force: true });
@@ -96,8 +96,8 @@ async function readKeyFile(path: string): Promise<string | null> {
 }
 
 /**
- * Whole or not at all, also when the machine dies meanwhile; a file that is there already stays. The draft's name is
- * used once: in a container every process has the same id, and what a killed one left behind would be in the way.
+ * Writes atomically, even if the machine dies meanwhile. An existing file is kept. The draft has a random name: in a
+ * container every process has the same id, and a draft that a killed process left would be in the way.
  */
 async function writeKeyFile(path: string, text: string): Promise<void> {
   const draft = `${path}.${randomUUID()}`;
@@ -109,8 +109,8 @@ async function writeKeyFile(path: string, text: string): Promise<void> {
   } finally {
     await rm(draft, { force: true });
   }
-  // What is sealed with the key may outlive this machine in another database: so must the file's name, and that of
-  // a directory that was just made for it.
+  // Data encrypted with the key may outlive this machine in another database. So the file's name must be durable too,
+  // and that of a directory that was just created for it.
   await syncEntries(dirname(path));
   await syncEntries(dirname(dirname(path)));
 }

@@ -1,5 +1,5 @@
-// Which key the state was written with: a text in its database is sealed under it, so that a wrong one is found at the start, and not
-// when the first connector is read.
+// Checks the encryption key at the start: a known text in the state's database is encrypted with it. Otherwise a wrong
+// key would be found only when the first connector is read.
 
 import { eq } from "drizzle-orm";
 import { type Database, stored } from "../database.ts";
@@ -7,31 +7,31 @@ import { settings } from "../schema.ts";
 import type { Cipher } from "./encryption.ts";
 
 const name = "encryption_key_check";
-const place = "the state";
+const associatedData = "the state";
 
-/** A state that is new is the cipher's from here on. Throws `encryption_key_mismatch` where it is another one's. */
+/** A new state takes the cipher's key. Throws `encryption_key_mismatch` if the state has another key. */
 export async function checkKey(database: Database, cipher: Cipher): Promise<void> {
-  const value = cipher.seal("millrace", place);
+  const value = cipher.seal("millrace", associatedData);
   await stored(database.insert(settings).values({ name, value }).onConflictDoNothing().execute());
-  cipher.open(await sealedCheck(database), place);
+  cipher.open(await sealedCheck(database), associatedData);
 }
 
-/** Whether the state was written with this key; one that is new was written with none. */
+/** Whether the state was written with this key. A new state has no key yet. */
 export async function isKeyOf(database: Database, cipher: Cipher): Promise<boolean> {
   const sealed = await sealedCheck(database);
   try {
-    cipher.open(sealed, place);
+    cipher.open(sealed, associatedData);
     return true;
   } catch {
     return false;
   }
 }
 
-/** From here on the state is the cipher's; in the transaction of `database`. */
+/** Changes the state's key to the cipher's, in the transaction of `database`. */
 export async function resealCheck(database: Database, cipher: Cipher): Promise<void> {
   await database
     .update(settings)
-    .set({ value: cipher.seal("millrace", place) })
+    .set({ value: cipher.seal("millrace", associatedData) })
     .where(eq(settings.name, name));
 }
 

@@ -1,5 +1,6 @@
-// Another key for what is sealed. The database and the key file are two places: the new key is durable beside the old one before
-// anything is sealed under it, and takes its place when all is, so that whoever dies in between leaves a state that one of the two opens.
+// Rotates the encryption key. The database and the key file cannot change in one step. So the new key is stored durably
+// beside the old one before anything is encrypted with it, and replaces the old one afterwards. Whenever the process
+// dies, one of the two keys opens the state.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, stored } from "../database.ts";
@@ -18,13 +19,13 @@ import {
 import { checkKey, isKeyOf, resealCheck } from "./key-check.ts";
 
 export interface Rotated {
-  /** That are sealed under the new key. */
+  /** How many are encrypted with the new key. */
   readonly connectors: number;
-  /** The file that the new key is in; null: it was given. */
+  /** The file of the new key; null: the key was given. */
   readonly keyFile: string | null;
 }
 
-/** The state's cipher where its key is in a file: what a rotation that was cut off has left is finished, or undone. */
+/** The state's cipher if its key is in a file. Completes or undoes a rotation that was interrupted. */
 export async function cipherOfFile(
   dataDirectory: string,
   known: Uint8Array,
@@ -43,8 +44,8 @@ export async function cipherOfFile(
 }
 
 /**
- * Seals all that is sealed under `newKey`, or where that is null under one that is made and takes the key file's place. No service may
- * work on the state. Throws as `openState` does; `invalid_setting` where the key is not in a file, and no other is given.
+ * Encrypts everything with `newKey`; null: with a new key that replaces the key file's. No service may be using the
+ * state. Throws as `openState` does, and `invalid_setting` if the key is not in a file and no new one is given.
  */
 export async function rotateKey(options: StateOptions, newKey: string | null): Promise<Rotated> {
   const { encryptionKey, dataDirectory } = options;

@@ -1,4 +1,4 @@
-// The state in the Postgres of DATABASE_URL.
+// Opens the state in the Postgres of DATABASE_URL.
 
 import { drizzle } from "drizzle-orm/postgres-js";
 import type { Sql } from "postgres";
@@ -6,55 +6,55 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import type { Database, OpenDatabase } from "../database.ts";
 import { migrate } from "../migrations.ts";
 import * as schema from "../schema.ts";
-import { holdServiceLock } from "./service-lock.ts";
+import { acquireServiceLock } from "./service-lock.ts";
 import { stateConnection } from "./state-connection.ts";
 import { type StateConnection, StateSession } from "./state-session.ts";
 import { StateSessions } from "./state-sessions.ts";
 
-/** The network may have forgotten the connection that a question went by. */
+/** After this the network may have forgotten the connection. */
 const defaultAnswerMs = 60_000;
 const migrationMs = 60 * 60_000;
 
 /**
- * Takes the service's lock, brings the tables up to date, and connects. A question that is not answered within `answerMs` fails. Throws
- * `state_unavailable` or `invalid_setting`.
+ * Takes the service lock, migrates the tables, and connects. An operation that is not answered within `answerMs` fails.
+ * Throws `state_unavailable` or `invalid_setting`.
  */
 export async function openPostgresDatabase(url: string, answerMs = defaultAnswerMs): Promise<OpenDatabase> {
   await using opening = new AsyncDisposableStack();
   const connection = await reachable(() => stateConnection(url));
-  const { lost } = opening.use(await reachable(() => holdServiceLock(connection)));
-  await reachable(() => bringUpToDate(connection));
+  const { lost } = opening.use(await reachable(() => acquireServiceLock(connection)));
+  await reachable(() => migrateTables(connection));
   const sessions = opening.use(new StateSessions(connection, answerMs));
   const owned = opening.move();
   return { database: databaseOver(sessions), lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Takes as long as it takes. */
-async function bringUpToDate(connection: StateConnection): Promise<void> {
+/** Migrations may take long. */
+async function migrateTables(connection: StateConnection): Promise<void> {
   const options = { name: "millrace state migration", answerMs: migrationMs };
   await using session = await StateSession.open(connection, options);
-  await session.ask((sql) => migrate(drizzle(sql, { schema })));
+  await session.run((sql) => migrate(drizzle(sql, { schema })));
 }
 
-/** Each statement, and each transaction, in a session. */
+/** Runs each statement and each transaction in a session of the pool. */
 function databaseOver(sessions: StateSessions): Database {
-  const within = <Result>(question: (sql: Sql) => Promise<Result>) =>
+  const within = <Result>(operation: (sql: Sql) => Promise<Result>) =>
     sessions.within((sql) => {
-      // Drizzle reads dates and JSON itself, and tells the driver so when it is given a client.
+      // Drizzle parses dates and JSON itself. It configures the driver for that when it gets a client.
       drizzle(sql);
-      return question(sql);
+      return operation(sql);
     });
   const client = {
     options: { parsers: {}, serializers: {} },
     unsafe: (...statement: Parameters<Sql["unsafe"]>) => ({
-      // biome-ignore lint/suspicious/noThenProperty: a statement is sent when it is awaited, as the driver's own is.
+      // biome-ignore lint/suspicious/noThenProperty: like the driver's own, a statement is sent when it is awaited.
       then: (...settle: Parameters<Promise<unknown>["then"]>) =>
         within(async (sql) => await sql.unsafe(...statement)).then(...settle),
       values: () => within(async (sql) => await sql.unsafe(...statement).values()),
     }),
     begin: (work: Parameters<Sql["begin"]>[1]) => within((sql) => sql.begin(work)),
   };
-  // library edge: Drizzle asks a client for nothing else.
+  // library edge: Drizzle uses nothing else of a client.
   return drizzle(client as unknown as Sql, { schema });
 }
 

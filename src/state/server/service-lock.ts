@@ -1,49 +1,54 @@
-// One service on one state database at a time: a session-level advisory lock on a connection of its own.
+// Ensures that one service at a time uses a state database: a session-level advisory lock on a connection of its own.
 // https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { StateConnection } from "./state-session.ts";
 import { StateSession } from "./state-session.ts";
 
-/** "mill" and "race" as two int4: the lock's name within the database. */
+/** "mill" and "race" as two int4: the lock's key in the database. */
 const lockName = [0x6d696c6c, 0x72616365] as const;
 
 export interface LockBounds {
-  /** How long a start waits for a service that is just going down. */
+  /** How long a start waits for a service that is shutting down. */
   readonly acquireMs: number;
-  /** How often it is looked whether the session still stands. */
+  /** How often the session is checked. */
   readonly watchMs: number;
-  /** How long a question may go without an answer: then it is asked of another session. */
+  /** How long a query may go without an answer before another session is opened. */
   readonly answerMs: number;
 }
 
 const defaultBounds: LockBounds = { acquireMs: 5_000, watchMs: 2_000, answerMs: 5_000 };
 const retryMs = 100;
-/** The server gives up a session whose other end has gone within about a minute: its lock stands in the way of the next service. */
+/**
+ * The server drops a session whose client is gone within about a minute. Until then its lock blocks the next service.
+ */
 const deadSessionSql =
   "set tcp_keepalives_idle = 20; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3; set tcp_user_timeout = '50s'";
 
 export interface ServiceLock extends AsyncDisposable {
-  /** Aborted when another service holds the lock in our place. */
+  /** Aborted when another service has taken the lock from us. */
   readonly lost: AbortSignal;
 }
 
-/** A session, also when nobody hears of it any more. */
+/** A session of ours, even if it no longer answers. */
 interface LockSession {
   readonly session: StateSession;
-  /** With the process id it tells the session from others: a process id may be used again. */
+  /** Identifies the session together with the process id, which the server may use again. */
   readonly startedAt: string;
 }
 
-/** Who holds the lock. */
+/** The session that holds the lock. */
 interface Holder {
   readonly pid: number;
   readonly startedAt: string;
   readonly address: string;
 }
 
-/** Takes the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
-export async function holdServiceLock(config: StateConnection, bounds = defaultBounds): Promise<ServiceLock> {
+/** Acquires the lock. Throws `invalid_setting`, naming the holder's session, when another service keeps it. */
+export async function acquireServiceLock(
+  config: StateConnection,
+  bounds = defaultBounds,
+): Promise<ServiceLock> {
   const own = await open(config, bounds);
   try {
     for (
@@ -63,7 +68,7 @@ export async function holdServiceLock(config: StateConnection, bounds = defaultB
 async function open(config: StateConnection, { answerMs }: LockBounds): Promise<LockSession> {
   const session = await StateSession.open(config, { name: "millrace service lock", answerMs });
   try {
-    const startedAt = await session.ask(async (sql) => {
+    const startedAt = await session.run(async (sql) => {
       await sql.unsafe(deadSessionSql);
       const [row] = await sql<{ at: string }[]>`
         select backend_start::text as at from pg_stat_activity where pid = pg_backend_pid()`;
@@ -77,16 +82,16 @@ async function open(config: StateConnection, { answerMs }: LockBounds): Promise<
 }
 
 async function tryLock({ session }: LockSession): Promise<boolean> {
-  const [row] = await session.ask(
+  const [row] = await session.run(
     async (sql) =>
       await sql<{ locked: boolean }[]>`select pg_try_advisory_lock(${lockName[0]}, ${lockName[1]}) as locked`,
   );
   return row?.locked === true;
 }
 
-/** Null: nobody does by now. */
+/** Null: nobody holds the lock any more. */
 async function holderOf({ session }: LockSession): Promise<Holder | null> {
-  const [holder] = await session.ask(
+  const [holder] = await session.run(
     async (sql) =>
       await sql<Holder[]>`
       select a.pid, a.backend_start::text as "startedAt", coalesce(host(a.client_addr), 'a local socket') as address
@@ -105,31 +110,34 @@ function inUse(holder: Holder | null): MillraceError {
   );
 }
 
-/** The session may die with its server or network. The next one takes the lock again, unless another service was faster. */
+/**
+ * The session may die with its server or network. The next one acquires the lock again, unless another service was
+ * faster.
+ */
 function watch(config: StateConnection, first: LockSession, bounds: LockBounds): ServiceLock {
   const lost = new AbortController();
   const closing = new AbortController();
-  /** The last session that held the lock: the server may not know yet that it is dead. */
+  /** Our last session that held the lock: the server may not know yet that it is dead. */
   let holder = first;
   let isHeld = true;
   const isOver = () => closing.signal.aborted || lost.signal.aborted;
-  /** The lock is held as long as its session answers. */
-  const look = async () => {
+  /** We hold the lock as long as its session answers. */
+  const check = async () => {
     try {
-      await holder.session.ask(async (sql) => await sql`select`);
+      await holder.session.run(async (sql) => await sql`select`);
     } catch {
       isHeld = false;
       void holder.session[Symbol.asyncDispose]();
     }
   };
-  const takeAgain = async () => {
+  const reacquire = async () => {
     const own = await open(config, bounds);
     try {
       while (!isOver() && !(await tryLock(own))) {
         const other = await holderOf(own);
         const isOurs = other?.pid === holder.session.pid && other.startedAt === holder.startedAt;
         const { pid } = holder.session;
-        if (isOurs) await own.session.ask(async (sql) => await sql`select pg_terminate_backend(${pid})`);
+        if (isOurs) await own.session.run(async (sql) => await sql`select pg_terminate_backend(${pid})`);
         else if (other) lost.abort(inUse(other));
         await Bun.sleep(retryMs);
       }
@@ -141,17 +149,17 @@ function watch(config: StateConnection, first: LockSession, bounds: LockBounds):
     }
   };
   const verify = async () => {
-    if (isHeld) await look();
-    if (!isHeld && !isOver()) await takeAgain();
+    if (isHeld) await check();
+    if (!isHeld && !isOver()) await reacquire();
   };
-  let check: Promise<void> | null = null;
+  let verifying: Promise<void> | null = null;
   const timer = setInterval(() => {
     if (isOver()) return;
-    // An unreachable server proves nothing: connectors go on, and the next round asks again.
-    check ??= verify()
+    // An unreachable server proves nothing: connectors continue, and the next check tries again.
+    verifying ??= verify()
       .catch(() => {})
       .finally(() => {
-        check = null;
+        verifying = null;
       });
   }, bounds.watchMs);
   return {
@@ -159,7 +167,7 @@ function watch(config: StateConnection, first: LockSession, bounds: LockBounds):
     [Symbol.asyncDispose]: async () => {
       clearInterval(timer);
       closing.abort();
-      await check;
+      await verifying;
       if (isHeld) await holder.session[Symbol.asyncDispose]();
     },
   };

@@ -1,5 +1,5 @@
-// What a DATABASE_URL means. `sslmode` and the certificates' parameters have libpq's meaning, but that without them there is no TLS,
-// that `allow` is refused, and that no root certificate is looked for where none is named.
+// Parses DATABASE_URL. `sslmode` and the certificate parameters have libpq's meaning, with three exceptions: without
+// them there is no TLS, `allow` is refused, and no default root certificate is looked up.
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
 
 import { connect, isIP } from "node:net";
@@ -16,8 +16,8 @@ const defaultPort = 5432;
 const probeMs = 10_000;
 
 /**
- * Where the state database is, and how to reach it. `prefer` is tried here, once. Throws `invalid_setting`, or what the driver says of
- * the URL, of a file that it names, or of the attempt.
+ * How to reach the state database. Tries `prefer` once, here. Throws `invalid_setting`, or the driver's error about the
+ * URL, about a file that it names, or about the attempt.
  */
 export async function stateConnection(url: string): Promise<StateConnection> {
   const parsed = parse(url, { useLibpqCompat: true });
@@ -33,7 +33,7 @@ export async function stateConnection(url: string): Promise<StateConnection> {
   return secured;
 }
 
-/** The driver does not look at a certificate's name where the host is an address. */
+/** The driver does not check a certificate's name if the host is an address. */
 function identified(ssl: ConnectionOptions, host: string): ConnectionOptions {
   const name = isIP(host) ? {} : { servername: host };
   return { checkServerIdentity: (_, certificate) => checkServerIdentity(host, certificate), ...name, ...ssl };
@@ -56,7 +56,7 @@ async function offersTls(host: string, port: number): Promise<boolean> {
   }
 }
 
-/** A server that offers it may still refuse it for this user, by its pg_hba.conf. */
+/** A server that offers TLS may still refuse it for this user in pg_hba.conf. */
 async function takesTls(connection: StateConnection): Promise<boolean> {
   try {
     await using _session = await StateSession.open(connection, { name: "millrace state", answerMs: probeMs });

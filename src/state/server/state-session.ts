@@ -1,10 +1,10 @@
-// One session of the state database. The driver reconnects by itself, and may leave a question without an answer whose connection is
-// cut. Here a session ends with its connection, and each question has a deadline.
+// One session of the state database. The driver would reconnect by itself, and may never answer a query whose
+// connection broke. Here a session ends with its connection, and each operation has a deadline.
 
 import type { ConnectionOptions } from "node:tls";
 import postgres, { type Sql } from "postgres";
 
-/** Where the state database is, and how to reach it. */
+/** How to reach the state database. */
 export interface StateConnection {
   /** A name, an address, or the directory of a Unix socket. */
   readonly host: string;
@@ -17,17 +17,17 @@ export interface StateConnection {
 
 const connectSeconds = 10;
 const keepAliveSeconds = 30;
-/** What the driver knows of a question by when its connection is cut is told first. */
-const cutMs = 50;
-const goodbyeMs = 1_000;
+/** When the connection breaks, the driver first gets this time to report what it knows of a running query. */
+const breakMs = 50;
+const closeMs = 1_000;
 
 export interface SessionOptions {
   /** Its `application_name`. */
   readonly name: string;
-  /** How long a question, or a transaction, may go without an answer. */
+  /** How long an operation, a statement or a transaction, may go without an answer. */
   readonly answerMs: number;
-  /** It is closed when nobody has asked it for so long; absent: never. */
-  readonly restSeconds?: number;
+  /** The session is closed after being idle for so long; absent: never. */
+  readonly idleSeconds?: number;
 }
 
 export class StateSession implements AsyncDisposable {
@@ -36,14 +36,14 @@ export class StateSession implements AsyncDisposable {
 
   private constructor(
     private readonly sql: Sql,
-    /** Of its process at the server. */
+    /** Of the server process. */
     readonly pid: number,
     private readonly answerMs: number,
   ) {
     this.#ended.promise.catch(() => {});
   }
 
-  /** Throws what the driver says. */
+  /** Throws the driver's error. */
   static async open(connection: StateConnection, options: SessionOptions): Promise<StateSession> {
     const { host, port, user, password, database, ssl } = connection;
     const opened: { session: StateSession | null } = { session: null };
@@ -54,10 +54,10 @@ export class StateSession implements AsyncDisposable {
       ...(user === undefined ? {} : { user }),
       ...(password === undefined ? {} : { password }),
       ...(database === undefined ? {} : { database }),
-      ...(options.restSeconds === undefined ? {} : { idle_timeout: options.restSeconds }),
+      ...(options.idleSeconds === undefined ? {} : { idle_timeout: options.idleSeconds }),
       ssl,
       onnotice: () => {},
-      onclose: () => opened.session?.fail(new Error("the connection was lost"), cutMs),
+      onclose: () => opened.session?.fail(new Error("the connection was lost"), breakMs),
     });
     try {
       const rows = await withDeadline(
@@ -67,25 +67,28 @@ export class StateSession implements AsyncDisposable {
       opened.session = new StateSession(sql, rows[0]!.pid, options.answerMs);
       return opened.session;
     } catch (error) {
-      leave(sql);
+      close(sql);
       throw error;
     }
   }
 
-  /** It can be asked. */
+  /** It accepts operations. */
   get isOpen(): boolean {
     return this.#end === null;
   }
 
-  /** One question or transaction. One that is not answered in time, or whose connection is lost, fails and ends the session. */
-  async ask<Result>(question: (sql: Sql) => Promise<Result>): Promise<Result> {
+  /**
+   * Runs one statement or transaction. If it is not answered in time, or the connection breaks, it fails and ends the
+   * session.
+   */
+  async run<Result>(operation: (sql: Sql) => Promise<Result>): Promise<Result> {
     if (this.#end) throw this.#end;
-    const asking = question(this.sql);
-    asking.catch(() => {});
+    const running = operation(this.sql);
+    running.catch(() => {});
     try {
-      return await Promise.race([withDeadline(asking, this.answerMs), this.#ended.promise]);
+      return await Promise.race([withDeadline(running, this.answerMs), this.#ended.promise]);
     } catch (error) {
-      if (error instanceof Unanswered) this.fail(error, 0);
+      if (error instanceof AnswerTimeout) this.fail(error, 0);
       throw error;
     }
   }
@@ -94,17 +97,17 @@ export class StateSession implements AsyncDisposable {
     if (this.#end) return;
     this.#end = error;
     setTimeout(() => this.#ended.reject(error), afterMs);
-    leave(this.sql);
+    close(this.sql);
   }
 
-  /** A question that is under way fails. It does not wait long for a server that is gone. */
+  /** A running operation fails. Does not wait long for a server that is gone. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.fail(new Error("the session is closed"), 0);
-    await Promise.race([this.sql.end({ timeout: 0 }).catch(() => {}), Bun.sleep(goodbyeMs)]);
+    await Promise.race([this.sql.end({ timeout: 0 }).catch(() => {}), Bun.sleep(closeMs)]);
   }
 }
 
-export class Unanswered extends Error {
+export class AnswerTimeout extends Error {
   constructor(ms: number) {
     super(`no answer within ${ms / 1000} s`);
   }
@@ -112,7 +115,7 @@ export class Unanswered extends Error {
 
 async function withDeadline<Result>(answer: PromiseLike<Result>, ms: number): Promise<Result> {
   const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Unanswered(ms)), ms);
+  const timer = setTimeout(() => late.reject(new AnswerTimeout(ms)), ms);
   try {
     return await Promise.race([answer, late.promise]);
   } finally {
@@ -120,6 +123,6 @@ async function withDeadline<Result>(answer: PromiseLike<Result>, ms: number): Pr
   }
 }
 
-function leave(sql: Sql): void {
+function close(sql: Sql): void {
   void sql.end({ timeout: 0 }).catch(() => {});
 }

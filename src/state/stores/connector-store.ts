@@ -1,4 +1,4 @@
-// The stored connectors. What is sealed here is opened here: the rest of the service sees full configurations.
+// The stored connectors. Configurations are encrypted and decrypted here; the rest of the service sees them in full.
 
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { ConnectorConfig } from "../../connector/connector.ts";
@@ -9,28 +9,28 @@ import type { Cipher } from "../secrets/encryption.ts";
 
 export interface StoredConnector {
   readonly id: string;
-  /** Full form, with its secrets. */
+  /** In full form, with secrets. */
   readonly config: ConnectorConfig;
   readonly slotName: string;
   readonly stopped: boolean;
-  /** Accepted and under way; the connector is no longer anyone's to change. */
+  /** The deletion was accepted and is under way; nobody may change the connector any more. */
   readonly deletion: "wait" | "force" | null;
-  /** The configuration that is cleaned up after before the next run begins anew; null: nothing to do. */
+  /** The configuration to clean up before the next run; null: none. */
   readonly cleanup: ConnectorConfig | null;
   readonly initialized: boolean;
-  /** Of a connector that copies everything, once or on a schedule: when the last round began; null: none has. */
+  /** For a connector that copies everything, once or on a schedule: when the last round began; null: none has. */
   readonly roundBegunAt: Date | null;
-  /** Null: the round is under way, or none has begun. */
+  /** Null: the round is not complete, or none has begun. */
   readonly roundEndedAt: Date | null;
-  /** UUIDv7 of the current, or else the last, run. */
+  /** UUIDv7 of the current run, or else of the last one. */
   readonly runId: string;
   readonly createdAt: Date;
 }
 
-/** None has begun: everything is to be copied anew. */
+/** No round has begun: everything is to be copied again. */
 export const noRound = { roundBegunAt: null, roundEndedAt: null } as const;
 
-/** What may change once a connector is stored. */
+/** What may change of a stored connector. */
 export type ConnectorChange = Partial<
   Pick<
     StoredConnector,
@@ -49,7 +49,7 @@ export class ConnectorStore {
     this.#cipher = cipher;
   }
 
-  /** Throws `conflict` when the id, or the slot name that it leads to, is taken. */
+  /** Throws `conflict` when the id is taken, or the slot name that it gives. */
   async insert(connector: StoredConnector): Promise<void> {
     const { config, cleanup, ...rest } = connector;
     const values = { ...rest, sealedConfig: this.#seal(connector.id, config) };
@@ -79,7 +79,7 @@ export class ConnectorStore {
     return stored;
   }
 
-  /** All of them, oldest first. */
+  /** All connectors, oldest first. */
   async list(): Promise<StoredConnector[]> {
     const order = [connectors.createdAt, connectors.id];
     const rows = await stored(
@@ -93,8 +93,8 @@ export class ConnectorStore {
   }
 
   /**
-   * Changes what is named and leaves the rest. A connector that is gone is left gone. A cleanup that is due already
-   * stays the one to do: nothing has been made at a source since.
+   * Changes the given fields. Does nothing when the connector is gone. A cleanup that is already due is kept: nothing
+   * has been created at a source since.
    */
   async update(id: string, change: ConnectorChange): Promise<void> {
     const { config, cleanup, ...rest } = change;
@@ -106,30 +106,30 @@ export class ConnectorStore {
     await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
   }
 
-  /** The run has made slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run. */
+  /** The run has created slot and checkpoint. Throws `state_unavailable` when it is no longer the connector's run. */
   async markInitialized(id: string, runId: string): Promise<void> {
-    await this.#mark(id, runId, { initialized: true });
+    await this.#setForRun(id, runId, { initialized: true });
   }
 
-  /** The run copies everything from here on, and anew. Throws as `markInitialized` does. */
+  /** The run begins to copy everything again. Throws as `markInitialized` does. */
   async beginRound(id: string, runId: string, at: Date): Promise<void> {
-    await this.#mark(id, runId, { initialized: false, roundBegunAt: at, roundEndedAt: null });
+    await this.#setForRun(id, runId, { initialized: false, roundBegunAt: at, roundEndedAt: null });
   }
 
   /** The run has copied everything. Throws as `markInitialized` does. */
   async endRound(id: string, runId: string, at: Date): Promise<void> {
-    await this.#mark(id, runId, { roundEndedAt: at });
+    await this.#setForRun(id, runId, { roundEndedAt: at });
   }
 
-  async #mark(id: string, runId: string, marks: Partial<Row>): Promise<void> {
+  async #setForRun(id: string, runId: string, values: Partial<Row>): Promise<void> {
     const where = and(eq(connectors.id, id), eq(connectors.runId, runId));
-    const marked = await stored(
-      this.#database.update(connectors).set(marks).where(where).returning({ id: connectors.id }).execute(),
+    const updated = await stored(
+      this.#database.update(connectors).set(values).where(where).returning({ id: connectors.id }).execute(),
     );
-    if (marked.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
+    if (updated.length === 0) throw new MillraceError("state_unavailable", "Another run has taken over.");
   }
 
-  /** Removes the connector with its history, tasks and sink record. */
+  /** Deletes the connector with its history, tasks and records. */
   async remove(id: string): Promise<void> {
     await stored(this.#database.delete(connectors).where(eq(connectors.id, id)).execute());
   }
@@ -139,11 +139,11 @@ export class ConnectorStore {
   }
 
   #seal(id: string, config: ConnectorConfig): string {
-    return this.#cipher.seal(JSON.stringify(config), place(id));
+    return this.#cipher.seal(JSON.stringify(config), associatedData(id));
   }
 
   #open(id: string, sealed: string): ConnectorConfig {
-    return JSON.parse(this.#cipher.open(sealed, place(id))) as ConnectorConfig;
+    return JSON.parse(this.#cipher.open(sealed, associatedData(id))) as ConnectorConfig;
   }
 
   #read(row: Row): StoredConnector {
@@ -153,21 +153,24 @@ export class ConnectorStore {
   }
 }
 
-/** Seals what is sealed under another key; in the transaction of `database`. Returns how many connectors there are. */
+/**
+ * Encrypts all configurations under another key, in the transaction of `database`. Returns the number of connectors.
+ */
 export async function resealConnectors(database: Database, from: Cipher, to: Cipher): Promise<number> {
   const { id, sealedConfig, sealedCleanup } = connectors;
   const rows = await database.select({ id, sealedConfig, sealedCleanup }).from(connectors);
   for (const row of rows) {
-    const again = (sealed: string) => to.seal(from.open(sealed, place(row.id)), place(row.id));
+    const reseal = (sealed: string) =>
+      to.seal(from.open(sealed, associatedData(row.id)), associatedData(row.id));
     const sealed = {
-      sealedConfig: again(row.sealedConfig),
-      sealedCleanup: row.sealedCleanup && again(row.sealedCleanup),
+      sealedConfig: reseal(row.sealedConfig),
+      sealedCleanup: row.sealedCleanup && reseal(row.sealedCleanup),
     };
     await database.update(connectors).set(sealed).where(eq(connectors.id, row.id));
   }
   return rows.length;
 }
 
-function place(id: string): string {
+function associatedData(id: string): string {
   return `connector ${id}`;
 }

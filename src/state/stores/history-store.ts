@@ -1,4 +1,4 @@
-// The status records of each connector, oldest first, the newest thousand kept.
+// The status records of each connector, oldest first. The newest thousand are kept.
 
 import { and, asc, eq, sql } from "drizzle-orm";
 import type { HistoryComponent, HistoryEntry, Status } from "../../connector/status.ts";
@@ -6,7 +6,7 @@ import { type Database, foreignKeyViolation, sqlState, stored } from "../databas
 import { statusHistory } from "../schema.ts";
 
 export const historyBound = 1_000;
-/** Old records go this many at a time, so that a flapping connector costs one statement per record. */
+/** Old records are deleted in groups of this size, so that a flapping connector costs one statement per record. */
 const trimEvery = 100;
 
 export interface HistoryRecord {
@@ -27,8 +27,8 @@ export class HistoryStore {
   }
 
   /**
-   * Keeps one record; `isRepeated`: unless it is there already, as it was not known whether it had been kept. One of a connector that
-   * has just been removed is dropped.
+   * Stores a record. `isRepeated`: only if it is missing, because an earlier attempt may have stored it. A record of a
+   * deleted connector is dropped.
    */
   async append(record: HistoryRecord, isRepeated = false): Promise<void> {
     try {

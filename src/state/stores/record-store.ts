@@ -1,6 +1,6 @@
-// Records that sources and sinks keep of themselves, opaque here: a text per connector and side, and of sinks also parts, each
-// with a name. A save is durable when it returns; saves that arrive while another is being written go together in the next
-// statement.
+// The records of sources and sinks, opaque here: a text for each connector and side; sinks also have parts, each with a
+// name. A save is durable when it returns. Saves that come while a statement is running go into the next statement
+// together.
 
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
@@ -8,7 +8,7 @@ import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts"
 import { type Database, foreignKeyViolation, sqlState, stored } from "../database.ts";
 import type { sinkRecordParts, sinkRecords, sourceRecords } from "../schema.ts";
 
-interface Waiting {
+interface PendingSave {
   readonly text: string;
   readonly parts: ChangedParts;
   readonly done: PromiseWithResolvers<void>;
@@ -20,19 +20,19 @@ interface ChangedPart {
   readonly part: string | null;
 }
 
-type Group = ReadonlyMap<string, Waiting>;
+type Group = ReadonlyMap<string, PendingSave>;
 type RecordTable = typeof sinkRecords | typeof sourceRecords;
 type PartTable = typeof sinkRecordParts;
 
 const noParts: ChangedParts = new Map();
 
-/** A statement has at most 65,535 parameters; a part's row takes three. */
-const partsAtOnce = 10_000;
+/** A statement has at most 65,535 parameters, and a part takes three. */
+const maxPartsPerStatement = 10_000;
 
 export class RecordStore {
-  #waiting = new Map<string, Waiting>();
+  #pending = new Map<string, PendingSave>();
   #writing: Promise<void> | null = null;
-  /** The last save of each connector that is not over yet. */
+  /** The last save of each connector that has not ended. */
   readonly #latest = new Map<string, Promise<void>>();
 
   constructor(
@@ -41,7 +41,7 @@ export class RecordStore {
     private readonly partTable: PartTable | null,
   ) {}
 
-  /** What was saved last, also when its saving is under way: by a run that was cut off, say. */
+  /** The record that was saved last. Waits for a save that is under way, for instance of a run that was aborted. */
   async load(connectorId: string): Promise<SavedRecord | null> {
     await this.#saved(connectorId);
     const rows = await stored(this.#read(connectorId));
@@ -52,19 +52,19 @@ export class RecordStore {
   }
 
   /**
-   * Replaces the text and changes the parts, all or nothing. Of several texts that wait, the last one is written, with all that
-   * becomes of parts, and all saves return then.
+   * Replaces the text and changes the parts, atomically. Of several pending saves, the last text and all changes of
+   * parts are written; then all of them return.
    */
   save(connectorId: string, text: string, parts: ChangedParts = noParts): Promise<void> {
-    const before = this.#waiting.get(connectorId);
+    const before = this.#pending.get(connectorId);
     const done = before?.done ?? Promise.withResolvers<void>();
-    this.#waiting.set(connectorId, { text, parts: new Map([...(before?.parts ?? noParts), ...parts]), done });
+    this.#pending.set(connectorId, { text, parts: new Map([...(before?.parts ?? noParts), ...parts]), done });
     this.#latest.set(connectorId, done.promise);
     this.#writing ??= this.#drain();
     return done.promise;
   }
 
-  /** A record whose saving was under way is gone as well. */
+  /** Waits for a save that is under way, so that its record is removed too. */
   async remove(connectorId: string): Promise<void> {
     await this.#saved(connectorId);
     await stored(this.database.delete(this.table).where(eq(this.table.connectorId, connectorId)).execute());
@@ -74,7 +74,7 @@ export class RecordStore {
     await this.#latest.get(connectorId)?.catch(() => {});
   }
 
-  /** The text under an empty name, and the parts under theirs: one statement sees them as of one moment. */
+  /** The text under an empty name, the parts under theirs. One statement, so that they are consistent. */
   async #read(connectorId: string): Promise<readonly { readonly name: string; readonly text: string }[]> {
     const { database, table, partTable } = this;
     const text = database
@@ -90,11 +90,11 @@ export class RecordStore {
   }
 
   async #drain(): Promise<void> {
-    // What is asked for in the same turn goes together already.
+    // Saves of the same tick of the event loop go into one group.
     await Promise.resolve();
-    while (this.#waiting.size > 0) {
-      const group = this.#waiting;
-      this.#waiting = new Map();
+    while (this.#pending.size > 0) {
+      const group = this.#pending;
+      this.#pending = new Map();
       await this.#write(group);
       for (const [connectorId, { done }] of group) {
         if (this.#latest.get(connectorId) === done.promise) this.#latest.delete(connectorId);
@@ -108,9 +108,9 @@ export class RecordStore {
       await this.#store(group);
       for (const { done } of group.values()) done.resolve();
     } catch (error) {
-      // One connector that was removed meanwhile must not fail the others.
+      // A connector that was deleted meanwhile must not fail the others.
       if (sqlState(error) === foreignKeyViolation && group.size > 1) {
-        for (const [connectorId, waiting] of group) await this.#write(new Map([[connectorId, waiting]]));
+        for (const [connectorId, save] of group) await this.#write(new Map([[connectorId, save]]));
         return;
       }
       const failure = stored(Promise.reject(error));
@@ -123,15 +123,15 @@ export class RecordStore {
     const changed = [...group].flatMap(([connectorId, { parts }]) =>
       [...parts].map(([name, part]): ChangedPart => ({ connectorId, name, part })),
     );
-    if (changed.length <= partsAtOnce) return await this.#put(this.database, group, changed);
+    if (changed.length <= maxPartsPerStatement) return await this.#put(this.database, group, changed);
     await this.database.transaction(async (transaction) => {
-      for (let at = 0; at < changed.length; at += partsAtOnce) {
-        await this.#put(transaction, group, changed.slice(at, at + partsAtOnce));
+      for (let at = 0; at < changed.length; at += maxPartsPerStatement) {
+        await this.#put(transaction, group, changed.slice(at, at + maxPartsPerStatement));
       }
     });
   }
 
-  /** One statement: the least that is all or nothing. */
+  /** One statement, which is atomic by itself. */
   async #put(database: Database, group: Group, changed: readonly ChangedPart[]): Promise<void> {
     const { table, partTable } = this;
     const parts = partTable ? partChanges(database, partTable, changed) : [];
@@ -146,18 +146,18 @@ export class RecordStore {
 
 function partChanges(database: Database, table: PartTable, changed: readonly ChangedPart[]) {
   const name = { name: table.name };
-  const gone = changed.filter(({ part }) => part === null).map((each) => [each.connectorId, each.name]);
-  const there = changed.flatMap(({ part, ...of }) => (part === null ? [] : [{ ...of, part }]));
-  const removed = () =>
-    database.delete(table).where(sql`(${table.connectorId}, ${table.name}) in ${gone}`).returning(name);
-  const written = () =>
+  const removed = changed.filter(({ part }) => part === null).map((each) => [each.connectorId, each.name]);
+  const written = changed.flatMap(({ part, ...of }) => (part === null ? [] : [{ ...of, part }]));
+  const remove = () =>
+    database.delete(table).where(sql`(${table.connectorId}, ${table.name}) in ${removed}`).returning(name);
+  const write = () =>
     database
       .insert(table)
-      .values(there)
+      .values(written)
       .onConflictDoUpdate({ target: [table.connectorId, table.name], set: { part: sql`excluded.part` } })
       .returning(name);
   return [
-    ...(gone.length === 0 ? [] : [database.$with("removed").as(removed())]),
-    ...(there.length === 0 ? [] : [database.$with("written").as(written())]),
+    ...(removed.length === 0 ? [] : [database.$with("removed").as(remove())]),
+    ...(written.length === 0 ? [] : [database.$with("written").as(write())]),
   ];
 }

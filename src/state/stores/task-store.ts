@@ -1,4 +1,4 @@
-// The stored tasks. Which move is allowed is the caller's to decide, inside the transaction that `change` opens.
+// The stored tasks. The caller decides which transition is allowed, inside the transaction that `change` opens.
 
 import { and, asc, desc, eq, inArray, sql } from "drizzle-orm";
 import type { Task, TaskProgress } from "../../connector/task.ts";
@@ -7,7 +7,7 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, foreignKeyViolation, sqlState, stored, uniqueViolation } from "../database.ts";
 import { tasks } from "../schema.ts";
 
-/** Most tasks that a listing returns. */
+/** The most tasks that a listing returns. */
 export const taskListBound = 100;
 
 type Row = typeof tasks.$inferSelect;
@@ -20,15 +20,15 @@ export class TaskStore {
   }
 
   /**
-   * Stores a new task, or returns the one with the same spec that is pending or running. Safe against races. Throws
-   * `connector_not_found` when the connector has just been removed.
+   * Stores a new task, or returns the pending or running one with the same spec. Safe under concurrency. Throws
+   * `connector_not_found` when the connector has just been deleted.
    */
   async create(connectorId: string, task: Task): Promise<Task> {
     const key = specKey(task.spec);
     const createdAt = new Date(task.created_at);
     const fixed = { id: task.id, connectorId, spec: task.spec, specKey: key, createdAt };
     const values = { ...fixed, ...toRow(task) };
-    // The open one may end between the two statements: then there is room for a new one.
+    // The unfinished task may end between the two statements: then the next insert succeeds.
     while (true) {
       const inserted = await this.#insert(values);
       if (inserted) return read(inserted);
@@ -42,7 +42,7 @@ export class TaskStore {
     }
   }
 
-  /** Null when an open task with the same spec is in the way. */
+  /** Null when an unfinished task with the same spec exists. */
   async #insert(values: typeof tasks.$inferInsert): Promise<Row | null> {
     try {
       const rows = await this.#database.insert(tasks).values(values).onConflictDoNothing().returning();
@@ -74,7 +74,7 @@ export class TaskStore {
     return rows.map(read);
   }
 
-  /** All pending ones, oldest first, also those that wait for their next attempt. */
+  /** All pending tasks, oldest first, including those that wait for their next attempt. */
   async pending(connectorId: string): Promise<Task[]> {
     const where = and(eq(tasks.connectorId, connectorId), eq(tasks.state, "Pending"));
     const rows = await stored(
@@ -84,16 +84,16 @@ export class TaskStore {
   }
 
   /**
-   * Moves one task: `decide` is given the record, locked, and returns what it becomes, or null to leave it. What it
-   * throws is thrown, and nothing is changed. Returns the record as it is afterwards, or null when there is none. Throws
-   * `conflict` when it would be unfinished beside an identical one.
+   * Changes one task: `decide` gets the locked record and returns its new state, or null to leave it. If `decide`
+   * throws, nothing is changed. Returns the record afterwards; null: there is no such task. Throws `conflict` when the
+   * task would become unfinished while an identical one is.
    */
   async change(
     connectorId: string,
     taskId: string,
     decide: (task: Task) => Task | null,
   ): Promise<Task | null> {
-    const moved = this.#database.transaction(async (transaction) => {
+    const changed = this.#database.transaction(async (transaction) => {
       const rows = await transaction.select().from(tasks).where(oneTask(connectorId, taskId)).for("update");
       if (!rows[0]) return null;
       const current = read(rows[0]);
@@ -102,7 +102,7 @@ export class TaskStore {
       await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
       return next;
     });
-    return stored(moved.catch((error: unknown) => Promise.reject(hasTwin(error) ?? error)));
+    return stored(changed.catch((error: unknown) => Promise.reject(duplicateTask(error) ?? error)));
   }
 
   async saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
@@ -110,7 +110,7 @@ export class TaskStore {
     await stored(this.#database.update(tasks).set(values).where(eq(tasks.id, taskId)).execute());
   }
 
-  /** Running → Pending, of all connectors: whoever ran them is gone. */
+  /** Running → Pending, for all connectors: the service that ran them is gone. */
   async releaseRunning(): Promise<void> {
     const running = eq(tasks.state, "Running");
     await stored(this.#database.update(tasks).set({ state: "Pending" }).where(running).execute());
@@ -129,14 +129,14 @@ export class TaskStore {
   }
 }
 
-/** Only a task that had ended can meet one that has taken its place. */
-function hasTwin(error: unknown): MillraceError | null {
+/** Only retrying a task that has ended can meet an identical one. */
+function duplicateTask(error: unknown): MillraceError | null {
   if (sqlState(error) !== uniqueViolation) return null;
   return new MillraceError("conflict", "An identical task is pending or running: this one is not needed.");
 }
 
 function oneTask(connectorId: string, taskId: string) {
-  // Compared as text: what a client sends as a task id need not be a UUID.
+  // Compared as text, because a client's task id need not be a UUID.
   return and(eq(tasks.connectorId, connectorId), sql`${tasks.id}::text = ${taskId}`);
 }
 

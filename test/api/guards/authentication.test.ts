@@ -50,13 +50,13 @@ describe("on", () => {
     expect(await statusOf(both, authorization)).toBe(401);
   });
 
-  test("a method that is off accepts nothing", async () => {
+  test("a disabled method accepts nothing", async () => {
     expect(await statusOf({ basic, bearer: null }, "Bearer t0ken")).toBe(401);
     expect(await statusOf({ basic: null, bearer }, goodBasic)).toBe(401);
     expect(await statusOf({ basic, bearer: null }, "Bearer ")).toBe(401);
   });
 
-  test("401 says how, as problem+json, before anything else is looked at", async () => {
+  test("401 says how to authenticate, as problem+json, before the request is read", async () => {
     for (const [method, path] of [
       ["GET", "/api/v1/connectors"],
       ["POST", "/api/v1/connectors"],
@@ -74,7 +74,7 @@ describe("on", () => {
     }
   });
 
-  test("health and readiness are open", async () => {
+  test("health and readiness need no credentials", async () => {
     expect(await statusOf(both, undefined, "/healthz")).toBe(200);
     expect(await statusOf(both, undefined, "/readyz")).toBe(200);
   });

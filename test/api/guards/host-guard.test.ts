@@ -1,4 +1,4 @@
-// Whoever is not on this machine does not get in by giving it another name.
+// A page on another machine cannot reach the service by giving it another host name.
 
 import { expect, test } from "bun:test";
 import { isLoopbackHost } from "../../../src/loopback.ts";
@@ -32,7 +32,7 @@ test.each([
   "[::2]:3000",
   "127.0.0.1@attacker.example",
   "127.0.0.1, attacker.example",
-])("%j is refused, and told why", async (host) => {
+])("%j is refused, with the reason", async (host) => {
   for (const path of ["/api/v1/connectors", "/swagger", "/metrics", "/nowhere", "/healthz?x=1"]) {
     const answer = await callAs(host, path);
     expect(answer.status).toBe(401);
@@ -44,6 +44,6 @@ test.each([
   }
 });
 
-test("what watches over the service may know it by any name", async () => {
+test("monitoring may use any host name", async () => {
   expect((await callAs("millrace.internal", "/healthz")).status).toBe(200);
 });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { bastionsOf, parseBastion } from "../../../src/connector/config/bastions.ts";
 
-test("the first, then the alternates in their order, on the first one's port unless they name their own", () => {
+test("the first bastion, then the alternates in order, on the first one's port unless they name one", () => {
   const ssh = { bastion_host: "a", bastion_port: 2222, bastion_alternates: ["b", "c:22", "[::1]:23", "::1"] };
   expect(bastionsOf(ssh)).toEqual([
     { host: "a", port: 2222 },

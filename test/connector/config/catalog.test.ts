@@ -9,7 +9,7 @@ function catalogOf(catalog: object) {
 }
 
 describe("tables", () => {
-  test("no catalog: everything but system schemas", () => {
+  test("without a catalog, everything except system schemas", () => {
     const catalog = catalogOf({});
     expect(selectTable(catalog, "public", "orders")).toBe(true);
     expect(selectTable(catalog, "pg_catalog", "pg_class")).toBe(false);
@@ -17,7 +17,7 @@ describe("tables", () => {
     expect(selectTable(catalog, "information_schema", "tables")).toBe(false);
   });
 
-  test("a listed table under a default of Exclude is included, and no other", () => {
+  test("a listed table is included under a default of Exclude, and no other", () => {
     const catalog = catalogOf({
       default_action: "Exclude",
       schemas: [{ name: "public", tables: [{ name: "orders" }] }],
@@ -27,7 +27,7 @@ describe("tables", () => {
     expect(selectTable(catalog, "audit", "orders")).toBe(false);
   });
 
-  test("a listed table may be excluded under a default of Include", () => {
+  test("a listed table can be excluded under a default of Include", () => {
     const catalog = catalogOf({
       schemas: [{ name: "public", tables: [{ name: "orders", action: "Exclude" }] }],
     });
@@ -44,7 +44,7 @@ describe("tables", () => {
     expect(selectTable(excluded, "public", "orders")).toBe(true);
   });
 
-  test("a table's action goes before its schema's", () => {
+  test("a table's action overrides its schema's", () => {
     const catalog = catalogOf({
       schemas: [{ name: "audit", action: "Exclude", tables: [{ name: "log", action: "Include" }] }],
     });
@@ -74,7 +74,7 @@ describe("columns", () => {
     ],
   });
 
-  test("only what is excluded is left out", () => {
+  test("only excluded columns are left out", () => {
     expect(selectColumn(catalog, "public", "orders", "card")).toBe(false);
     expect(selectColumn(catalog, "public", "orders", "mail")).toBe(true);
     expect(selectColumn(catalog, "public", "orders", "added_later")).toBe(true);

@@ -19,7 +19,7 @@ function sides(sourceSize: number, sinkSize: number, isParallel = true) {
 
 const copies = (...sizes: Parameters<typeof sides>) => parallelCopies(sides(...sizes));
 
-test("copies stay within the connections that either side allows, and one is always made", () => {
+test("the number of copies is at least one, and within the connections that either side allows", () => {
   expect(copies(0, 0)).toBe(4);
   expect(copies(0, 4)).toBe(2);
   expect(copies(7, 0)).toBe(2);
@@ -28,6 +28,6 @@ test("copies stay within the connections that either side allows, and one is alw
   expect(copies(20, 10, false)).toBe(1);
 });
 
-test("connections are bounded where either side says so", () => {
+test("connections are limited if either side says so", () => {
   expect([sides(0, 0), sides(9, 0), sides(0, 4)].map(areConnectionsBounded)).toEqual([false, true, true]);
 });

@@ -6,7 +6,7 @@ import { bringKey } from "../../support/ssh-keys.ts";
 
 const own = newSshKeyPair().private_key;
 
-describe("keys that can be used", () => {
+describe("usable keys", () => {
   test.each([
     ["one of ours", own],
     ["Ed25519", bringKey("ed25519").privateKey],
@@ -21,7 +21,7 @@ describe("keys that can be used", () => {
   });
 });
 
-describe("keys that cannot", () => {
+describe("unusable keys", () => {
   const lines = own.split("\n");
   test.each([
     ["nothing", "", "expected a private key"],

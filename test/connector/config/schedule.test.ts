@@ -5,7 +5,7 @@ import { nextDue } from "../../../src/connector/config/schedule.ts";
 const due = (expression: string, timezone: string, after: string) =>
   nextDue({ cron: { expression, timezone } }, new Date(after))?.toISOString() ?? null;
 
-test("a rate counts from the beginning of the last round", () => {
+test("a rate counts from the start of the previous round", () => {
   const after = new Date("2026-03-28T23:50:00Z");
   const rates = {
     Minute: "2026-03-29T00:05:00.000Z",
@@ -18,10 +18,10 @@ test("a rate counts from the beginning of the last round", () => {
   }
 });
 
-test("a cron expression goes by the calendar of its time zone, also where an hour is left out or comes twice", () => {
+test("a cron expression uses the calendar of its time zone, also where an hour is missing or repeated", () => {
   expect(due("*/5 * * * *", "UTC", "2026-03-28T12:00:00Z")).toBe("2026-03-28T12:05:00.000Z");
   expect(due("0 9 * * mon-fri", "Europe/Berlin", "2026-03-28T12:00:00Z")).toBe("2026-03-30T07:00:00.000Z");
-  // 02:30 does not exist on that day: it is made up for half an hour later by the clock of the day.
+  // 02:30 does not exist on that day, so the round starts at 03:00 local time.
   expect(due("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z")).toBe("2026-03-29T01:00:00.000Z");
   expect(due("30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00Z")).toBe("2026-10-25T00:30:00.000Z");
   expect(due("30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00Z")).toBe("2026-10-26T01:30:00.000Z");
@@ -29,7 +29,7 @@ test("a cron expression goes by the calendar of its time zone, also where an hou
   expect(due("0 0 31 2 *", "UTC", "2026-01-01T00:00:00Z")).toBeNull();
 });
 
-test("what is taken for a cron expression is one that can be due", () => {
+test("only expressions that can be due are accepted", () => {
   for (const text of [
     "* * * * *",
     "*/15 0-6,22 1 jan-jun MON-FRI",

@@ -13,7 +13,7 @@ import {
   webhookSinkSample,
 } from "../samples.ts";
 
-/** What is wrong: the code, and a message for each path. */
+/** The violations: the code, and a message for each path. */
 function refusal(check: () => void): { code: string; errors: Record<string, string> } | null {
   try {
     check();
@@ -32,28 +32,28 @@ const refusedWebhook = (overrides: object) => refused({ sink: webhookSinkSample(
 const refusedConnection = (overrides: object) =>
   refused({ source: sourceSample({ connection: connectionSample(overrides) }) });
 
-describe("what is accepted", () => {
-  test("the smallest connectors", () => {
+describe("valid requests", () => {
+  test("minimal connectors", () => {
     expect(refused({})).toBeNull();
     expect(refused({ sink: webhookSinkSample() })).toBeNull();
     expect(refused({ id: "" })).toBeNull();
   });
 
-  test("null, where a field is an object or null", () => {
+  test("null for fields that are an object or null", () => {
     expect(
       refused({ buffer: null, limits: null, schedule: null, name: null, identifier_naming: null }),
     ).toBeNull();
     expect(refusedWebhook({ auth: null, signing: null })).toBeNull();
   });
 
-  test("secrets left out, redacted, or null where they are optional", () => {
+  test("secrets that are omitted, redacted, or null where optional", () => {
     const { password: _, ...withoutPassword } = connectionSample();
     expect(refused({ source: sourceSample({ connection: withoutPassword }) })).toBeNull();
     expect(refusedConnection({ password: "***", ssl_cert: null, ssl_key: null })).toBeNull();
     expect(refusedWebhook({ signing: { secret: "***" }, auth: { bearer: {} } })).toBeNull();
   });
 
-  test("everything that a webhook sink can hold", () => {
+  test("a webhook sink with every field", () => {
     const serde = { json: { options: { embed_schema_in_message: true }, schema_registry: null } };
     const everything = {
       path_template: "/v1/{schema}/{table}/rows",
@@ -77,7 +77,7 @@ describe("what is accepted", () => {
     expect(refusedWebhook(everything)).toBeNull();
   });
 
-  test("a header's name again, where the other one of it is not sent or gives way", () => {
+  test("a repeated header name, if one of the two is not sent or is overridden", () => {
     const name = "X-Source-Table";
     const headers = { source_table: false, idempotency_key_header: name, static_: [{ name, value: "a" }] };
     expect(refusedWebhook({ headers })).toBeNull();
@@ -109,8 +109,8 @@ describe("what is accepted", () => {
   });
 });
 
-describe("what is refused", () => {
-  test("every violation is listed, each with its path", () => {
+describe("invalid requests", () => {
+  test("lists every violation with its path", () => {
     const sink = { postgres: {}, webhook: {} };
     expect(refused({ id: 1, sink, colour: "red", name: "", disabled: "no" })).toEqual({
       code: "invalid_request",
@@ -126,7 +126,7 @@ describe("what is refused", () => {
     });
   });
 
-  test("violations of the schema and of the rules come together", () => {
+  test("violations of schema and rules are reported together", () => {
     const never = { schedule: { cron: { expression: "0 0 31 2 *", timezone: "UTC" } } };
     const copies = { source: sourceSample({ replication_type: { snapshot: {} } }) };
     expect(refused({ ...copies, ...never })?.errors).toEqual({
@@ -142,7 +142,7 @@ describe("what is refused", () => {
     });
   });
 
-  test("what is no object at all", () => {
+  test("values that are not objects", () => {
     for (const body of [null, [], "text", 1, true, undefined]) {
       expect(refusal(() => checkConnectorRequest(body))?.code).toBe("invalid_request");
     }
@@ -203,7 +203,7 @@ describe("what is refused", () => {
     expect(Object.keys(refusedWebhook(overrides)?.errors ?? {})).toEqual([path]);
   });
 
-  test("messages never repeat what was sent", () => {
+  test("messages never repeat the request's values", () => {
     const secret = "do-not-repeat";
     const answers = [
       refusedConnection({ password: { [secret]: secret } }),
@@ -213,7 +213,7 @@ describe("what is refused", () => {
     for (const answer of answers) expect(Object.values(answer?.errors ?? {}).join()).not.toContain(secret);
   });
 
-  test("catalogs that cannot be meant", () => {
+  test("contradictory catalogs", () => {
     const catalog = {
       schemas: [
         {
@@ -239,11 +239,11 @@ describe("target_schema", () => {
   const refusedSchema = (target_schema: string) =>
     refused({ sink: { postgres: { ...postgresSinkSample().postgres, target_schema } } });
 
-  test.each(["pg_mine", "information_schema", "millrace"])("%s is kept", (name) => {
+  test.each(["pg_mine", "information_schema", "millrace"])("%s is reserved", (name) => {
     expect(refusedSchema(name)?.errors).toEqual({ [path]: "kept by the server, or by millrace, for itself" });
   });
 
-  test("is as long as the server takes it", () => {
+  test("has the server's maximum length", () => {
     expect(refusedSchema("é".repeat(31))).toBeNull();
     const tooLong = { [path]: "expected a name of at most 63 bytes, without NUL" };
     expect(refusedSchema("é".repeat(32))?.errors).toEqual(tooLong);
@@ -251,7 +251,7 @@ describe("target_schema", () => {
   });
 });
 
-describe("kinds that are known and not built", () => {
+describe("kinds that are known but not implemented", () => {
   test.each([
     [{ sink: { kafka: { brokers: [] } } }, "/sink/kafka"],
     [{ source: { mysql: {} } }, "/source/mysql"],
@@ -279,14 +279,14 @@ describe("kinds that are known and not built", () => {
     });
   });
 
-  test("beside other violations, it is one of them", () => {
+  test("is reported together with other violations", () => {
     expect(refused({ sink: { kafka: {} }, colour: 1 })).toEqual({
       code: "invalid_request",
       errors: { "/colour": "unknown key", "/sink/kafka": "known, and not supported yet" },
     });
   });
 
-  test("features that are not built are refused too, and not left out silently", () => {
+  test("features that are not implemented are refused, not silently ignored", () => {
     const tables = [{ name: "orders", history_enabled: true, columns: [{ name: "mail", hash: {} }] }];
     const answer = refused({
       source: sourceSample({
@@ -304,7 +304,7 @@ describe("kinds that are known and not built", () => {
     ]);
   });
 
-  test("an alternate bastion that is no host, on either side", () => {
+  test("an invalid alternate bastion, on either side", () => {
     const auth = { bring_your_own_key: { private_key: "k" } };
     const ssh = { bastion_host: "b", user: "u", auth, bastion_alternates: ["c:22", "c:x"] };
     const connection = connectionSample({ tunnel: { ssh } });
@@ -317,7 +317,7 @@ describe("kinds that are known and not built", () => {
     });
   });
 
-  test("a kind that nobody knows is an unknown key", () => {
+  test("an unknown kind is an unknown key", () => {
     expect(refused({ sink: { bogus: {} } })).toEqual({
       code: "invalid_request",
       errors: { "/sink/bogus": "unknown key" },

@@ -26,14 +26,14 @@ test.each<[JsonValue, JsonValue, JsonValue]>([
   expect(mergePatch(target, patch)).toEqual(result);
 });
 
-test("a key named __proto__ is data", () => {
+test("a key named __proto__ is plain data", () => {
   const patched = mergePatch({ a: 1 }, JSON.parse('{"__proto__":{"polluted":true}}'));
   expect(Object.getPrototypeOf(patched)).toBe(Object.prototype);
   expect(Object.hasOwn(patched as object, "__proto__")).toBe(true);
   expect(({} as Record<string, unknown>).polluted).toBeUndefined();
 });
 
-test("neither the target nor the patch is changed", () => {
+test("target and patch are not modified", () => {
   const target = { a: { b: 1 } };
   const patch = { a: { c: 2 } };
   mergePatch(target, patch);

@@ -34,7 +34,7 @@ test("an empty patch changes nothing", () => {
   expect(patchConnector(toWebhook, { id: "orders" })).toEqual(toWebhook);
 });
 
-test("members are replaced, and null brings the default back", () => {
+test("members are replaced, and null restores the default", () => {
   const changed = patchConnector(toPostgres, {
     name: "Orders",
     disabled: true,
@@ -55,7 +55,7 @@ test("members are replaced, and null brings the default back", () => {
 });
 
 describe("secrets", () => {
-  test("a redacted one stays, a new one is taken, null clears an optional one", () => {
+  test("a redacted one stays, a new one replaces it, and null clears an optional one", () => {
     const kept = patchConnector(toPostgres, sourceConnection({ password: "***", ssl_cert: "***" }));
     expect(kept).toEqual(toPostgres);
     const changed = patchConnector(toPostgres, sourceConnection({ password: "new", ssl_cert: null }));
@@ -70,7 +70,7 @@ describe("secrets", () => {
     });
   });
 
-  test("what is removed has to be something that there is", () => {
+  test("only existing members can be removed", () => {
     const patch = { schedul: null, sink: { postgres: { target_schemaa: null, target_schema: null } } };
     expect(refusal(toPostgres, patch)).toEqual({
       code: "invalid_request",
@@ -80,7 +80,7 @@ describe("secrets", () => {
     expect(patchConnector(toPostgres, tunnel).source.postgres?.connection).not.toHaveProperty("tunnel");
   });
 
-  test("a static header without its value keeps it", () => {
+  test("a static header without a value keeps its value", () => {
     const headers = { static_: [{ name: "x-a" }, { name: "X-New", value: "2" }] };
     const changed = patchConnector(toWebhook, { sink: { webhook: { headers } } });
     expect(changed.sink.webhook?.headers.static_).toEqual([
@@ -96,7 +96,7 @@ describe("secrets", () => {
     });
   });
 
-  test("static headers are replaced as a whole, and keep redacted values", () => {
+  test("static headers are replaced as a list, and keep redacted values", () => {
     const headers = {
       static_: [
         { name: "X-B", value: "two" },
@@ -113,7 +113,7 @@ describe("secrets", () => {
   });
 });
 
-describe("what cannot change in place", () => {
+describe("fields that cannot change in place", () => {
   test.each<[string, ConnectorConfig, JsonObject, string[]]>([
     ["host", toPostgres, sourceConnection({ host: "other" }), ["/source/postgres/connection/host"]],
     [
@@ -150,14 +150,14 @@ describe("what cannot change in place", () => {
     expect(refusal(stored, patch)).toEqual({ code: "immutable_field", paths });
   });
 
-  test("the same value is no change", () => {
+  test("the same value is not a change", () => {
     expect(patchConnector(toPostgres, sourceConnection({ port: 5432, host: "db.internal" }))).toEqual(
       toPostgres,
     );
   });
 });
 
-describe("what is not valid", () => {
+describe("invalid patches", () => {
   test.each<[JsonObject, string[]]>([
     [{ sink: { bogus: {} } }, ["/sink", "/sink/bogus"]],
     [{ sink: { postgres: null } }, ["/sink"]],
@@ -169,7 +169,7 @@ describe("what is not valid", () => {
     expect(refusal(toPostgres, patch)).toEqual({ code: "invalid_request", paths });
   });
 
-  test("another kind of a union that may change, without null for the old one", () => {
+  test("a union that may change accepts another kind without null for the old one", () => {
     expect(refusal(toWebhook, { sink: { webhook: { auth: { basic: { username: "u" } } } } }).paths).toEqual([
       "/sink/webhook/auth",
     ]);

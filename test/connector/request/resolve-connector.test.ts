@@ -110,13 +110,13 @@ describe("defaults", () => {
     });
   });
 
-  test("of a webhook sink, with what has no default in the full form", () => {
+  test("of a webhook sink, with fields that have no default", () => {
     expect(configSample({ sink: webhookSinkSample({ max_in_flight: 4 }) }).sink.webhook).toMatchObject({
       max_in_flight: 4,
     });
   });
 
-  test("inside of objects that are given in part", () => {
+  test("inside partly given objects", () => {
     const private_key = bringKey("ed25519").privateKey;
     const config = configSample({
       source: sourceSample({
@@ -168,7 +168,7 @@ describe("defaults", () => {
   });
 });
 
-test("a tunnel's key that cannot work is refused, and not repeated", () => {
+test("an unusable tunnel key is refused, and not repeated", () => {
   const locked = bringKey("ed25519", "sesame").privateKey;
   const ssh = { bastion_host: "b", user: "u", auth: { bring_your_own_key: { private_key: locked } } };
   let refusal: unknown;
@@ -185,13 +185,13 @@ test("a tunnel's key that cannot work is refused, and not repeated", () => {
 });
 
 describe("message formats", () => {
-  test("supermetal is native, and is echoed as it was sent", () => {
+  test("supermetal means native, and is returned as sent", () => {
     const sink = resolveSink(webhookSinkSample({ format: { supermetal: {} } }), null);
     expect(sink.webhook?.format).toEqual({ supermetal: {} });
     expect(messageFormat(sink.webhook?.format ?? {})).toEqual({ kind: "native", embedSchema: false });
   });
 
-  test("debezium has every option", () => {
+  test("debezium gets every default", () => {
     const config = { value_serde: { json: { options: { embed_schema_in_message: true } } } };
     const sink = resolveSink(webhookSinkSample({ format: { debezium: { format_config: config } } }), null);
     const format = messageFormat(sink.webhook?.format ?? {});
@@ -228,7 +228,7 @@ describe("secrets", () => {
   });
   const { password: _, ...open } = connectionSample();
 
-  test("that are left out or redacted come from the stored connector", () => {
+  test("that are omitted or redacted come from the stored connector", () => {
     const request = requestSample({
       source: sourceSample({ connection: { ...open, ssl_cert: "***" } }),
       sink: webhookSinkSample({
@@ -259,12 +259,12 @@ describe("secrets", () => {
     expect(connection).toHaveProperty("ssl_key", "key");
   });
 
-  test("what is turned off has no secret to fill", () => {
+  test("of a disabled feature are not filled", () => {
     const config = resolveConnector(requestSample({ sink: webhookSinkSample() }), { id: "orders", stored });
     expect(config.sink.webhook).toMatchObject({ auth: null, signing: null });
   });
 
-  test("that are required and nowhere: every path is named", () => {
+  test("that are required and missing: every path is named", () => {
     const request = requestSample({
       source: sourceSample({ connection: open, catalog: { column_hashing: {} } }),
       sink: webhookSinkSample({

@@ -1,10 +1,9 @@
-// The points that copies are made as of, one after the other, by a clock that the test moves; and the pieces of work that share them.
+// The points that copies are made as of, one after the other, by a clock that the test moves.
 
 import { describe, expect, test } from "bun:test";
 import { lsn } from "../../../src/change/lsn.ts";
 import { CopyPoints } from "../../../src/pipeline/copy/copy-points.ts";
-import { type Work, WorkPool } from "../../../src/pipeline/copy/work-pool.ts";
-import type { SnapshotPoint } from "../../../src/source/source.ts";
+import type { SnapshotPoint } from "../../../src/source/table-source.ts";
 
 class Points {
   nowMs = 0;
@@ -33,7 +32,7 @@ class Points {
     };
     return new CopyPoints(this.make(), {
       next: isRenewed ? next : null,
-      heldMs: 100,
+      renewAfterMs: 100,
       nowMs: () => this.nowMs,
     });
   }
@@ -116,49 +115,5 @@ describe("a point", () => {
     await pointOf(points);
     await points[Symbol.asyncDispose]();
     expect(source.open.size).toBe(0);
-  });
-});
-
-describe("pieces of work", () => {
-  test("run a few side by side, those that one adds before the others", async () => {
-    const pool = new WorkPool(2, new AbortController().signal);
-    const order: string[] = [];
-    let running = 0;
-    let most = 0;
-    const piece = (name: string, parts: readonly string[] = []): Work => {
-      return async () => {
-        most = Math.max(most, ++running);
-        order.push(name);
-        await settle();
-        pool.add(parts.map((part) => piece(part)));
-        running--;
-      };
-    };
-    pool.add([piece("a", ["a1", "a2", "a3"]), piece("b"), piece("c"), piece("d")]);
-    await pool.ended();
-    expect(order).toEqual(["a", "b", "a1", "a2", "a3", "c", "d"]);
-    expect(most).toBe(2);
-  });
-
-  test("end with the first failure, once what is in hand is finished; and when they are to stop", async () => {
-    const stop = new AbortController();
-    const done: number[] = [];
-    const failing = new WorkPool(2, stop.signal);
-    failing.add([
-      () => Promise.reject(new Error("first")),
-      async () => {
-        await settle();
-        done.push(1);
-      },
-      async () => void done.push(2),
-    ]);
-    expect(failing.ended()).rejects.toThrow("first");
-    await settle();
-    await settle();
-    expect(done).toEqual([1]);
-    const stopped = new WorkPool(1, stop.signal);
-    stopped.add([async () => stop.abort(), async () => void done.push(3)]);
-    await stopped.ended();
-    expect(done).toEqual([1]);
   });
 });

@@ -1,27 +1,190 @@
-// What becomes of a task and of its run, but for the copy itself.
+// What becomes of a task and of its run, between a source and a sink in memory.
 
 import { expect, test } from "bun:test";
-import { runSnapshotTask } from "../../../src/pipeline/copy/snapshot-task.ts";
+import { lsn } from "../../../src/change/lsn.ts";
+import type { TableShape } from "../../../src/change/relation.ts";
+import { MillraceError } from "../../../src/errors/millrace-error.ts";
+import type { CopyEnvironment } from "../../../src/pipeline/copy/copy-environment.ts";
+import { IncrementalCopies } from "../../../src/pipeline/copy/incremental-copies.ts";
+import {
+  copyForTask,
+  runTaskWithoutStream,
+  type TaskContext,
+} from "../../../src/pipeline/copy/snapshot-task.ts";
+import { UnreadableTables } from "../../../src/pipeline/copy/unreadable-tables.ts";
+import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { OfferedTask } from "../../../src/pipeline/run-reporter.ts";
-import type { Sink } from "../../../src/sink/sink.ts";
-import type { Source } from "../../../src/source/source.ts";
+import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
+import { eventsTo, nothingTold } from "../../support/contract-bench.ts";
+import { MemorySink } from "../../support/memory-sink.ts";
+import { MemorySource } from "../../support/memory-source.ts";
+import { MemoryStore } from "../../support/memory-store.ts";
+import { copyEnvironment, runningStream } from "../../support/scripted-copy.ts";
+
+const never = new AbortController().signal;
+
+class Rig implements Disposable {
+  readonly source = new MemorySource();
+  readonly log: string[] = [];
+  readonly outcomes: unknown[] = [];
+  readonly begun: (readonly [CopyMode, StreamDuring])[] = [];
+  readonly sink: MemorySink;
+  readonly environment: CopyEnvironment;
+  readonly around: TaskContext;
+  readonly first: IncrementalCopies;
+  copyBlocker: MillraceError | null = null;
+  readonly #store = new MemoryStore();
+  readonly #meter = new ProgressMeter(
+    () => {},
+    () => 0,
+  );
+  readonly #unreadable = new UnreadableTables();
+
+  constructor() {
+    this.sink = new MemorySink(this.#store, { signal: never, events: eventsTo(nothingTold(), () => {}) });
+    const { copies } = this.sink;
+    const begin: typeof copies.begin = (table, mode, stream, stop) => {
+      this.begun.push([mode, stream]);
+      return copies.begin(table, mode, stream, stop);
+    };
+    const watched = { begin, rowsForm: () => "text" as const, takeRows: copies.takeRows.bind(copies) };
+    this.environment = copyEnvironment(this.source, watched, runningStream(this.log));
+    this.first = new IncrementalCopies(
+      { meter: this.#meter, reporter: { reportMeanwhile() {} } },
+      this.#unreadable,
+    );
+    this.around = {
+      listTables: () => this.listTables(),
+      copyBlocker: () => this.copyBlocker,
+      first: this.first,
+      whileWaiting: (_, copy) => copy(),
+    };
+  }
+
+  /** A table with this row at the sink, from a first copy. */
+  static async with(id: number, key = [0]): Promise<Rig> {
+    const rig = new Rig();
+    const table = rig.source.add("t", [[id, "v"]], key);
+    await rig.sink.open();
+    await rig.sink.begin({ resumeLsn: lsn(1n), partial: null, lastVersion: 0n });
+    await rig.listTables();
+    const task = rig.task("t", false);
+    await runTaskWithoutStream(rig.environment, task, rig.around.listTables, never);
+    for (const list of [rig.outcomes, rig.begun, rig.log]) list.splice(0);
+    rig.source.reads.splice(0);
+    expect(rig.held(table)).toEqual([id]);
+    return rig;
+  }
+
+  async listTables(): Promise<readonly TableShape[]> {
+    const tables = await this.source.tables();
+    await this.sink.prepare(tables, ["text"]);
+    return tables;
+  }
+
+  task(name: string, truncate: boolean): OfferedTask {
+    return {
+      spec: { database: "db", schema: "public", name, truncate, force_parallel: false },
+      claim: async () => true,
+      progress: () => {},
+      done: () => this.outcomes.push("done"),
+      failed: (error) => this.outcomes.push(error),
+    };
+  }
+
+  held({ relation }: TableShape): readonly number[] {
+    const rows = this.#store.held.tables.get(relation.id)?.rows.values() ?? [];
+    return [...rows].flatMap(({ row }) => (row ? [Number(row.id)] : [])).toSorted((a, b) => a - b);
+  }
+
+  [Symbol.dispose](): void {
+    this.#meter[Symbol.dispose]();
+    this.#unreadable[Symbol.dispose]();
+  }
+}
 
 test("a run that is told to stop ends as stopped, whatever its task failed of meanwhile, and the task has no outcome", async () => {
+  using rig = new Rig();
   const stop = new AbortController();
-  const outcomes: unknown[] = [];
-  const task: OfferedTask = {
-    spec: { database: "db", schema: "public", name: "gone", truncate: false, force_parallel: false },
-    claim: async () => true,
-    progress: () => {},
-    done: () => outcomes.push("done"),
-    failed: (error) => outcomes.push(error),
-  };
   const stoppedMeanwhile = async () => {
     stop.abort(new Error("stopped"));
     return [];
   };
-  const isNeverAsked = {} as Source & Sink;
-  const run = runSnapshotTask(isNeverAsked, isNeverAsked, task, stoppedMeanwhile, stop.signal);
+  const run = runTaskWithoutStream(rig.environment, rig.task("gone", false), stoppedMeanwhile, stop.signal);
   expect(await run.catch((error: unknown) => error)).toBe(stop.signal.reason);
-  expect(outcomes).toEqual([]);
+  expect(rig.outcomes).toEqual([]);
+});
+
+test.each([
+  [false, "merge", [1, 2]],
+  [true, "replace", [2]],
+] as const)(
+  "beside the stream a table is copied as of points that it has passed (truncate: %p)",
+  async (truncate, mode, wanted) => {
+    using rig = await Rig.with(1);
+    const [table] = await rig.source.tables();
+    rig.source.set("t", [[2, "v"]]);
+    await copyForTask(rig.environment, rig.around, rig.task("t", truncate), never);
+    expect(rig.held(table!)).toEqual([...wanted]);
+    expect(rig.begun).toEqual([[mode, "runs"]]);
+    const [read] = rig.source.reads;
+    expect(rig.log).toContain(`passed ${read?.lsn}`);
+    expect(rig.source.openPoints).toBe(0);
+  },
+);
+
+test("a table whose sink has the stream wait is copied between two batches, as of one point", async () => {
+  using rig = await Rig.with(1, []);
+  const [table] = await rig.source.tables();
+  rig.source.set("t", [[2, "v"]]);
+  await copyForTask(rig.environment, rig.around, rig.task("t", true), never);
+  expect(rig.held(table!)).toEqual([2]);
+  expect(rig.log).toEqual(["[", "]", "[", "]"]);
+  expect(rig.source.openPoints).toBe(0);
+});
+
+test("without a stream the table is copied while nothing else goes on", async () => {
+  using rig = await Rig.with(1);
+  const [table] = await rig.source.tables();
+  rig.source.set("t", [[2, "v"]]);
+  await runTaskWithoutStream(rig.environment, rig.task("t", true), rig.around.listTables, never);
+  expect([rig.outcomes, rig.begun]).toEqual([["done"], [["replace", "waits"]]]);
+  expect(rig.held(table!)).toEqual([2]);
+  expect(rig.log).toEqual([]);
+});
+
+test("it waits for the table's first copy, and is begun when that is made", async () => {
+  using rig = await Rig.with(1);
+  const [table] = await rig.source.tables();
+  const copy = await rig.sink.copies.begin(table!, "merge", "waits", never);
+  rig.first.begin([{ table: table!, copy }]);
+  const copied = copyForTask(rig.environment, rig.around, rig.task("t", false), never);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(rig.begun).toEqual([]);
+  rig.first.made(table!);
+  await copied;
+  expect(rig.begun).toEqual([["merge", "runs"]]);
+});
+
+test("a table that is not there, is another database's, or would miss changes fails it", async () => {
+  using rig = await Rig.with(1);
+  const { environment, around } = rig;
+  const outcomeOf = (task: OfferedTask) =>
+    copyForTask(environment, around, task, never).catch((error: unknown) => error);
+  expect(await outcomeOf(rig.task("gone", false))).toMatchObject({ code: "table_unavailable" });
+  const { spec, ...rest } = rig.task("t", false);
+  const elsewhere = { ...rest, spec: { ...spec, database: "other" } };
+  expect(await outcomeOf(elsewhere)).toMatchObject({ code: "table_unavailable" });
+  rig.copyBlocker = new MillraceError("table_locked", "Somebody holds it.");
+  expect(await outcomeOf(rig.task("t", false))).toBe(rig.copyBlocker);
+  expect(rig.begun).toEqual([]);
+});
+
+test("what its source failed of is told, not what the sink made of it", async () => {
+  using rig = await Rig.with(1);
+  const denied = new MillraceError("source_permission_denied", "It may not be read.");
+  rig.source.failures.set("t", denied);
+  const copied = copyForTask(rig.environment, rig.around, rig.task("t", false), never);
+  expect(await copied.catch((error: unknown) => error)).toBe(denied);
+  expect(rig.source.openPoints).toBe(0);
 });

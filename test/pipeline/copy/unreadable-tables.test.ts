@@ -129,7 +129,7 @@ test("tables that cannot be read stand alone, with their reasons, and lose nothi
   await change(6);
   await rig.expectSame("select * from fine order by id");
   const kept =
-    "select (select count(*)::int from millrace.held_table) + (select count(*)::int from millrace.held_change) as kept";
+    "select (select count(*)::int from millrace.divided_copy) + (select count(*)::int from millrace.copied_range) as kept";
   await waitFor("nothing to be kept", async () => (await rig.sink<{ kept: number }>(kept))[0]?.kept === 0);
   await rig.source("grant select on late to reader");
   await waitFor("its copy", () => rig.setAside.length === 0);

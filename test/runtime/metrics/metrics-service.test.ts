@@ -1,4 +1,4 @@
-// The metrics: counters go on over workers that count from zero again, and go with their connector.
+// The metrics: counters continue when a worker restarts its own at zero, and end with their connector.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
@@ -29,7 +29,7 @@ async function value(series: string): Promise<number | null> {
   return line === undefined ? null : Number(line.slice(series.length + 1));
 }
 
-test("counters rise by what was added, also when a new worker begins at zero", async () => {
+test("counters rise by the difference, also when a new worker starts at zero", async () => {
   const { board } = runtime;
   board.begin("orders", "run");
   board.attempted("orders");
@@ -43,7 +43,7 @@ test("counters rise by what was added, also when a new worker begins at zero", a
   measured(25, { "200": 3, "503": 1 });
   board.failed("orders", "run", new MillraceError("sink_unreachable", "Nothing answers."));
   board.attempted("orders");
-  // More than the last one's at its first word: it began at zero all the same.
+  // More than the previous worker's last value in the first report. The worker started at zero all the same.
   measured(30, { "200": 4, ECONNREFUSED: 2 });
   const of = (name: string, more = "") => value(`${name}{connector="orders"${more}}`);
   expect(await of("millrace_rows_durable_total")).toBe(55);
@@ -61,7 +61,7 @@ test("counters rise by what was added, also when a new worker begins at zero", a
   expect(await of("millrace_run_failures_total", ',code="sink_unreachable"')).toBe(1);
 });
 
-test("gauges say what is now, and are absent where it is not known", async () => {
+test("gauges show current values, and are absent while unknown", async () => {
   const { board } = runtime;
   board.begin("gauged", "run");
   const slot = { retainedBytes: 99, safeBytes: null };
@@ -72,14 +72,14 @@ test("gauges say what is now, and are absent where it is not known", async () =>
   expect(await value('millrace_snapshot_estimated_rows{connector="gauged"}')).toBe(10);
 });
 
-test("what is behind grows with time, and is over once a stream that has taken up says so", async () => {
+test("the lag grows with time, and ends once a stream that has caught up reports it", async () => {
   const { board } = runtime;
   board.begin("late", "run");
   board.attempted("late");
   const series = () => value('millrace_lag_seconds{connector="late"}');
   const seconds = () => board.status("late").progress?.lag_seconds ?? null;
   board.measured("late", "run", metrics({}));
-  // Nothing streams: it is not known.
+  // Nothing streams, so the lag is unknown.
   expect([seconds(), await series()]).toEqual([null, null]);
   board.measured("late", "run", metrics({ resumeLsn: "0/10" }));
   expect([seconds(), await series()]).toEqual([0, 0]);
@@ -89,7 +89,7 @@ test("what is behind grows with time, and is over once a stream that has taken u
   expect(first).toBeGreaterThanOrEqual(5);
   await Bun.sleep(20);
   expect(seconds()).toBeGreaterThan(first);
-  // Another attempt, and another run, which have not come to the stream.
+  // Another attempt, and another run, neither of which streams yet.
   board.attemptEnded("late");
   board.attempted("late");
   board.measured("late", "run", metrics({}));
@@ -109,7 +109,7 @@ test("what is behind grows with time, and is over once a stream that has taken u
   expect([seconds(), await series()]).toEqual([null, null]);
 });
 
-test("a run's counts go on over its attempts, and another run begins at zero", () => {
+test("a run's counts continue across its attempts, and another run starts at zero", () => {
   const { board } = runtime;
   board.begin("counted", "run");
   const shown = () => board.status("counted").progress;
@@ -131,7 +131,7 @@ test("a run's counts go on over its attempts, and another run begins at zero", (
   expect(shown()).toMatchObject({ rows_in: 1, rows_durable: 0, latency_ms: null, snapshot: { rows: 0 } });
 });
 
-test("the status shows the measurements of its own run only", () => {
+test("the status shows only the measurements of its own run", () => {
   const { board } = runtime;
   board.begin("shown", "01-first");
   board.measured("shown", "01-first", metrics({ rowsIn: 3, resumeLsn: "0/10" }));
@@ -145,7 +145,7 @@ test("the status shows the measurements of its own run only", () => {
   expect(board.status("shown")).toEqual({ state: { start: {} }, status: { start: {} } });
 });
 
-test("what a sink tries again by itself is the last error, and so is what an attempt has failed of", () => {
+test("the last error includes retries inside the sink and failed attempts", () => {
   const { board } = runtime;
   board.begin("erring", "run");
   const retry = (reason: string) =>
@@ -158,7 +158,7 @@ test("what a sink tries again by itself is the last error, and so is what an att
   expect(last()?.code).toBe("sink_unreachable");
 });
 
-test("a connector that is gone takes its series with it", async () => {
+test("a deleted connector's series disappear", async () => {
   runtime.board.begin("gone", "run");
   runtime.board.attempted("gone");
   const webhook = { requests: 1, results: { "200": 1 }, sentBytes: 1 };
@@ -168,7 +168,7 @@ test("a connector that is gone takes its series with it", async () => {
   expect(await runtime.metrics.text()).not.toContain('connector="gone"');
 });
 
-test("tables that are set aside are counted, and listed in the status, until none is", async () => {
+test("tables that are set aside are counted, and listed in the status, until there are none", async () => {
   await runtime.connectors.createOrReplace("aside", { ...sampleRequest(), disabled: true }, null);
   const { run_id: run } = await runtime.connectors.get("aside");
   const table = {
@@ -189,7 +189,7 @@ test("tables that are set aside are counted, and listed in the status, until non
   expect((await runtime.connectors.get("aside")).status).not.toHaveProperty("tables_set_aside");
 });
 
-test("tasks are counted by each state, also by those that none is in: an alert waits for the first", async () => {
+test("tasks are counted by state, including empty states, because alerts need the zero", async () => {
   for (const state of ["Pending", "Running", "Done", "Failed", "Cancelled"])
     expect(await value(`millrace_tasks{state="${state}"}`)).toBe(0);
 });

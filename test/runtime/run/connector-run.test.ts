@@ -1,4 +1,4 @@
-// One attempt and its threads: what its end says, and what it leaves behind.
+// One attempt and its threads: its outcome, and what it leaves behind.
 
 import { expect, test } from "bun:test";
 import { ConnectorRun, type RunEvents, workerThreads } from "../../../src/runtime/run/connector-run.ts";
@@ -44,17 +44,17 @@ function start(name: string, change: Partial<RunEvents> = {}) {
   };
 }
 
-test("a run that is told to stop while it ends by itself is not called deaf", async () => {
+test("a run that is asked to stop while it ends by itself does not count as unresponsive", async () => {
   const { run, lines } = start("refused");
-  // This worker has said its last word then, and lingers.
-  await waitFor("the line behind its last word", () => lines.includes("said"));
+  // The worker has sent its last message by then, and is still running.
+  await waitFor("the line after its last message", () => lines.includes("said"));
   run.stop();
   expect(await run.ended).toMatchObject({ code: "source_authentication_failed" });
-  // The lingering took longer than the bound on a stop.
+  // It ran longer than the limit for a stop.
   expect(lines).toEqual(["begun", "said"]);
 });
 
-test("a hundred attempts leave no thread's memory behind", async () => {
+test("a hundred attempts do not leak the memory of their threads", async () => {
   const residentAfter = async (count: number) => {
     for (let attempt = 0; attempt < count; attempt++) await start("crash").run.ended;
     Bun.gc(true);

@@ -1,4 +1,4 @@
-// Which changes of a connector make it begin anew: pure.
+// Which changes of a connector make it start over.
 
 import { expect, test } from "bun:test";
 import { needsFreshStart } from "../../../src/runtime/run/fresh-start.ts";
@@ -6,7 +6,7 @@ import { sampleConfig, sampleRequest, sampleWebhookRequest } from "../../support
 
 const before = sampleConfig("orders");
 
-test("another password, name or selection goes on from where it is", () => {
+test("another password, name or selection continues from the checkpoint", () => {
   const request = structuredClone(sampleRequest());
   const source = request.source.postgres;
   if (!source) throw new Error("no source");
@@ -16,7 +16,7 @@ test("another password, name or selection goes on from where it is", () => {
   expect(needsFreshStart(before, sampleConfig("orders", { ...request, name: "Orders" }))).toBe(false);
 });
 
-test("another database at either end, or another kind of sink, begins anew", () => {
+test("another database at either end, or another kind of sink, starts over", () => {
   const otherSource = structuredClone(sampleRequest());
   if (otherSource.source.postgres) otherSource.source.postgres.connection.database = "other";
   const otherSink = structuredClone(sampleRequest());
@@ -26,7 +26,7 @@ test("another database at either end, or another kind of sink, begins anew", () 
   }
 });
 
-test("another address of a webhook goes on with the next change", () => {
+test("another webhook URL continues with the next change", () => {
   const request = structuredClone(sampleWebhookRequest());
   if (request.sink.webhook) request.sink.webhook.url = "http://127.0.0.1:2";
   const webhook = sampleConfig("hook", sampleWebhookRequest());

@@ -7,18 +7,18 @@ import { bringKey } from "../../support/ssh-keys.ts";
 const text = (code: ConstructorParameters<typeof MillraceError>[0], config = configSample()) =>
   locateFailure(new MillraceError(code, "It is gone."), config).message;
 
-test("a failed connection is told with its side and host", () => {
+test("a failed connection is reported with its side and host", () => {
   expect(text("source_connection_lost")).toBe("Source db.internal:5432: It is gone.");
   expect(text("sink_connection_lost")).toBe("Sink db.internal:5432: It is gone.");
 });
 
-test("what to do is told of one that is not tried again", () => {
+test("a permanent failure is reported with a remedy", () => {
   const remedy = "Put that right, then send the command Start.";
   expect(text("sink_authentication_failed")).toBe(`Sink db.internal:5432: It is gone. ${remedy}`);
   expect(text("source_authentication_failed")).toBe(`Source db.internal:5432: It is gone. ${remedy}`);
 });
 
-test("and with the SSH servers that lead there", () => {
+test("and with the SSH servers in between", () => {
   const { privateKey } = bringKey("ed25519");
   const auth = { bring_your_own_key: { private_key: privateKey } };
   const ssh = { bastion_host: "b.example", user: "u", auth, bastion_alternates: ["::1"] };
@@ -28,7 +28,7 @@ test("and with the SSH servers that lead there", () => {
   );
 });
 
-test("what is not a connection's stays as it is", () => {
+test("other failures are unchanged", () => {
   expect(text("slot_missing")).toBe("It is gone.");
   expect(text("sink_unreachable", configSample({ sink: webhookSinkSample() }))).toBe("It is gone.");
 });

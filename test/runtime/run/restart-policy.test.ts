@@ -1,4 +1,4 @@
-// When a failed run is tried again: pure.
+// When a failed run is retried.
 
 import { expect, test } from "bun:test";
 import type { ErrorCode } from "../../../src/errors/error-codes.ts";
@@ -20,7 +20,7 @@ test("a permanent error ends the run at once, with its reason", () => {
   expect(decision).toEqual({ action: "fail", reason: "It broke." });
 });
 
-test("a transient one is tried again after a wait that doubles up to its bound, half of it by chance", () => {
+test("a transient one is retried after a wait that doubles up to its limit, half of it random", () => {
   const waits = [1, 2, 3, 4, 5, 6, 50].map((count) => {
     const decision = decide("source_unreachable", { count, sinceMs: 0 }, 0, 1);
     return decision.action === "restart" ? decision.delayMs : null;
@@ -33,7 +33,7 @@ test("a transient one is tried again after a wait that doubles up to its bound, 
   });
 });
 
-test("at the source it is given up behind the retry window, and the reason says how to go on", () => {
+test("at the source, retries end after the retry window, and the reason says how to continue", () => {
   const streak = { count: 40, sinceMs: 1_000 };
   expect(decide("source_unreachable", streak, 300_999).action).toBe("restart");
   const decision = decide("source_unreachable", streak, 301_000);
@@ -41,13 +41,13 @@ test("at the source it is given up behind the retry window, and the reason says 
   expect(decision.action === "fail" && decision.reason).toContain("retry_window_seconds");
 });
 
-test("at the sink it goes on until the cause is gone", () => {
+test("at the sink, retries continue until the cause is gone", () => {
   for (const code of ["sink_unreachable", "sink_rejected_rows", "state_unavailable"] as const) {
     expect(decide(code, { count: 10_000, sinceMs: 0 }, 1e9).action).toBe("restart");
   }
 });
 
-test("a streak counts failures from the first one on", () => {
+test("a streak counts failures from the first one", () => {
   const first = addFailure(null, 100);
   expect(first).toEqual({ count: 1, sinceMs: 100 });
   expect(addFailure(first, 900)).toEqual({ count: 2, sinceMs: 100 });

@@ -1,5 +1,5 @@
-// A connector that copies everything in rounds, by a clock of the test's own: when a round begins, what becomes of one that was missed, took too
-// long, failed, or was not recorded.
+// A connector that copies everything in rounds, with a simulated clock: when a round starts, and what follows one that
+// was missed, took too long, failed, or was not recorded. long, failed, or was not recorded.
 
 import { expect, test } from "bun:test";
 import type { Schedule } from "../../../src/connector/config/schedule.ts";
@@ -16,16 +16,16 @@ interface Life {
   readonly startsAt?: number;
   readonly begunAt?: number;
   readonly endedAt?: number;
-  /** Minutes that each attempt takes, the last one again and again; a failure is negative. */
+  /** Minutes that each attempt takes; the last entry repeats. A failure is negative. */
   readonly attempts: readonly number[];
   readonly until: number;
-  /** Minutes at which a task comes. */
+  /** Minutes at which a task is created. */
   readonly tasks?: readonly number[];
-  /** The store refuses so many records. */
+  /** How many records the store refuses. */
   readonly refusals?: number;
 }
 
-/** Plays a service's life; all times are minutes. */
+/** Simulates a service's life. All times are minutes. */
 async function live({
   schedule,
   startsAt = 0,
@@ -39,10 +39,10 @@ async function live({
   let now = startsAt;
   let refused = 0;
   const stop = new AbortController();
-  const told: string[] = [];
+  const log: string[] = [];
   const record = async (what: string, at: Date) => {
     if (refused++ < refusals) throw new MillraceError("state_unavailable", "The state is away.");
-    told.push(`${what} ${at.getTime() / minute}`);
+    log.push(`${what} ${at.getTime() / minute}`);
   };
   const date = (minutes?: number) => (minutes === undefined ? null : new Date(minutes * minute));
   const rounds = new SnapshotRounds(
@@ -60,15 +60,15 @@ async function live({
     rounds,
     attempts: async (work: RunWork) => {
       const minutes = attempts[Math.min(made++, attempts.length - 1)]!;
-      told.push(`${work} ${now}`);
+      log.push(`${work} ${now}`);
       now += Math.abs(minutes);
       if (now >= until) stop.abort();
       return minutes > 0 && !stop.signal.aborted;
     },
     begun: () => {},
-    resting: (dueAt, isFailed) =>
-      void told.push(`rest until ${dueAt && dueAt.getTime() / minute}${isFailed ? ", failed" : ""}`),
-    failing: () => void told.push("not recorded"),
+    idle: (dueAt, isFailed) =>
+      void log.push(`rest until ${dueAt && dueAt.getTime() / minute}${isFailed ? ", failed" : ""}`),
+    failed: () => void log.push("not recorded"),
     nowMs: () => now * minute,
     sleep: async (ms) => {
       const [task = Number.POSITIVE_INFINITY] = waiting;
@@ -76,19 +76,19 @@ async function live({
       now = next;
       if (next === task) {
         waiting.shift();
-        loop.taskWaits();
+        loop.taskDue();
       }
       if (now >= until) stop.abort();
     },
     stop: stop.signal,
   });
-  await loop.toTheEnd();
-  return told;
+  await loop.run();
+  return log;
 }
 
 const every = (value: number): Schedule => ({ rate: { value, unit: "Minute" } });
 
-test("the first round begins at once; the next when it is due, counted from the beginnings", async () => {
+test("the first round starts at once; the next is due by the start of the previous one", async () => {
   expect(await live({ schedule: every(15), attempts: [5], until: 31 })).toEqual([
     ...["begin 0", "copies 0", "end 5", "rest until 15"],
     ...["begin 15", "copies 15", "end 20", "rest until 30"],
@@ -96,12 +96,12 @@ test("the first round begins at once; the next when it is due, counted from the 
   ]);
 });
 
-test("without a schedule there is one round, and then only tasks", async () => {
-  const told = await live({ schedule: null, attempts: [5], until: 200, tasks: [90] });
-  expect(told).toEqual(["begin 0", "copies 0", "end 5", "rest until null", "tasks 90", "rest until null"]);
+test("without a schedule there is one round, and afterwards only tasks run", async () => {
+  const log = await live({ schedule: null, attempts: [5], until: 200, tasks: [90] });
+  expect(log).toEqual(["begin 0", "copies 0", "end 5", "rest until null", "tasks 90", "rest until null"]);
 });
 
-test("a round that took too long is followed at once, and never overlaps the next", async () => {
+test("a round that took too long is followed at once, and rounds never overlap", async () => {
   expect(await live({ schedule: every(15), attempts: [40, 5], until: 56 })).toEqual([
     ...["begin 0", "copies 0", "end 40"],
     ...["begin 40", "copies 40", "end 45", "rest until 55"],
@@ -109,7 +109,7 @@ test("a round that took too long is followed at once, and never overlaps the nex
   ]);
 });
 
-test("of rounds that were missed one is made; one that was under way goes on", async () => {
+test("of several missed rounds one is made up, and an interrupted round continues", async () => {
   const missed = { schedule: every(15), startsAt: 1000, begunAt: 0, endedAt: 5, attempts: [5], until: 1016 };
   expect(await live(missed)).toEqual([
     ...["begin 1000", "copies 1000", "end 1005", "rest until 1015"],
@@ -130,7 +130,7 @@ test("a schedule by the calendar", async () => {
   ]);
 });
 
-test("a round that fails for good is made anew when the next is due; without a schedule the run is over", async () => {
+test("a round that fails permanently is repeated when the next is due; without a schedule the run ends", async () => {
   expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20 })).toEqual([
     ...["begin 0", "copies 0", "rest until 16, failed"],
     ...["begin 16", "copies 16", "end 18", "rest until 31"],
@@ -138,7 +138,7 @@ test("a round that fails for good is made anew when the next is due; without a s
   expect(await live({ schedule: null, attempts: [-1], until: 20 })).toEqual(["begin 0", "copies 0"]);
 });
 
-test("tasks that come behind a round that failed are carried out; what fails them as well leaves the next to the round", async () => {
+test("tasks after a failed round run; if they fail as well, the next round decides", async () => {
   expect(await live({ schedule: every(15), attempts: [-1, 2], until: 20, tasks: [5, 9] })).toEqual([
     ...["begin 0", "copies 0", "rest until 16, failed"],
     ...["tasks 5", "rest until 16, failed", "tasks 9", "rest until 16, failed"],
@@ -150,7 +150,7 @@ test("tasks that come behind a round that failed are carried out; what fails the
   ]);
 });
 
-test("a task that fails puts no round off", async () => {
+test("a failing task does not delay a round", async () => {
   expect(await live({ schedule: every(15), attempts: [5, -1, 2], until: 16, tasks: [14] })).toEqual([
     ...["begin 0", "copies 0", "end 5", "rest until 15"],
     ...["tasks 14", "begin 15", "copies 15"],
@@ -162,14 +162,14 @@ test("a task that fails puts no round off", async () => {
   ]);
 });
 
-test("a clock that was set back does not put rounds off for as long", async () => {
+test("a clock that was set back does not delay rounds by as much", async () => {
   const set = { schedule: every(15), startsAt: 100, begunAt: 9000, endedAt: 9005, attempts: [5], until: 116 };
   expect(await live(set)).toEqual(["rest until 115", "begin 115", "copies 115"]);
 });
 
-test("a round begins and ends when the state has recorded it", async () => {
-  const told = await live({ schedule: null, attempts: [5], until: 20, refusals: 2 });
-  const [first, second, begun, ...rest] = told;
+test("a round starts and ends when the state has recorded it", async () => {
+  const log = await live({ schedule: null, attempts: [5], until: 20, refusals: 2 });
+  const [first, second, begun, ...rest] = log;
   expect([first, second]).toEqual(["not recorded", "not recorded"]);
   expect(begun).toStartWith("begin 0.03");
   expect(rest.map((line) => line.split(" ")[0])).toEqual(["copies", "end", "rest"]);

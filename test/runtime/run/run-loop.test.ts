@@ -1,4 +1,5 @@
-// One run over its attempts, with a clock of the test's own: when it is tried again, when it fails, what is seen meanwhile.
+// One run across its attempts, with a simulated clock: when it is retried, when it fails, and what the status shows
+// meanwhile.
 
 import { expect, test } from "bun:test";
 import { slotName } from "../../../src/connector/connector-id.ts";
@@ -18,15 +19,15 @@ const initialize: Status = {
 const realtime: Status = { state: { realtime: { name: "slot" } }, status: { start: {} } };
 
 interface Step {
-  /** `no thread`: the attempt cannot even begin. */
+  /** `no thread`: the attempt cannot even start. */
   readonly code: ErrorCode | "no thread" | null;
   readonly lastsMs: number;
   readonly reports?: readonly Status[];
-  /** Rows became durable, behind the reports. */
+  /** Rows became durable after the last report. */
   readonly moves?: boolean;
 }
 
-/** Plays the steps, the last one again and again; returns what was told. */
+/** Plays the steps, the last one repeatedly, and returns the reports. */
 async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY) {
   let nowMs = 0;
   let attempts = 0;
@@ -45,25 +46,25 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
   };
   const loop: RunLoop = new RunLoop(stored, {
     events,
-    startRun: (request, told) => {
+    startRun: (request, events) => {
       initialized.push(request.initialized);
       const step = steps[Math.min(attempts, steps.length - 1)] ?? { code: null, lastsMs: 0 };
       attempts += 1;
       const { code } = step;
       if (code === "no thread") throw new Error("There is no thread left.");
       const ended = (async () => {
-        await told.initialized();
-        for (const status of step.reports ?? []) told.status("Source", status);
+        await events.initialized();
+        for (const status of step.reports ?? []) events.status("Source", status);
         nowMs += step.lastsMs;
-        if (step.moves) told.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
+        if (step.moves) events.metrics({ rowsDurable: 1, snapshot: { tablesDone: 0 } } as RunMetrics);
         return code && new MillraceError(code, "It broke.");
       })();
       return { ended, offerTask: () => {}, stop: () => {} };
     },
     rounds: null,
-    attached: () => {},
-    resting: () => {},
-    failing: (_error, health) => failures.push(health),
+    attemptChanged: () => {},
+    idle: () => {},
+    failed: (_error, health) => failures.push(health),
     nowMs: () => nowMs,
     random: () => 0,
     sleep: async (ms) => {
@@ -80,7 +81,7 @@ test("an attempt that ends without an error ends the run", async () => {
   expect([attempts, failures.length, loop.isOver]).toEqual([1, 0, true]);
 });
 
-test("an attempt that cannot begin is tried again like one that failed", async () => {
+test("an attempt that cannot start is retried like a failed one", async () => {
   const { attempts, failures, loop } = await play([
     { code: "no thread", lastsMs: 0 },
     { code: null, lastsMs: 5 },
@@ -89,7 +90,7 @@ test("an attempt that cannot begin is tried again like one that failed", async (
   expect(failures).toEqual([{ retry: { attempt: 1, reason: "There is no thread left." } }]);
 });
 
-test("a source that stays away is tried until the window is over, then the run fails", async () => {
+test("an unreachable source is retried until the window ends, and then the run fails", async () => {
   const { failures, nowMs, attempts } = await play([{ code: "source_unreachable", lastsMs: 1_000 }]);
   expect(failures.at(-1)).toHaveProperty("failed");
   expect(failures.slice(0, -1).every((health) => "retry" in health)).toBe(true);
@@ -98,7 +99,7 @@ test("a source that stays away is tried until the window is over, then the run f
   expect(attempts).toBeGreaterThan(50);
 });
 
-test("connecting again shows the failure until it gets further", async () => {
+test("reconnecting shows the failure until the attempt gets further", async () => {
   const failing = { code: "source_unreachable", lastsMs: 100, reports: [initialize] } as const;
   const recovering = { code: null, lastsMs: 100, reports: [initialize, realtime] };
   const { seen } = await play([failing, failing, recovering]);
@@ -106,7 +107,7 @@ test("connecting again shows the failure until it gets further", async () => {
   expect(health).toEqual(["start", 1, 2, "start"]);
 });
 
-test("a failure stays in sight until an attempt comes to a step that the failed one did not come to", async () => {
+test("a failure stays visible until an attempt reaches a step that the failed one did not reach", async () => {
   const step = (sub_state: string, health: Status["status"] = { start: {} }): Status => ({
     state: { initialize: { sub_state, commands: [] } },
     status: health,
@@ -126,15 +127,15 @@ test("a failure stays in sight until an attempt comes to a step that the failed 
   ]);
 });
 
-test("what the sink has refused stays in sight until it has taken something", async () => {
+test("a refusal of the sink stays visible until the sink has accepted something", async () => {
   const refused = { code: "sink_rejected_rows", lastsMs: 100, reports: [initialize, realtime] } as const;
-  const mended = { code: null, lastsMs: 100, reports: [initialize, realtime], moves: true };
-  const { seen } = await play([refused, refused, mended]);
+  const recovered = { code: null, lastsMs: 100, reports: [initialize, realtime], moves: true };
+  const { seen } = await play([refused, refused, recovered]);
   const health = seen.map(({ status }) => status.retry?.attempt ?? Object.keys(status)[0]);
   expect(health).toEqual(["start", "start", 1, 1, 2, 2, "start"]);
 });
 
-test("a streak begins anew after progress, and not after a beginning that led nowhere", async () => {
+test("a streak restarts after progress, and not after an attempt that only started", async () => {
   const lost = { code: "source_connection_lost", lastsMs: 20_000, reports: [realtime] } as const;
   const attempts = (health: FailureHealth) => ("retry" in health ? health.retry.attempt : null);
   expect((await play([lost], 4)).failures.map(attempts)).toEqual([1, 1, 1, 1]);
@@ -142,7 +143,7 @@ test("a streak begins anew after progress, and not after a beginning that led no
   expect((await play([flapping], 4)).failures.map(attempts)).toEqual([1, 2, 3, 4]);
 });
 
-test("once it has begun, every later attempt knows it", async () => {
+test("once initialized, every later attempt is", async () => {
   const { initialized } = await play([{ code: "source_connection_lost", lastsMs: 1 }], 3);
   expect(initialized).toEqual([false, true, true]);
 });

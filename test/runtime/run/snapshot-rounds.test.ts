@@ -1,5 +1,5 @@
-// A connector of replication type snapshot, with its real workers between real servers: everything is copied, once or again and again, and nothing is made
-// at the source.
+// A connector of replication type snapshot, with real workers between real servers: everything is copied once or
+// repeatedly, and nothing is created at the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { ConnectorRequest } from "../../../src/connector/connector.ts";
@@ -11,7 +11,7 @@ import { WebhookReceiver } from "../../support/webhook-receiver.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
-  // No logical decoding, no slot and no walsender is to be had.
+  // Logical decoding, slots and walsenders are disabled.
   server = await PostgresServer.start({
     settings: { wal_level: "minimal", max_wal_senders: 0, max_replication_slots: 0 },
   });
@@ -57,7 +57,7 @@ async function expectEqual(name: string, ...tables: string[]): Promise<void> {
   }
 }
 
-test("everything is copied once, and again when it is started again: what is gone at the source goes at the sink", async () => {
+test("everything is copied once, and again after another start: rows deleted at the source disappear from the sink", async () => {
   const request = await made(
     "once",
     `create table t (id int primary key, v text); insert into t select i, 'v' || i from generate_series(1, 2000) i;
@@ -80,7 +80,7 @@ test("everything is copied once, and again when it is started again: what is gon
      insert into shaped values (2, 3, 'text'); alter table before rename to after`,
     "once_source",
   );
-  // It is complete, and stays so over a restart of the service.
+  // It is complete, also after a restart of the service.
   const runs = runtime.runs;
   await runtime.restart();
   await until(runtime, "once", isComplete);
@@ -97,7 +97,7 @@ test("everything is copied once, and again when it is started again: what is gon
   expect(await server.query("select from pg_publication", "once_source")).toEqual([]);
 });
 
-test("a reader of the sink never sees a table empty, or half copied", async () => {
+test("a reader of the sink never sees an empty or partly copied table", async () => {
   const request = await made(
     "seen",
     "create table t (id int primary key, round int); insert into t select i, 0 from generate_series(1, 20000) i",
@@ -128,7 +128,7 @@ test("a reader of the sink never sees a table empty, or half copied", async () =
   expect([...seen].toSorted()).toEqual(["20000 of round 0", "20000 of round 1", "20000 of round 2"]);
 });
 
-test("a connector on a schedule says when it copies next; a task does not wait for that", async () => {
+test("a connector on a schedule shows its next copy; a task does not wait for it", async () => {
   const request = await made(
     "nightly",
     "create table t (id int primary key, v int); insert into t values (1, 1), (2, 2)",
@@ -152,7 +152,7 @@ test("a connector on a schedule says when it copies next; a task does not wait f
   await expectEqual("nightly", "t");
   const after = await until(runtime, "nightly", isScheduled);
   expect(after.next_snapshot_at).toBe(next_snapshot_at);
-  // One that came while nothing ran is carried out as soon as the connector rests again.
+  // A task created while nothing ran is executed as soon as the connector is idle again.
   await runtime.connectors.patch("nightly", { disabled: true });
   await server.query("update t set v = 10", "nightly_source");
   const early = await runtime.tasks.create("nightly", spec);
@@ -163,7 +163,7 @@ test("a connector on a schedule says when it copies next; a task does not wait f
     async () => (await runtime.tasks.get("nightly", early.id)).state === "Done",
   );
   await expectEqual("nightly", "t");
-  // A round whose time has come while the service was away is made at once.
+  // A round that became due while the service was down is made at once.
   await runtime.state.connectors.update("nightly", { roundBegunAt: new Date(Date.now() - 7_200_000) });
   await server.query("insert into t values (4, 4)", "nightly_source");
   await runtime.restart();
@@ -172,7 +172,7 @@ test("a connector on a schedule says when it copies next; a task does not wait f
   await waitFor("the round that was missed", isCopied);
 });
 
-test("a webhook gets every row in each round, under keys of its own", async () => {
+test("a webhook receives every row in each round, with new keys", async () => {
   const request = await made(
     "hooked",
     "create table t (id int primary key, v int); insert into t select i, i from generate_series(1, 300) i",

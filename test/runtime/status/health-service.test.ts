@@ -1,4 +1,4 @@
-// Whether the service is ready: its store answers, its workers live, and it is not stopping.
+// Whether the service is ready: its store answers, its workers are alive, and it is not stopping.
 
 import { expect, test } from "bun:test";
 import { LiveHealthService } from "../../../src/runtime/status/health-service.ts";
@@ -7,7 +7,7 @@ import type { State } from "../../../src/state/open-state.ts";
 import { RuntimeFixture } from "../../support/runtime-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-test("the reason names what is wrong, and says what to do about a worker that is stuck", async () => {
+test("the reason names the problem, and what to do about a stuck worker", async () => {
   await using runtime = await RuntimeFixture.open();
   using threads = new ThreadWatch(5);
   const stopping = new AbortController();
@@ -26,7 +26,7 @@ test("the reason names what is wrong, and says what to do about a worker that is
   expect(await health.readiness()).toEqual({ ready: false, reason: "The service is stopping." });
 });
 
-test("a store that does not answer in time is no store", async () => {
+test("a store that does not answer in time makes the service not ready", async () => {
   using threads = new ThreadWatch();
   const state = { ping: () => new Promise<void>(() => {}) } as Pick<State, "ping"> as State;
   const health = new LiveHealthService(state, threads, new AbortController().signal);

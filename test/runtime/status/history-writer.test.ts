@@ -1,5 +1,5 @@
-// Records of a status in the order of what happened, over a store that is away for a while. The store is a list that can be taken away;
-// how the real one keeps them is in state/stores.
+// Writes status records in order while the store is unavailable for a while. The store is a list that a test can
+// disable; state/stores tests the real one.
 
 import { expect, test } from "bun:test";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
@@ -32,7 +32,7 @@ function rig() {
 
 const away = new MillraceError("state_unavailable", "The state store failed: nothing answers");
 
-test("what happens while the store is away is kept when it is back, in order, and told once", async () => {
+test("events during an outage are stored afterwards, in order, and reported once", async () => {
   const { kept, store, writer, add, lines } = rig();
   await using _writer = writer;
   add("1", "2");
@@ -51,7 +51,7 @@ test("what happens while the store is away is kept when it is back, in order, an
   expect(kept).toEqual(["1", "2", "3", "4", "5", "6"]);
 });
 
-test("one that the store does not take is lost alone; what waits at the end is told", async () => {
+test("only a refused record is lost, and the records still pending at the end are reported", async () => {
   const { kept, store, writer, add, lines } = rig();
   store.failure = new Error("a fault");
   add("1");

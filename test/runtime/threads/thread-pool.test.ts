@@ -1,4 +1,4 @@
-// Threads that runs share: who sits where, who is taken along by what, and what is left.
+// Worker threads that runs share: the assignment of runs, the effects of a crash, and what remains.
 
 import { expect, test } from "bun:test";
 import type { FromReplicationWorker, ToReplicationWorker } from "../../../src/runtime/threads/messages.ts";
@@ -9,18 +9,18 @@ import { waitFor } from "../../support/wait-for.ts";
 const url = new URL("../../support/scripted.worker.ts", import.meta.url);
 const graceMs = 100;
 
-/** Sits down in the pool as `name`; `play` has the scripted worker begin. */
-function sit(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, name: string) {
-  const said: FromReplicationWorker[] = [];
+/** Opens an assignment in the pool as `name`. `play` makes the scripted worker start. */
+function assign(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, name: string) {
+  const messages: FromReplicationWorker[] = [];
   let pulses = 0;
-  const line = pool.open(name, { said: (message) => said.push(message), pulse: () => pulses++ });
+  const channel = pool.open(name, { message: (message) => messages.push(message), pulse: () => pulses++ });
   let death: string | null = null;
-  void line.died.then(({ message }) => {
+  void channel.died.then(({ message }) => {
     death = message;
   });
   return {
-    line,
-    said,
+    channel,
+    messages,
     get death() {
       return death;
     },
@@ -28,52 +28,54 @@ function sit(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, name:
       return pulses;
     },
     async play(script: string) {
-      await line.ready;
+      await channel.ready;
       const connector = { ...sampleConfig(name), name: script };
       const rest = { work: "changes", initialized: false, isAfterRefusal: false, webhook: null } as const;
-      line.post({ type: "start", connector, runId: name, owner: "me", ...rest });
-      if (script !== "crash") await waitFor("its first word", () => said.length > 0);
+      channel.post({ type: "start", connector, runId: name, owner: "me", ...rest });
+      if (script !== "crash") await waitFor("its first word", () => messages.length > 0);
     },
   };
 }
 
 const newPool = (most: number) => new ThreadPool<ToReplicationWorker, FromReplicationWorker>(url, most);
 
-test("there are two threads of a kind for each core, and some on the smallest machine", () => {
+test("there are two threads of a kind per core, and more on the smallest machine", () => {
   expect([1, 2, 3, 16].map(defaultThreads)).toEqual([4, 4, 6, 32]);
 });
 
-test("runs have threads of their own first, and then the one with the fewest in it", async () => {
+test("runs get their own thread first, then the thread with the fewest assignments", async () => {
   const pool = newPool(2);
-  const lines = ["a", "b", "c", "d", "e"].map((name) => sit(pool, name));
-  await Promise.all(lines.map(({ line }) => line.ready));
-  expect(pool.seats).toEqual([3, 2]);
-  await Promise.all([lines[0], lines[2]].map((each) => each?.line.close(graceMs)));
-  expect(pool.seats).toEqual([1, 2]);
-  const late = sit(pool, "f");
-  expect(pool.seats).toEqual([2, 2]);
-  await Promise.all([lines[1], lines[3], lines[4], late].map((each) => each?.line.close(graceMs)));
-  expect(pool.seats).toEqual([]);
-  expect([...lines, late].map(({ death }) => death)).toEqual(lines.concat(late).map(() => null));
+  const channels = ["a", "b", "c", "d", "e"].map((name) => assign(pool, name));
+  await Promise.all(channels.map(({ channel }) => channel.ready));
+  expect(pool.assignmentCounts).toEqual([3, 2]);
+  await Promise.all([channels[0], channels[2]].map((each) => each?.channel.close(graceMs)));
+  expect(pool.assignmentCounts).toEqual([1, 2]);
+  const late = assign(pool, "f");
+  expect(pool.assignmentCounts).toEqual([2, 2]);
+  await Promise.all(
+    [channels[1], channels[3], channels[4], late].map((each) => each?.channel.close(graceMs)),
+  );
+  expect(pool.assignmentCounts).toEqual([]);
+  expect([...channels, late].map(({ death }) => death)).toEqual(channels.concat(late).map(() => null));
 });
 
-test("each seat hears what is said to it, and no other", async () => {
+test("each assignment receives its own messages, and no others", async () => {
   const pool = newPool(1);
-  const [a, b] = [sit(pool, "a"), sit(pool, "b")];
+  const [a, b] = [assign(pool, "a"), assign(pool, "b")];
   await a.play("stay");
   await b.play("unreachable");
-  await waitFor("its last word", () => b.said.at(-1)?.type === "ended");
-  expect(a.said.map(({ type }) => type)).toEqual(["status", "log"]);
-  await b.line.close(graceMs);
-  a.line.post({ type: "stop" });
-  await waitFor("the answer of who is left", () => a.said.at(-1)?.type === "ended");
-  expect(b.said).toHaveLength(3);
-  await a.line.close(graceMs);
+  await waitFor("its last word", () => b.messages.at(-1)?.type === "ended");
+  expect(a.messages.map(({ type }) => type)).toEqual(["status", "log"]);
+  await b.channel.close(graceMs);
+  a.channel.post({ type: "stop" });
+  await waitFor("the answer of who is left", () => a.messages.at(-1)?.type === "ended");
+  expect(b.messages).toHaveLength(3);
+  await a.channel.close(graceMs);
 });
 
-test("who brings a thread down takes the others along once", async () => {
+test("a run that crashes its thread interrupts the others once", async () => {
   const pool = newPool(1);
-  const [a, b] = [sit(pool, "a"), sit(pool, "b")];
+  const [a, b] = [assign(pool, "a"), assign(pool, "b")];
   await a.play("stay");
   await b.play("crash");
   await waitFor("both deaths", () => a.death !== null && b.death !== null);
@@ -81,95 +83,97 @@ test("who brings a thread down takes the others along once", async () => {
     "The worker thread a failed: error: the script says so",
     "The worker thread b failed: error: the script says so",
   ]);
-  await Promise.all([a.line.close(graceMs), b.line.close(graceMs)]);
+  await Promise.all([a.channel.close(graceMs), b.channel.close(graceMs)]);
 
-  const again = [sit(pool, "a"), sit(pool, "b"), sit(pool, "c"), sit(pool, "d")] as const;
+  const again = [assign(pool, "a"), assign(pool, "b"), assign(pool, "c"), assign(pool, "d")] as const;
   const [first, second, third] = again;
-  // Those who were in it sit alone, others share as ever.
-  expect(pool.seats).toEqual([1, 1, 2]);
+  // Those in the crashed thread get their own threads, and others share as before.
+  expect(pool.assignmentCounts).toEqual([1, 1, 2]);
   await first.play("stay");
   await second.play("crash");
   await waitFor("its death", () => second.death !== null);
-  first.line.post({ type: "stop" });
-  await waitFor("the answer of who is left", () => first.said.at(-1)?.type === "ended");
+  first.channel.post({ type: "stop" });
+  await waitFor("the answer of who is left", () => first.messages.at(-1)?.type === "ended");
   expect([first.death, third.death]).toEqual([null, null]);
-  await Promise.all(again.map(({ line }) => line.close(graceMs)));
-  expect(pool.seats).toEqual([]);
+  await Promise.all(again.map(({ channel }) => channel.close(graceMs)));
+  expect(pool.assignmentCounts).toEqual([]);
 });
 
-test("a seat that is not left goes with its thread, and the others hear why", async () => {
+test("an assignment that does not stop is terminated with its thread, and the others get the reason", async () => {
   const pool = newPool(1);
-  const [a, b] = [sit(pool, "a"), sit(pool, "b")];
+  const [a, b] = [assign(pool, "a"), assign(pool, "b")];
   await a.play("stay");
   await b.play("deaf");
-  await b.line.close(graceMs);
+  await b.channel.close(graceMs);
   expect(a.death).toBe("The worker thread a was ended, as b could not be stopped in it.");
-  await a.line.close(graceMs);
-  expect(pool.seats).toEqual([]);
+  await a.channel.close(graceMs);
+  expect(pool.assignmentCounts).toEqual([]);
 });
 
-test("who sits down beside one that is slow to leave is not taken along at once", async () => {
+test("a run in the same thread as one that is slow to stop is not terminated at once", async () => {
   const pool = newPool(1);
-  const slow = sit(pool, "slow");
-  await slow.play("slow to leave");
-  const closing = slow.line.close(graceMs);
-  const late = sit(pool, "late");
+  const slow = assign(pool, "slow");
+  await slow.play("slow to stop");
+  const closing = slow.channel.close(graceMs);
+  const late = assign(pool, "late");
   await late.play("stay");
   await closing;
   expect(late.death).toBeNull();
-  await late.line.close(graceMs);
-  expect(pool.seats).toEqual([]);
+  await late.channel.close(graceMs);
+  expect(pool.assignmentCounts).toEqual([]);
 });
 
-test("threads of those who sit alone take no place from the others, and they are let in again", async () => {
+test("exclusive threads do not count towards the limit, and isolation ends", async () => {
   const pool = newPool(2);
-  const first = ["a", "b", "c", "d"].map((name) => sit(pool, name));
-  await Promise.all(first.map(({ line }) => line.ready));
+  const first = ["a", "b", "c", "d"].map((name) => assign(pool, name));
+  await Promise.all(first.map(({ channel }) => channel.ready));
   await first[0]?.play("crash");
   await waitFor("the death of both in it", () => first[0]?.death !== null && first[2]?.death !== null);
-  await Promise.all(first.map(({ line }) => line.close(graceMs)));
-  const second = ["a", "c", "e", "f"].map((name) => sit(pool, name));
-  expect(pool.seats).toEqual([1, 1, 1, 1]);
-  await Promise.all(second.map(({ line }) => line.close(graceMs)));
-  const third = ["a", "c", "e"].map((name) => sit(pool, name));
-  expect(pool.seats).toEqual([2, 1]);
-  await Promise.all(third.map(({ line }) => line.close(graceMs)));
+  await Promise.all(first.map(({ channel }) => channel.close(graceMs)));
+  const second = ["a", "c", "e", "f"].map((name) => assign(pool, name));
+  expect(pool.assignmentCounts).toEqual([1, 1, 1, 1]);
+  await Promise.all(second.map(({ channel }) => channel.close(graceMs)));
+  const third = ["a", "c", "e"].map((name) => assign(pool, name));
+  expect(pool.assignmentCounts).toEqual([2, 1]);
+  await Promise.all(third.map(({ channel }) => channel.close(graceMs)));
 });
 
-test("an answer that comes behind the end of a run is not said to anybody", async () => {
+test("a reply after the end of a run reaches nobody", async () => {
   const pool = newPool(1);
-  const [gone, other] = [sit(pool, "gone"), sit(pool, "other")];
-  await gone.line.ready;
-  await gone.line.close(graceMs);
+  const [gone, other] = [assign(pool, "gone"), assign(pool, "other")];
+  await gone.channel.ready;
+  await gone.channel.close(graceMs);
   await gone.play("crash");
   await other.play("stay");
-  expect([gone.said, other.death]).toEqual([[], null]);
-  await other.line.close(graceMs);
+  expect([gone.messages, other.death]).toEqual([[], null]);
+  await other.channel.close(graceMs);
 });
 
-test("one alone that is not left is ended within its own bound", async () => {
-  const alone = sit(newPool(1), "alone");
+test("an assignment alone in its thread is terminated within its own time limit", async () => {
+  const alone = assign(newPool(1), "alone");
   await alone.play("deaf");
   const beganAt = performance.now();
-  await alone.line.close(graceMs);
+  await alone.channel.close(graceMs);
   expect(performance.now() - beganAt).toBeLessThan(3_000);
 });
 
-test("who leaves while the thread is loading keeps nobody from sitting down", async () => {
+test("a run that ends while its thread is loading does not block other assignments", async () => {
   const pool = newPool(1);
-  const early = sit(pool, "early");
-  const closing = early.line.close(graceMs);
-  const late = sit(pool, "late");
+  const early = assign(pool, "early");
+  const closing = early.channel.close(graceMs);
+  const late = assign(pool, "late");
   await closing;
   await late.play("stay");
   expect(late.death).toBeNull();
-  await late.line.close(graceMs);
-  expect(pool.seats).toEqual([]);
+  await late.channel.close(graceMs);
+  expect(pool.assignmentCounts).toEqual([]);
 });
 
-test("every seat is told that its thread lives", async () => {
+test("every assignment receives the pulses of its thread", async () => {
   const pool = newPool(1);
-  const seats = [sit(pool, "a"), sit(pool, "b")];
-  await waitFor("a pulse for each", () => seats.every(({ pulses }) => pulses > 0), { timeoutMs: 30_000 });
-  await Promise.all(seats.map(({ line }) => line.close(graceMs)));
+  const assignments = [assign(pool, "a"), assign(pool, "b")];
+  await waitFor("a pulse for each", () => assignments.every(({ pulses }) => pulses > 0), {
+    timeoutMs: 30_000,
+  });
+  await Promise.all(assignments.map(({ channel }) => channel.close(graceMs)));
 });

@@ -1,4 +1,4 @@
-// Which threads are alive: signs of life against beats of the main thread, and the delay of an event loop.
+// Which threads are alive, by their pulses compared with the main thread's ticks, and the delay of an event loop.
 
 import { expect, test } from "bun:test";
 import { threadPulse } from "../../../src/measure/thread-pulse.ts";
@@ -7,21 +7,21 @@ import { waitFor } from "../../support/wait-for.ts";
 
 const everyMs = 20;
 
-test("a worker without a sign of life is stuck, until it gives one or its run ends", async () => {
+test("a worker without a pulse is stuck until it sends one or its run ends", async () => {
   using watch = new ThreadWatch(everyMs);
   watch.began("a", ["replication", "webhook"]);
   watch.began("b", ["replication"]);
   expect(watch.stuck()).toEqual([]);
-  const alive = setInterval(() => watch.heard("a", "webhook", 3), everyMs / 2);
+  const alive = setInterval(() => watch.pulse("a", "webhook", 3), everyMs / 2);
   await waitFor("two that are stuck", () => watch.stuck().length === 2);
-  // As late as it has been silent, for whoever watches the delays.
+  // The reported delay is the time of the silence.
   const silent = watch.loopDelays().find(({ connector }) => connector === "b");
   expect(silent?.loopDelayMs).toBeGreaterThanOrEqual(everyMs * 5);
   expect(watch.stuck().map(({ connector, thread }) => [connector, thread])).toEqual([
     ["a", "replication"],
     ["b", "replication"],
   ]);
-  watch.heard("a", "replication", 700);
+  watch.pulse("a", "replication", 700);
   expect(watch.stuck().map(({ connector }) => connector)).toEqual(["b"]);
   watch.ended("b");
   expect(watch.stuck()).toEqual([]);
@@ -32,13 +32,13 @@ test("a worker without a sign of life is stuck, until it gives one or its run en
     ["a", "replication", 700],
     ["a", "webhook", 3],
   ]);
-  // One of a run that has ended is nobody's.
-  watch.heard("b", "replication", 1);
+  // A pulse of a run that has ended belongs to nobody.
+  watch.pulse("b", "replication", 1);
   expect(watch.loopDelays()).toHaveLength(3);
   clearInterval(alive);
 });
 
-test("while the main thread computes, no worker is missed", () => {
+test("while the main thread is busy, no worker counts as stuck", () => {
   using watch = new ThreadWatch(everyMs);
   watch.began("a", ["replication"]);
   const until = performance.now() + everyMs * 20;
@@ -46,17 +46,17 @@ test("while the main thread computes, no worker is missed", () => {
   expect(watch.stuck()).toEqual([]);
 });
 
-test("a pulse tells the longest delay since the last one", async () => {
-  const told: number[] = [];
+test("a pulse contains the longest delay since the previous one", async () => {
+  const delays: number[] = [];
   using _pulse = threadPulse(
-    (loopDelayMs) => told.push(loopDelayMs),
+    (loopDelayMs) => delays.push(loopDelayMs),
     () => performance.now(),
     everyMs * 5,
   );
-  await waitFor("a pulse", () => told.length > 0);
+  await waitFor("a pulse", () => delays.length > 0);
   const until = performance.now() + 400;
   while (performance.now() < until);
-  const before = told.length;
-  await waitFor("two more", () => told.length === before + 2);
-  expect(Math.max(...told)).toBeGreaterThan(300);
+  const before = delays.length;
+  await waitFor("two more", () => delays.length === before + 2);
+  expect(Math.max(...delays)).toBeGreaterThan(300);
 });

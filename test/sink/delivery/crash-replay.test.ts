@@ -8,15 +8,22 @@ import { CopyTextParser } from "../../../src/change/copy-text.ts";
 import { type Lsn, lsn } from "../../../src/change/lsn.ts";
 import type { Relation } from "../../../src/change/relation.ts";
 import type { SavedRecord } from "../../../src/connector/saved-record.ts";
-import type { FromDelivery, LineBatch } from "../../../src/sink/delivery/line/line-messages.ts";
-import type { OutgoingRequest } from "../../../src/sink/delivery/stream/outgoing-request.ts";
+import type { CopyMode, StreamDuring } from "../../../src/sink/copy-sink.ts";
 import {
   type DeliveryMessage,
+  DeliverySession,
   type DeliveryTools,
-  WebhookDelivery,
-} from "../../../src/sink/delivery/webhook-delivery.ts";
+} from "../../../src/sink/delivery/delivery-session.ts";
+import type {
+  Answers,
+  FromDelivery,
+  LineBatch,
+  Question,
+} from "../../../src/sink/delivery/line/line-messages.ts";
+import type { AttemptOutcome } from "../../../src/sink/delivery/order/attempt.ts";
+import type { OutgoingRequest } from "../../../src/sink/delivery/stream/outgoing-request.ts";
 import { bodyChunks } from "../../../src/sink/format/values/message-body.ts";
-import type { AttemptOutcome } from "../../../src/sink/webhook/sender.ts";
+import { webhookSettings } from "../../../src/sink/webhook/webhook-settings.ts";
 import {
   batches,
   type FixtureChange,
@@ -79,9 +86,6 @@ function history(random: () => number, count: number): FixtureTransaction[] {
   });
 }
 
-/** Of which it is told which rows the stream has brought since, or not. */
-type CopyKind = "told apart" | "whole";
-
 interface World {
   record: SavedRecord | null;
   /** Body and rows by key, as first taken. */
@@ -97,7 +101,7 @@ interface World {
 async function live(
   world: World,
   transactions: readonly FixtureTransaction[],
-  options: { random: () => number; maxRows: number; toTheEnd: boolean; copies?: CopyKind },
+  options: { random: () => number; maxRows: number; toTheEnd: boolean; copies?: StreamDuring },
 ): Promise<void> {
   const { random } = options;
   const alive = { yes: true };
@@ -160,34 +164,34 @@ async function live(
       cdc: { flush_interval_ms: 3, max_buffer_rows: options.maxRows === 0 ? 25 : 0 },
     },
   };
-  const answers = new Map<number, (state: Extract<FromDelivery, { type: "reply" }>) => void>();
+  const answers = new Map<number, (answer: unknown) => void>();
   const failures: FromDelivery[] = [];
-  const delivery = new WebhookDelivery(connector, tools, (message) => {
-    if (message.type === "reply") answers.get(message.id)?.(message);
-    if (message.type === "failed") failures.push(message);
+  const delivery = new DeliverySession(webhookSettings(connector), tools, (message) => {
+    if (message.type === "reply") answers.get(message.id)?.(message.answer);
+    if (message.type === "failed" || message.type === "refused") failures.push(message);
   });
   const run = delivery.run();
   let lastId = 0;
-  const ask = (message: Question) => {
+  const ask: Ask = (message) => {
     const id = ++lastId;
-    return new Promise<Extract<FromDelivery, { type: "reply" }>>((resolve) => {
-      answers.set(id, resolve);
+    return new Promise((resolve) => {
+      answers.set(id, resolve as (answer: unknown) => void);
       delivery.receive({ ...message, id } as DeliveryMessage);
     });
   };
-  const { state } = await ask({ type: "open" });
-  if (!state?.checkpoint) await ask({ type: "begin", checkpoint: start });
+  const checkpoint = await ask({ type: "open" });
+  if (!checkpoint) await ask({ type: "begin", checkpoint: start });
   const shapes = tables.map((each): Relation => {
-    return options.copies === "whole" ? { ...each, replicaIdentity: "nothing" } : each;
+    return options.copies === "waits" ? { ...each, replicaIdentity: "nothing" } : each;
   });
   shapes.forEach((each, handle) => {
     delivery.receive({ type: "relation", handle, relation: each });
   });
   const post = (message: DeliveryMessage) => delivery.receive(message);
-  const copier = new Copier(ask, post, random, shapes, transactions);
-  if (options.copies && !state?.checkpoint) await copier.copyFirst();
+  const copier = new Copier(ask, post, options, shapes, transactions);
+  if (options.copies && !checkpoint) await copier.copyFirst();
   const parts = batches(transactions, {
-    from: state?.checkpoint ?? start,
+    from: checkpoint ?? start,
     perBatch: 1 + Math.floor(random() * 30),
   });
   const some = options.toTheEnd ? parts : parts.slice(0, Math.ceil(parts.length * random()));
@@ -197,13 +201,14 @@ async function live(
     const given = transactions.filter(({ endLsn }) => endLsn <= batch.resumeLsn).length;
     // Tasks wait until nothing is a repetition, and begin between two transactions.
     const mayCopy = options.copies && given >= world.given && !batch.endsInTransaction;
-    if (mayCopy) await copier.go(batch.resumeLsn);
     world.given = Math.max(world.given, batch.endsInTransaction ? given + 1 : given);
+    // The life may end amid a copy that the stream waits for.
+    if (mayCopy && !(await copier.go(batch.resumeLsn))) break;
     if (random() < 0.5) await pause(random() * 5);
   }
   if (options.toTheEnd) {
     // However little was left for this life: one copy comes to its end.
-    const at = parts.at(-1)?.resumeLsn ?? state?.checkpoint?.resumeLsn;
+    const at = parts.at(-1)?.resumeLsn ?? checkpoint?.resumeLsn;
     while (options.copies && at !== undefined && copier.ends.length === 0) await copier.go(at);
     copier.giveUp();
     await Promise.all([ask({ type: "flush" }), ...copier.ends]);
@@ -216,27 +221,19 @@ async function live(
   void run;
 }
 
-type Question = DeliveryMessage extends infer M ? (M extends { id: number } ? Omit<M, "id"> : never) : never;
+type Ask = <T extends Question["type"]>(question: Extract<Question, { type: T }>) => Promise<Answers[T]>;
 
-/** Copies of tables beside the changes, one after the other. */
+/** Copies of tables amid the changes, one after the other. */
 class Copier {
   readonly ends: Promise<unknown>[] = [];
-  #copy = 0;
-  /** The table that is being copied, from where on its points are, and the one that its copy is as of, where the sink is told before. */
-  #begun: {
-    readonly handle: number;
-    readonly after: Lsn;
-    readonly isWhole: boolean;
-    point: Lsn | null;
-  } | null = null;
-
-  /** Tables of copies that the stream's changes wait for. */
-  readonly #waitedFor = new Set<number>();
+  #copies = 0;
+  /** The copy that has started beside the stream, and from where on its points are. */
+  #begun: { readonly copy: number; readonly handle: number; readonly after: Lsn } | null = null;
 
   constructor(
-    private readonly ask: (question: Question) => Promise<Extract<FromDelivery, { type: "reply" }>>,
+    private readonly ask: Ask,
     private readonly post: (message: DeliveryMessage) => void,
-    private readonly random: () => number,
+    private readonly options: { random: () => number; toTheEnd: boolean; copies?: StreamDuring },
     private readonly shapes: readonly Relation[],
     private readonly transactions: readonly FixtureTransaction[],
   ) {}
@@ -244,83 +241,90 @@ class Copier {
   /** Without rows: the tables are there, and empty. */
   async copyFirst(): Promise<void> {
     for (const handle of tables.keys()) {
-      const copy = { copy: ++this.#copy, beside: null };
+      const copy = await this.#begin(handle, "initial", "waits");
+      await this.ask({ type: "copy.start", copy, isDivided: false });
       const { resumeLsn: lsn, lastVersion: timeUs } = start;
-      await this.ask({ type: "copy.begin", ...copy, handle, lsn, timeUs, mode: "initial", part: null });
-      await this.ask({ type: "copy.end", ...copy, mark: "" });
+      await this.ask({ type: "copy.chunk", copy, chunk: copy, part: null, lsn, timeUs });
+      await this.ask({ type: "copy.chunk-end", chunk: copy });
+      await this.#finish(copy);
     }
   }
 
-  /** Between two batches: what was committed before `at` has been given. */
-  async go(at: Lsn): Promise<void> {
-    if (this.#begun === null) return await this.#begin(at);
-    const { handle, after, isWhole, point } = this.#begun;
-    if (isWhole && point === null) return await this.#goBefore(at);
-    if (point !== null && at < point) return;
-    // As of a place that the stream has passed, with some of what came before it touched.
-    const lsn = point ?? this.#placeIn(({ endLsn }) => endLsn >= after && endLsn <= at);
-    if (lsn === null) return;
-    this.#begun = null;
-    this.ends.push(this.#send(handle, lsn).finally(() => this.#waitedFor.delete(handle)));
+  /** Between two batches: what was committed before `at` has been given. False: the life is to end amid a copy. */
+  async go(at: Lsn): Promise<boolean> {
+    const { random, copies, toTheEnd } = this.options;
+    if (this.#begun !== null) {
+      const { copy, handle, after } = this.#begun;
+      // As of a place that the stream has passed, with some of what came before it touched.
+      const point = this.#placeIn(({ endLsn }) => endLsn >= after && endLsn <= at);
+      if (point === null) return true;
+      this.#begun = null;
+      this.ends.push(this.#send(copy, handle, point));
+      return true;
+    }
+    if (random() < 0.5) return true;
+    const handle = Math.floor(random() * tables.length);
+    const copy = await this.#begin(handle, "merge", "runs");
+    expect(await this.ask({ type: "copy.start", copy, isDivided: false })).toBeNull();
+    if (copies === "runs") {
+      this.#begun = { copy, handle, after: at };
+      return true;
+    }
+    // As of a place that the stream has still to come to.
+    const ahead = lsn(at + BigInt(Math.floor(random() * 0x2000)));
+    const sent = this.#send(
+      copy,
+      handle,
+      this.#placeIn(({ endLsn }) => endLsn >= at && endLsn <= ahead) ?? at,
+    );
+    if (!toTheEnd && random() < 0.2) return false;
+    this.ends.push(sent);
+    await sent;
+    return true;
   }
 
-  /** What is begun and has no rows yet. */
+  /** What has started and has no rows yet. */
   giveUp(): void {
-    if (this.#begun) this.post({ type: "beside.end", beside: this.#copy + 1 });
+    if (this.#begun) this.post({ type: "copy.end", copy: this.#begun.copy });
     this.#begun = null;
   }
 
-  async #begin(after: Lsn): Promise<void> {
-    if (this.random() < 0.5) return;
-    const handle = Math.floor(this.random() * tables.length);
-    // What waits for a copy comes before the next one of its table.
-    if (this.#waitedFor.has(handle)) return;
+  async #begin(handle: number, mode: CopyMode, stream: StreamDuring): Promise<number> {
+    const copy = ++this.#copies;
     const table = tableShape(this.shapes[handle]!);
-    const begin = { beside: this.#copy + 1, handle, table, isFirst: false } as const;
-    const { state } = await this.ask({ type: "beside.begin", ...begin });
-    expect(state?.isBeside).toBe(true);
-    this.#begun = { handle, after, isWhole: state?.isWhole === true, point: null };
-    if (state?.isWhole) this.#waitedFor.add(handle);
-  }
-
-  /** The stream has not come to the point yet, or has brought nothing from behind it. */
-  async #goBefore(at: Lsn): Promise<void> {
-    const ahead = at + BigInt(Math.floor(this.random() * 0x8000));
-    const lsn = this.#placeIn(({ endLsn }) => endLsn >= at && endLsn <= ahead) ?? at;
-    const timeUs = 1_699_000_000_000_000n + BigInt(Math.floor(this.random() * 1e12));
-    const { state } = await this.ask({ type: "beside.point", beside: this.#copy + 1, lsn, timeUs });
-    expect(state?.isBeside).toBe(true);
-    if (this.#begun) this.#begun.point = lsn;
+    const decided = await this.ask({ type: "copy.begin", copy, handle, table, mode, stream });
+    expect(decided).toBe(stream === "runs" ? this.options.copies! : "waits");
+    return copy;
   }
 
   #placeIn(isOne: (transaction: FixtureTransaction) => boolean): Lsn | null {
     const some = this.transactions.filter(isOne);
-    return some[Math.floor(this.random() * some.length)]?.endLsn ?? null;
+    return some[Math.floor(this.options.random() * some.length)]?.endLsn ?? null;
   }
 
-  async #send(handle: number, lsn: Lsn): Promise<void> {
+  async #send(copy: number, handle: number, lsn: Lsn): Promise<void> {
     const before = this.transactions.filter(({ endLsn }) => endLsn <= lsn);
-    const copy = ++this.#copy;
     // No two points are taken at one time.
-    const timeUs = 1_699_000_000_000_000n + BigInt(Math.floor(this.random() * 1e12));
+    const timeUs = 1_699_000_000_000_000n + BigInt(Math.floor(this.options.random() * 1e12));
     const table = tables[handle]!;
-    const begin = { copy, beside: copy, handle, lsn, timeUs, mode: "merge", part: null } as const;
-    await this.ask({ type: "copy.begin", ...begin });
+    await this.ask({ type: "copy.chunk", copy, chunk: copy, part: null, lsn, timeUs });
     const parser = new CopyTextParser(table, { lsn, timeUs });
     const rows = [...finalRows(before)].filter(([key]) => key.startsWith(`${table.name}/`));
     parser.push(Buffer.from(rows.map(([key, v]) => `${key.split("/")[1]}\t${v}\n`).join("")));
     const batch = parser.finish();
+    const isIncremental = this.options.copies === "runs";
     if (batch)
       this.post({
-        type: "copy.rows",
-        isBeside: true,
-        copy,
+        ...{ type: "copy.rows", chunk: copy, isIncremental, bytes: 0 },
         batch: { ...batch, relations: [handle] },
-        bytes: 0,
       });
-    const { state } = await this.ask({ type: "copy.end", copy, beside: copy, mark: "" });
-    expect(state?.spoiledBy).toBeNull();
-    this.post({ type: "beside.end", beside: copy });
+    await this.ask({ type: "copy.chunk-end", chunk: copy });
+    await this.#finish(copy);
+  }
+
+  async #finish(copy: number): Promise<void> {
+    expect(await this.ask({ type: "copy.finish", copy })).toEqual([]);
+    this.post({ type: "copy.end", copy });
   }
 }
 
@@ -369,9 +373,9 @@ for (const maxRows of [0, 1, 7]) {
   }, 60_000);
 }
 
-for (const copies of ["told apart", "whole"] as const) {
+for (const copies of ["runs", "waits"] as const) {
   test.each([0, 1, 7])(
-    `copies beside the changes (${copies}) under 24 kills, max_batch_size %p: no row goes back, and changes repeat as they were`,
+    `copies while the stream ${copies} under 24 kills, max_batch_size %p: no row goes back, and changes repeat as they were`,
     async (maxRows) => {
       let copied = 0;
       for (let seed = 1; seed <= 3; seed++) {

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { overlap, type PageRange } from "../../../src/change/page-range.ts";
 import type { CopyPace } from "../../../src/pipeline/copy/copy-pace.ts";
-import type { DividedCopy } from "../../../src/sink/delivery/record/divided-copy.ts";
+import type { ChunkedCopy } from "../../../src/sink/delivery/record/chunked-copy.ts";
 import { moveRows, movingRows } from "../../support/moving-rows.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { vacuum } from "../../support/vacuumed.ts";
@@ -34,25 +34,25 @@ const create = (
 ) => WebhookStage.create(server, `hook_ranges${++count}`, sql, { copyPace, sink });
 
 /** What the record holds of the copy of `m`. */
-const dividedOf = ({ record }: WebhookStage): DividedCopy | undefined => record?.divided.get("public.m");
+const chunkedOf = ({ record }: WebhookStage): ChunkedCopy | undefined => record?.chunked.get("public.m");
 
 /**
  * A life that ends when ranges are delivered and noted beside those that were, and others are left. Returns all that are, and checks
  * that none of them was read again.
  */
 async function copySome(stage: WebhookStage): Promise<readonly PageRange[]> {
-  const before = dividedOf(stage);
+  const before = chunkedOf(stage);
   stage.receiver.script = () => ({ kind: "answer", status: 200, delayMs: 4 });
   await stage.start();
-  const isMore = () => (dividedOf(stage)?.rows ?? 0) > (before?.rows ?? 0);
+  const isMore = () => (chunkedOf(stage)?.rows ?? 0) > (before?.rows ?? 0);
   await waitFor("a range", isMore, { intervalMs: 1 });
   await stage.life.kill();
   stage.receiver.script = () => undefined;
-  expectNotAgain(stage, before?.ranges ?? []);
-  const done = dividedOf(stage)!;
+  expectNotAgain(stage, before?.done ?? []);
+  const done = chunkedOf(stage)!;
   expect(done.phase).toBe("open");
-  expect(done.ranges.at(-1)?.to).not.toBeNull();
-  return done.ranges;
+  expect(done.done.at(-1)?.to).not.toBeNull();
+  return done.done;
 }
 
 /** This life has read none of these ranges. */
@@ -86,7 +86,7 @@ describe.each([
     }
     await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
     await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
-    expect(dividedOf(stage)?.owed.list() ?? []).toEqual([]);
+    expect(chunkedOf(stage)?.incomplete.list() ?? []).toEqual([]);
   });
 });
 
@@ -103,13 +103,13 @@ test("in debezium form too ranges are reads that come once, and the receiver end
     expectNotAgain(stage, done);
   }
   await stage.expectHeld(() => heldOfEnvelopes(stage.receiver, "m"));
-  await waitFor("nothing to be owed", () => dividedOf(stage)?.owed.isEmpty !== false);
+  await waitFor("nothing to be incomplete", () => chunkedOf(stage)?.incomplete.isEmpty !== false);
   expect(new Set(envelopesOf(stage.receiver, "m").map(({ op }) => op))).toEqual(
     new Set(["r", "u", "d", "c"]),
   );
 });
 
-test("rows that are in none of the ranges, and of which the stream brings parts, are copied by themselves", async () => {
+test("rows that are in none of the ranges, and of which the stream brings parts, are copied by their keys", async () => {
   const rows = 1500;
   await using stage = await create(movingRows("m", rows));
   await copySome(stage);
@@ -123,7 +123,7 @@ test("rows that are in none of the ranges, and of which the stream brings parts,
   const sent = rowsOf(stage.receiver, "m").length;
   await stage.start();
   await stage.untilRealtime();
-  await waitFor("what is owed", () => stage.life.copies.some(({ part }) => part?.kind === "rows"));
+  await waitFor("what is incomplete", () => stage.life.copies.some(({ part }) => part?.kind === "rows"));
   await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
   await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
   const keys = stage.life.copies.flatMap(({ part }) => (part?.kind === "rows" ? part.keys.flat() : []));
@@ -138,7 +138,7 @@ test("rows that are in none of the ranges, and of which the stream brings parts,
   await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
 });
 
-test("more rows are owed than can be noted: the table is copied once more, as of one point", async () => {
+test("more rows are incomplete than can be recorded: the table is copied once more", async () => {
   const rows = 1500;
   await using stage = await create(
     `create table m (id text primary key, n int, far text); alter table m alter far set storage external;
@@ -148,12 +148,10 @@ test("more rows are owed than can be noted: the table is copied once more, as of
   await stage.sql("update m set n = 1");
   await stage.start();
   await stage.untilRealtime();
-  const isWhole = () => stage.life.copies.some(({ part }) => part === null);
-  await waitFor("a whole copy", isWhole, { timeoutMs: 30_000 });
-  await waitFor("its end", () => dividedOf(stage) === undefined, { timeoutMs: 30_000 });
-  const whole = rowsOf(stage.receiver, "m").slice(-rows);
-  expect(new Set(whole.map(({ id }) => id)).size).toBe(rows);
-  expect(whole.every(({ n, far }) => n === 1 && String(far).length === 2100)).toBe(true);
+  await waitFor("the copy's end", () => chunkedOf(stage) === undefined, { timeoutMs: 30_000 });
+  const again = rowsOf(stage.receiver, "m").slice(-rows);
+  expect(new Set(again.map(({ id }) => id)).size).toBe(rows);
+  expect(again.every(({ n, far }) => n === 1 && String(far).length === 2100)).toBe(true);
 });
 
 test("no transaction at the source is open for much longer than a point is held, and versions never go back", async () => {

@@ -6,7 +6,7 @@ import { type PostStop, StopList, TimedOut } from "../../../src/sink/webhook/sto
 const timeoutMs = 100;
 
 function endOf(post: PostStop): Promise<unknown> {
-  return new Promise((resolve) => post.tell(resolve));
+  return new Promise((resolve) => post.onStop(resolve));
 }
 
 test("each post times out in its own time, and one that has ended does not", async () => {

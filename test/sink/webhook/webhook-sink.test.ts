@@ -1,9 +1,10 @@
 // The sink through its real worker to a real receiver, with changes made by hand.
 
 import { afterEach, expect, test } from "bun:test";
-import { type Checkpoint, noStream } from "../../../src/change/checkpoint.ts";
+import { type Checkpoint, copiesLogPrefix } from "../../../src/change/checkpoint.ts";
 import { lsn } from "../../../src/change/lsn.ts";
 import type { TableShape } from "../../../src/change/relation.ts";
+import type { CopyChunk } from "../../../src/sink/copy-sink.ts";
 import type { Sink } from "../../../src/sink/sink.ts";
 import { batches, type FixtureTransaction, relation, transaction } from "../../support/batch-fixture.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -169,18 +170,27 @@ const usersTable: TableShape = {
   storage: "",
 };
 
+/** The table's first copy, as one chunk, while the stream waits. */
+async function copyWhole(
+  sink: Sink,
+  table: TableShape,
+  rows: Pick<CopyChunk, "chunks" | "timeUs"> & Partial<CopyChunk>,
+): Promise<void> {
+  await using copy = await sink.copies.begin(table, "initial", "waits", new AbortController().signal);
+  await copy.start(false);
+  await copy.take({ table, form: "text", rowsRead: () => 0, lsn: lsn(5n), progress: () => {}, ...rows });
+  expect(await copy.finish()).toEqual({ left: "all", incomplete: [] });
+}
+
 test("where no stream follows, rows of a copy that is made again are newer than those of the one that was cut off", async () => {
   const to = await receiver();
   const store = new RecordStore();
   const connector = webhookConnector(to.url, { batch: { max_batch_size: 1 } });
   const copy = async (sink: Sink, timeUs: bigint, body: () => AsyncGenerator<Buffer>) =>
-    await sink.copyTable({
-      ...{ table: usersTable, form: "text", chunks: body(), lsn: lsn(5n), timeUs, mode: "initial" },
-      ...{ rowsRead: () => 0, progress: () => {} },
-    });
+    await copyWhole(sink, usersTable, { chunks: body(), timeUs });
   const first = (await rig(connector, store)).sink();
   await first.open();
-  await first.begin({ ...start, log: noStream });
+  await first.begin({ ...start, log: copiesLogPrefix });
   await first.prepare([usersTable], ["text"]);
   const cut = copy(first, start.lastVersion, async function* () {
     yield Buffer.from(`1\tbefore\n9\t${"x".repeat(1_200_000)}\n`);
@@ -219,16 +229,8 @@ test("a copy arrives with the version of the origin, and is remembered", async (
     yield Buffer.from("N\n3\tä\n");
   };
   const taken: number[] = [];
-  await sink.copyTable({
-    table,
-    form: "text",
-    chunks: chunks(),
-    rowsRead: () => 0,
-    lsn: lsn(5n),
-    timeUs: 1_600_000_000_000_000n,
-    mode: "initial",
-    progress: (rows) => taken.push(rows),
-  });
+  const timeUs = 1_600_000_000_000_000n;
+  await copyWhole(sink, table, { chunks: chunks(), timeUs, progress: (rows) => taken.push(rows) });
   expect(WebhookReceiver.rows(to.requests).toSorted((a, b) => Number(a.id) - Number(b.id))).toEqual([
     { id: 1, name: "a\tb", _sm_version: 1_600_000_000_000_000, _sm_deleted: false },
     { id: 2, name: null, _sm_version: 1_600_000_000_000_000, _sm_deleted: false },
@@ -243,6 +245,31 @@ test("a copy arrives with the version of the origin, and is remembered", async (
   expect((await again.prepare([recreated], ["text"])).missing).toEqual([recreated]);
   expect((await again.prepare([], ["text"])).missing).toEqual([]);
   expect((await again.prepare([table], ["text"])).missing).toEqual([table]);
+});
+
+test("a table that the stream has to wait for, and whose changes were delivered, is missing once nothing is a repetition", async () => {
+  const to = await receiver();
+  const one = await rig(webhookConnector(to.url));
+  const table: TableShape = { ...usersTable, relation: { ...users, replicaIdentity: "index" } };
+  const sink = one.sink();
+  await sink.open();
+  await sink.begin(start);
+  // Before any change its copy may come at once.
+  expect((await sink.prepare([table], ["text"])).missing).toEqual([table]);
+  await copyWhole(sink, table, {
+    timeUs: start.lastVersion,
+    chunks: (async function* () {
+      yield Buffer.from("1\ta\n");
+    })(),
+  });
+  await sink[Symbol.asyncDispose]();
+  let mended = 0;
+  const again = one.sink({ mended: () => mended++ });
+  await again.open();
+  const recreated = { ...table, relation: { ...table.relation, id: users.id + 1 } };
+  expect(await again.prepare([recreated], ["text"])).toMatchObject({ missing: [], hasChanges: true });
+  expect((await again.prepare([recreated], ["text"])).missing).toEqual([recreated]);
+  expect(mended).toBe(1);
 });
 
 test("a permanent refusal stops the session, keeps the place, and names table, place and key", async () => {

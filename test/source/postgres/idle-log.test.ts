@@ -1,4 +1,4 @@
-// Log that holds nothing for a connector is let go: the slot follows while its own tables rest.
+// WAL without changes for a connector is released: the slot advances while the connector's own tables are idle.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { parseLsn } from "../../../src/change/lsn.ts";
@@ -13,7 +13,7 @@ const megabyte = 1024 * 1024;
 
 let server: PostgresServer;
 beforeAll(async () => {
-  // The stream's timer beats at a quarter of wal_sender_timeout.
+  // The stream's timer runs at a quarter of wal_sender_timeout.
   const settings = { fsync: "off", wal_sender_timeout: "2s", max_wal_size: "64MB", min_wal_size: "32MB" };
   server = await PostgresServer.start({ settings });
   await server.createDatabase("elsewhere");
@@ -33,7 +33,7 @@ async function resting(options: RigOptions = {}): Promise<PipelineRig> {
 const checkpointOf = async (rig: PipelineRig) =>
   parseLsn((await rig.sink<{ at: string }>("select resume_lsn::text as at from millrace.checkpoint"))[0]!.at);
 
-/** The server frees log at its checkpoints, and moves a slot's restart_lsn where it logged the running transactions. */
+/** The server removes WAL at its checkpoints, and advances restart_lsn where it logged the running transactions. */
 async function untilReleased(rig: PipelineRig, withinMs: number): Promise<void> {
   await waitFor(
     "the log is let go",
@@ -45,7 +45,7 @@ async function untilReleased(rig: PipelineRig, withinMs: number): Promise<void> 
   );
 }
 
-test("the log of another database is let go, and only what is durable is acknowledged", async () => {
+test("WAL of another database is released, and only what is durable is acknowledged", async () => {
   await using rig = await resting();
   await writeElsewhere(server, "elsewhere", "noise", 128);
   expect(await keptBytes(server, rig.slot)).toBeGreaterThan(40 * megabyte);
@@ -59,7 +59,7 @@ test("the log of another database is let go, and only what is durable is acknowl
   await rig.stop();
 });
 
-test("the log of tables that are not selected is let go", async () => {
+test("WAL of tables that are not selected is released", async () => {
   const catalog = {
     name: "x",
     default_action: "Exclude" as const,
@@ -85,7 +85,7 @@ test("the log of tables that are not selected is let go", async () => {
   await rig.stop();
 });
 
-test("while the server is busy elsewhere, heartbeats are written now and then; while it rests, none, and nothing at the sink", async () => {
+test("while the server is busy elsewhere, heartbeats are written now and then; while it is idle, none, and nothing at the sink", async () => {
   await using rig = await resting({ pace: { advanceMs: 200, heartbeatMs: 500 } });
   await rig.source("create extension pg_walinspect");
   const from = (await rig.source<{ at: string }>("select pg_current_wal_lsn()::text as at"))[0]!.at;
@@ -98,7 +98,7 @@ test("while the server is busy elsewhere, heartbeats are written now and then; w
   };
   await writeElsewhere(server, "elsewhere", "noise", 16);
   const busy = await waitFor("a heartbeat", beats);
-  // What the server logs by itself, some seconds later, may move the checkpoint once more.
+  // A record that the server logs by itself, some seconds later, may advance the checkpoint once more.
   const now = async () => ({ beats: await beats(), place: await checkpointOf(rig) });
   const still = await waitFor(
     "three seconds in which nothing moves",
@@ -114,7 +114,7 @@ test("while the server is busy elsewhere, heartbeats are written now and then; w
   await rig.stop();
 });
 
-test("a role that may not write heartbeats is warned once, and its run goes on", async () => {
+test("a role that may not write heartbeats is warned once, and its run continues", async () => {
   const name = `idle${++count}`;
   await server.query("create role quiet login replication");
   await using rig = await PipelineRig.create(server, name, {
@@ -137,16 +137,16 @@ test("a role that may not write heartbeats is warned once, and its run goes on",
   await rig.source("insert into t values (1)");
   await rig.expectEqual();
   expect(warnings()).toHaveLength(1);
-  // Nor may it announce the shape of a table that rests: that goes with the table's next row.
+  // The role may not write the shape marker of an idle table either. The next row announces the shape.
   await rig.source("alter table t add column b int");
-  await waitFor("the look at the table", () => warnings().length > 1);
+  await waitFor("the read of the table", () => warnings().length > 1);
   await rig.source("insert into t values (2, 2)");
   await rig.expectEqual();
   await rig.stop();
   expect(await rig.ended()).toBeNull();
 });
 
-test("moves and heartbeats are worth their cost", () => {
+test("advances and heartbeats happen only when they are worth their cost", () => {
   const mb = BigInt(megabyte);
   expect(isAdvanceDue(0n, 1e9, false, streamPace)).toBe(false);
   expect(isAdvanceDue(mb, 10_000, true, streamPace)).toBe(true);

@@ -1,16 +1,16 @@
-// A transaction that the stream brings before others may see it, as with synchronous replication.
+// A transaction that reaches the stream before other sessions can see it, as with synchronous replication.
 
 import { expect, test } from "bun:test";
 import { PipelineRig } from "../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
-test("rows of a column that the catalog does not show yet are not put into another of its name", async () => {
+test("rows with a column that the catalog does not show yet do not go into another column of its name", async () => {
   const settings = { fsync: "off", synchronous_standby_names: "nobody", synchronous_commit: "local" };
   await using server = await PostgresServer.start({ settings });
   await using pair = await PipelineRig.create(server, "late", {
     isSupervised: true,
-    pace: { lookAtTablesMs: 60_000 },
+    pace: { tableCheckMs: 60_000 },
   });
   await pair.source("create table t (id int primary key, a int); insert into t values (1, 1)");
   pair.start();

@@ -7,24 +7,24 @@ import {
   streamPace,
 } from "../../../src/source/postgres/stream/feedback.ts";
 
-test("a silence is asked about, then looked into over another connection, then the end", () => {
+test("a silent server is pinged, then probed over another connection, then given up", () => {
   const limit = silenceLimitMs(60_000);
   const verdicts = [0, 2_400, 2_500, 4_900, 5_000, 59_000, 60_000].map((ms) => liveness(ms, limit, true));
-  expect(verdicts).toEqual(["alive", "alive", "ask", "ask", "look", "look", "dead"]);
+  expect(verdicts).toEqual(["alive", "alive", "ping", "ping", "probe", "probe", "dead"]);
 });
 
-test("while nothing is read, silence says nothing", () => {
+test("while reading is paused, silence does not count", () => {
   expect(liveness(1e9, silenceLimitMs(60_000), false)).toBe("alive");
 });
 
-test("the server hears of us well within wal_sender_timeout", () => {
+test("feedback is sent well within wal_sender_timeout", () => {
   for (const timeoutMs of [1_000, 2_000, 60_000, 3_600_000]) {
     expect(feedbackIntervalMs(timeoutMs)).toBeLessThan(timeoutMs / 3);
   }
   expect(feedbackIntervalMs(0)).toBeGreaterThan(0);
 });
 
-test("only what the server had logged before is collected, and for a moment only", () => {
+test("changes are collected only in a backlog, and only briefly", () => {
   expect(collectForMs(false, 0, streamPace)).toBe(0);
   expect(collectForMs(true, 50, streamPace)).toBe(150);
   expect(collectForMs(true, 1_000, streamPace)).toBe(0);

@@ -1,4 +1,4 @@
-// What the catalog is asked must not grow with the square of its tables.
+// The work of catalog queries must not grow with the square of the number of tables.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => server[Symbol.asyncDispose]());
 
-/** Rows that `action` has read of the catalogs that grow with the tables. */
+/** The number of rows that `action` reads from the catalogs that grow with the tables. */
 async function rowsScanned(action: (client: Client) => Promise<unknown>): Promise<number> {
   await using client = await server.connect();
   await client.query("set search_path = ''");
@@ -44,7 +44,7 @@ async function rowsScanned(action: (client: Client) => Promise<unknown>): Promis
   return (await scanned()) - before;
 }
 
-/** As some scans of all read, and not one for each table. */
+/** The work of some complete scans, but not of one per table. */
 const few = 100 * tables;
 
 test.each([false, true])("of the source, partitions as root: %p", async (asRoot) => {

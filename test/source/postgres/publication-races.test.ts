@@ -1,5 +1,5 @@
-// Somebody alters the connector's own publications at any moment while it puts them right: the next look tells so, as changes
-// may be missing. What nobody would tell of would be lost.
+// Somebody alters the connector's own publications while the connector reconciles them. The next read must report it,
+// because changes may be missing; unreported, they would be lost.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Client } from "pg";
@@ -7,10 +7,10 @@ import { toMillraceError } from "../../../src/errors/millrace-error.ts";
 import { selectionOf } from "../../../src/source/postgres/catalog/table-selection.ts";
 import { SourcePublications } from "../../../src/source/postgres/publication/source-publications.ts";
 import { readTableShapes } from "../../../src/source/postgres/shapes/table-shapes.ts";
-import { SourceNotes } from "../../../src/source/source-notes.ts";
+import { SourceState } from "../../../src/source/source-state.ts";
 import { postgresSource } from "../../support/connector-config.ts";
-import { noteStore } from "../../support/note-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { memorySourceState } from "../../support/source-state.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -21,55 +21,55 @@ afterAll(() => server[Symbol.asyncDispose]());
 const own = "millrace_raced";
 const moreThanThereAre = 100;
 
-/** A session that waits for our transaction goes on behind it. */
+/** A session that waits for our transaction continues after it. */
 const headStartMs = 100;
 
-/** Runs `sql` in another session once `client` has had `count` answers. What is returned is null until then. */
+/** Runs `sql` in another session once `client` has received `count` results. `done` is null until then. */
 function meddleAfter(client: Client, count: number, sql: string): { done: Promise<unknown> | null } {
   const query = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
-  const told: { done: Promise<unknown> | null } = { done: null };
+  const meddling: { done: Promise<unknown> | null } = { done: null };
   let answers = 0;
   client.query = (async (...args: unknown[]) => {
     const result = await query(...args);
     if (++answers !== count) return result;
-    told.done = server.query(sql);
-    await Promise.race([told.done, Bun.sleep(headStartMs)]);
+    meddling.done = server.query(sql);
+    await Promise.race([meddling.done, Bun.sleep(headStartMs)]);
     return result;
   }) as Client["query"];
-  return told;
+  return meddling;
 }
 
 async function withMeddling(count: number, sql: string, before: string) {
   await server.query(`drop publication if exists ${own}, "${own}$append"; drop table if exists a, b, c;
     create table a (id int primary key); create table b (id int primary key)`);
   const config = postgresSource(server.connection("postgres"));
-  const notes = await SourceNotes.load(noteStore());
-  const look = async (client: Client) => {
-    const publications = new SourcePublications(config, own, { notes, events: { warning: () => {} } });
+  const state = await SourceState.load(memorySourceState());
+  const read = async (client: Client) => {
+    const publications = new SourcePublications(config, own, { state, events: { warning: () => {} } });
     return {
       publications,
-      tables: await publications.look(client, await readTableShapes(client, selectionOf(config), false)),
+      tables: await publications.read(client, await readTableShapes(client, selectionOf(config), false)),
     };
   };
   await using client = await server.connect();
   await client.query("set search_path = ''");
-  const first = await look(client);
+  const first = await read(client);
   await first.publications.publish(client, first.tables);
   await server.query(before);
-  const second = await look(client);
+  const second = await read(client);
   await using raced = await server.connect();
   await raced.query("set search_path = ''");
-  const told = meddleAfter(raced, count, sql);
+  const meddling = meddleAfter(raced, count, sql);
   const outcome = await second.publications.publish(raced, second.tables).then(
     () => "published",
     (error) => toMillraceError(error).code,
   );
-  await told.done;
-  const next = await look(client).then(
+  await meddling.done;
+  const next = await read(client).then(
     ({ tables }) => tables.find(({ relation }) => relation.name === "b")?.coverage?.isUnpublished,
     (error) => toMillraceError(error).code,
   );
-  return { wasDone: told.done !== null, outcome, next };
+  return { wasDone: meddling.done !== null, outcome, next };
 }
 
 const kinds = [

@@ -1,4 +1,4 @@
-// The traps of the replication library and of the protocol, each against a real server.
+// Pitfalls of the replication protocol and of the client library, each tested on a real server.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ChangeBatch } from "../../../src/change/change-batch.ts";
@@ -11,8 +11,8 @@ import { dropPostgresObjects } from "../../../src/source/postgres/source-objects
 import { streamPace } from "../../../src/source/postgres/stream/feedback.ts";
 import { ReplicationClient } from "../../../src/source/postgres/stream/replication-client.ts";
 import { fullConnection, postgresSource } from "../../support/connector-config.ts";
-import { blankNotes } from "../../support/note-store.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
+import { emptySourceState } from "../../support/source-state.ts";
 import { TcpProxy } from "../../support/tcp-proxy.ts";
 import { waitFor } from "../../support/wait-for.ts";
 
@@ -24,7 +24,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 let count = 0;
 
-/** A database with a table and a slot that begins before anything was written to it. */
+/** A database with a table, and a slot that starts before the first write. */
 async function place(port = server.port, pace?: SourcePace) {
   const database = `stream_${++count}`;
   const slot = `millrace_${database}`;
@@ -38,7 +38,7 @@ async function place(port = server.port, pace?: SourcePace) {
     0,
     {
       signal: controller.signal,
-      notes: await blankNotes(),
+      state: await emptySourceState(),
       events: { warning: () => {} },
       sinkFollowsShapes: false,
     },
@@ -74,7 +74,7 @@ async function place(port = server.port, pace?: SourcePace) {
   };
 }
 
-/** First columns of the batch's new tuples, as text. */
+/** The first columns of the batch's new tuples, as text. */
 function ids(batch: ChangeBatch): number[] {
   const view = Buffer.from(batch.arena.buffer, batch.arena.byteOffset);
   return Array.from({ length: batch.count }, (_, i) => {
@@ -83,7 +83,7 @@ function ids(batch: ChangeBatch): number[] {
   });
 }
 
-test("transactions that overlap are all seen over many reconnects that acknowledge each one's end", async () => {
+test("overlapping transactions are all received over many reconnects, each acknowledged at its end", async () => {
   await using at = await place();
   await using first = await at.connect();
   await using second = await at.connect();
@@ -107,12 +107,12 @@ test("transactions that overlap are all seen over many reconnects that acknowled
   expect(seen.sort((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, i) => i));
 });
 
-test("what was received and is not durable is never acknowledged, and the connection outlives wal_sender_timeout", async () => {
+test("received changes that are not durable are never acknowledged, and the connection survives wal_sender_timeout", async () => {
   await using at = await place();
   const before = at.checkpoint.resumeLsn;
   await using stream = await at.source.stream(at.checkpoint, "text");
   await at.sql("insert into t select g, repeat('x', 2000) from generate_series(1, 30000) g");
-  // More than the stream may buffer: its socket is paused, and only the feedback timer speaks to the server.
+  // More than the stream may buffer: its socket is paused, and only the feedback timer writes to the server.
   await Bun.sleep(5_000);
   expect(await at.confirmed()).toBe(formatLsn(before));
   let rows = 0;
@@ -127,14 +127,14 @@ test("what was received and is not durable is never acknowledged, and the connec
   await waitFor("the acknowledgement", async () => (await at.confirmed()) === formatLsn(last));
 });
 
-test("nobody waits for more where a backlog ends", async () => {
-  await using at = await place(server.port, { ...streamPace, lookAtTablesMs: 10_000, collectMs: 600_000 });
+test("nothing is awaited at the end of a backlog", async () => {
+  await using at = await place(server.port, { ...streamPace, tableCheckMs: 10_000, collectMs: 600_000 });
   await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
   await using stream = await at.source.stream(at.checkpoint, "text");
   expect(ids(await stream.next())).toEqual(Array.from({ length: 5_000 }, (_, i) => i + 1));
 });
 
-test("small transactions of a backlog come together, and what comes behind it by itself", async () => {
+test("small transactions of a backlog arrive together, and later ones on their own", async () => {
   await using at = await place();
   await at.sql("do $$ begin for n in 1..5000 loop insert into t values (n, 'a'); commit; end loop; end $$");
   await using stream = await at.source.stream(at.checkpoint, "text");
@@ -143,7 +143,7 @@ test("small transactions of a backlog come together, and what comes behind it by
   for (let rows = 0; rows < 5_000; rows += batches.at(-1)!.count) batches.push(await stream.next());
   const seconds = (performance.now() - startedMs) / 1000;
   expect(batches.flatMap(ids)).toEqual(Array.from({ length: 5_000 }, (_, i) => i + 1));
-  // As fast as this reader asks, it would be hundreds.
+  // Without collecting, this fast reader would get hundreds.
   expect(batches.length).toBeLessThan(4 + seconds * 6);
   for (let id = 5_001; id < 5_004; id++) {
     await at.sql(`insert into t values (${id}, 'b')`);
@@ -151,7 +151,7 @@ test("small transactions of a backlog come together, and what comes behind it by
   }
 });
 
-test("a transaction of any size comes in pieces that do not end it", async () => {
+test("a transaction of any size arrives in pieces, and only the last one ends it", async () => {
   await using at = await place();
   await at.sql("insert into t select g, repeat('y', 3000) from generate_series(1, 3000) g");
   await using stream = await at.source.stream(at.checkpoint, "text");
@@ -167,13 +167,13 @@ test("a transaction of any size comes in pieces that do not end it", async () =>
     expect(piece.resumeLsn).toBeLessThanOrEqual(piece.transactions.commitLsn[0]!);
 });
 
-test("a transaction that is read slowly is not ended by the role's transaction_timeout", async () => {
+test("the role's transaction_timeout does not end a transaction that is read slowly", async () => {
   await using at = await place();
   await at.sql(
     "do $$ begin execute format('alter database %I set transaction_timeout = %L', current_database(), '200ms'); end $$",
   );
   await using stream = await at.source.stream(at.checkpoint, "text");
-  // More than is held on the way.
+  // More than the buffers in between hold.
   await at.sql(
     "begin; set local transaction_timeout = 0; insert into t select g, repeat('x', 1000) from generate_series(1, 50000) g; commit",
   );
@@ -185,7 +185,7 @@ test("a transaction that is read slowly is not ended by the role's transaction_t
   expect(isWhole).toBe(true);
 });
 
-test("a stream begins in the middle of a transaction where the checkpoint says so", async () => {
+test("a stream starts in the middle of a transaction if the checkpoint is there", async () => {
   await using at = await place();
   await at.sql("insert into t select g, '' from generate_series(1, 10) g; ");
   await at.sql("insert into t values (11, '')");
@@ -202,7 +202,7 @@ test("a stream begins in the middle of a transaction where the checkpoint says s
   expect(seen).toEqual([8, 9, 10, 11]);
 });
 
-test("a handler that throws ends the stream with its error, and no later message reaches it", async () => {
+test("a handler that throws ends the stream with its error, and receives no later message", async () => {
   await using at = await place();
   await at.sql("insert into t values (1, ''); insert into t values (2, '')");
   const failure = Promise.withResolvers<unknown>();
@@ -226,7 +226,7 @@ test("a handler that throws ends the stream with its error, and no later message
   expect(calls).toBe(1);
 });
 
-describe("a start that gets no answer", () => {
+describe("a start without an answer", () => {
   async function startStalled(bounds: { signal: AbortSignal; timeoutMs?: number }): Promise<unknown> {
     await using proxy = await TcpProxy.start(server.port);
     await using at = await place();
@@ -259,7 +259,7 @@ describe("a start that gets no answer", () => {
     });
   });
 
-  test("ends by its signal", async () => {
+  test("is ended by its signal", async () => {
     const stop = new AbortController();
     const error = startStalled({ signal: stop.signal });
     await waitFor("it waits", async () => {
@@ -273,7 +273,7 @@ describe("a start that gets no answer", () => {
   });
 });
 
-test("a socket that goes silent is given up, with a transient error", async () => {
+test("a silent socket is given up, with a transient error", async () => {
   await using proxy = await TcpProxy.start(server.port);
   await using at = await place(proxy.port);
   await using stream = await at.source.stream(at.checkpoint, "text");
@@ -283,7 +283,7 @@ test("a socket that goes silent is given up, with a transient error", async () =
   await expect(stream.next()).rejects.toMatchObject({ code: "source_connection_lost", retry: "transient" });
 });
 
-test("a server that ends the walsender ends the stream with a transient error", async () => {
+test("a terminated walsender ends the stream with a transient error", async () => {
   await using at = await place();
   await using stream = await at.source.stream(at.checkpoint, "text");
   const next = stream.next().catch((error: unknown) => error);
@@ -293,7 +293,7 @@ test("a server that ends the walsender ends the stream with a transient error", 
   expect(await next).toMatchObject({ code: "source_connection_lost", retry: "transient" });
 });
 
-test("a slot that another walsender holds is a transient error that names it", async () => {
+test("a slot that another walsender uses is a transient error that names it", async () => {
   await using at = await place();
   await using _holder = await at.source.stream(at.checkpoint, "text");
   await expect(at.source.stream(at.checkpoint, "text")).rejects.toMatchObject({
@@ -302,13 +302,13 @@ test("a slot that another walsender holds is a transient error that names it", a
   });
 });
 
-test("says how far it is behind while a backlog comes, of which the server tells no end", async () => {
+test("reports its lag during a backlog, whose end the server does not announce", async () => {
   await using at = await place();
   await at.sql("insert into t select g, repeat('x', 2000) from generate_series(1, 10000) g");
   await at.sql("insert into t select g, repeat('x', 2000) from generate_series(10001, 20000) g");
   await using stream = await at.source.stream(at.checkpoint, "binary");
   const batch = await stream.next();
   expect(batch.count).toBeGreaterThan(0);
-  // Nothing is acknowledged: both transactions are missing.
+  // Nothing is acknowledged, so both transactions count.
   expect(stream.lag().bytes).toBeGreaterThan(40_000_000);
 });

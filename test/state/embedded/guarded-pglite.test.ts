@@ -1,4 +1,5 @@
-// The embedded database dies where Postgres would: it says so, hangs nothing, and keeps what it called committed.
+// The embedded database exits where Postgres would: it reports the error, blocks nothing, and keeps what it had
+// committed.
 
 import { expect, test } from "bun:test";
 import { fsyncSync } from "node:fs";
@@ -11,7 +12,7 @@ import { guardPglite } from "../../../src/state/embedded/guarded-pglite.ts";
 import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
 import { unpackPrepared } from "../../../src/state/embedded/prepared-archive.ts";
 
-test("a commit that the disk refuses is an error and ends the database, and what came before is kept", async () => {
+test("a commit that the disk refuses is an error and ends the database, and earlier commits are kept", async () => {
   const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
   try {
     const directory = join(parent, "pglite");

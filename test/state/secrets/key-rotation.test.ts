@@ -1,4 +1,5 @@
-// Another key for the state: nothing is under the old one any more, and whoever dies meanwhile leaves a state that opens.
+// Replaces the state's key: nothing remains encrypted with the old one, and a crash at any moment leaves a state that
+// opens.
 
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
@@ -42,7 +43,7 @@ const refusalOf = (opened: StateOptions) =>
     (error: unknown) => error,
   );
 
-test("a key file is replaced by another, that nobody else may read; the old key opens nothing", async () => {
+test("a key file is replaced by one that only its owner may read, and the old key decrypts nothing", async () => {
   await begin(options());
   const before = await keyFile();
   expect(await rotateKey(options(), null)).toEqual({
@@ -58,7 +59,7 @@ test("a key file is replaced by another, that nobody else may read; the old key 
   });
 });
 
-test("a key that is given takes the place of one that was, also over Postgres, or of a key file", async () => {
+test("a configured key replaces another one, also over Postgres, or a key file", async () => {
   await using server = await PostgresServer.start();
   const databaseUrl = `postgres://postgres@127.0.0.1:${server.port}/postgres`;
   await begin(options({ databaseUrl, encryptionKey: oneKey }));
@@ -73,7 +74,7 @@ test("a key that is given takes the place of one that was, also over Postgres, o
   expect(await refusalOf(options())).toMatchObject({ code: "encryption_key_mismatch" });
 });
 
-test("a key file that is lost is asked for, and no other one takes its place", async () => {
+test("a lost key file is reported, and no other one replaces it", async () => {
   await begin(options());
   const key = await keyFile();
   await rm(join(directory, keyFileName));
@@ -84,7 +85,7 @@ test("a key file that is lost is asked for, and no other one takes its place", a
   await expectReadable(options());
 });
 
-test("one that is cut off before all is sealed was none; one that is behind that, before the file is replaced, is finished", async () => {
+test("a rotation that was interrupted during encryption did not happen; one interrupted afterwards, before the file is replaced, is finished", async () => {
   await begin(options());
   const before = await keyFile();
   await makeNextKey(directory);
@@ -93,26 +94,26 @@ test("one that is cut off before all is sealed was none; one that is behind that
   expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
 
   const next = Buffer.from(await makeNextKey(directory)).toString("base64");
-  await cutOffBehind(next);
+  await interruptAfterEncryption(next);
   await expectReadable(options());
   expect((await keyFile()).trim()).toBe(next);
 
-  // What was cut off there is finished by the next one first.
-  await cutOffBehind(Buffer.from(await makeNextKey(directory)).toString("base64"));
+  // The next rotation first finishes the interrupted one.
+  await interruptAfterEncryption(Buffer.from(await makeNextKey(directory)).toString("base64"));
   expect(await rotateKey(options(), null)).toMatchObject({ connectors: 2 });
   await expectReadable(options());
 });
 
-/** All is sealed under the key of the file beside the key file, which is as it was. */
-async function cutOffBehind(next: string): Promise<void> {
+/** Everything is encrypted with the draft next to the key file, which is unchanged. */
+async function interruptAfterEncryption(next: string): Promise<void> {
   const [now, path] = [await keyFile(), join(directory, `${keyFileName}.next`)];
-  const kept = await readFile(path);
+  const draft = await readFile(path);
   await rm(path);
   await rotateKey(options({ encryptionKey: now.trim() }), next);
-  await writeFile(path, kept, { mode: 0o600 });
+  await writeFile(path, draft, { mode: 0o600 });
 }
 
-test("a key that a death has left between writing it and putting it in its place is removed at the next start", async () => {
+test("a draft that a crash has left before it replaced the key file is removed at the next start", async () => {
   await begin(options());
   const left = ["", ".next"].map((kind) => join(directory, `${keyFileName}${kind}.${crypto.randomUUID()}`));
   for (const path of left) await writeFile(path, await keyFile(), { mode: 0o600 });
@@ -123,7 +124,7 @@ test("a key that a death has left between writing it and putting it in its place
   expect((await readdir(directory)).filter((name) => name.startsWith(keyFileName))).toEqual([keyFileName]);
 });
 
-test("a service that works on the state is not disturbed, and a wrong key changes nothing", async () => {
+test("a running service is not disturbed, and a wrong key changes nothing", async () => {
   await begin(options());
   {
     await using _state = await openState(options());
@@ -140,7 +141,7 @@ test("a service that works on the state is not disturbed, and a wrong key change
   await expectReadable(options());
 });
 
-test("the command tells what it has done, and opens with one of two keys wherever it is killed", async () => {
+test("the command reports what it has done, and the state opens with one of the two keys wherever it is killed", async () => {
   await begin(options());
   const main = join(import.meta.dir, "..", "..", "..", "src", "main.ts");
   const rotate = () =>
@@ -149,9 +150,9 @@ test("the command tells what it has done, and opens with one of two keys whereve
       env: { PATH: process.env.PATH ?? "" },
     });
   const begunAt = performance.now();
-  const whole = rotate();
-  expect(await new Response(whole.stdout).text()).toContain("The secrets of 2 connectors");
-  expect(await whole.exited).toBe(0);
+  const rotation = rotate();
+  expect(await new Response(rotation.stdout).text()).toContain("The secrets of 2 connectors");
+  expect(await rotation.exited).toBe(0);
   const lastsMs = performance.now() - begunAt;
   for (let part = 1; part <= 8; part++) {
     const child = rotate();

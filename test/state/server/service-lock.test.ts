@@ -1,7 +1,7 @@
-// The lock on a state database: one holder, kept over a cut connection, lost to whoever was faster.
+// The lock on a state database: one holder, which keeps it over a dropped connection unless another is faster.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { holdServiceLock } from "../../../src/state/server/service-lock.ts";
+import { acquireServiceLock } from "../../../src/state/server/service-lock.ts";
 import { stateConnection } from "../../../src/state/server/state-connection.ts";
 import type { StateConnection } from "../../../src/state/server/state-session.ts";
 import { PostgresServer } from "../../support/postgres-server.ts";
@@ -24,7 +24,7 @@ afterAll(async () => {
 const holderPids = () =>
   server.query<{ pid: number }>("select pid from pg_locks where locktype = 'advisory' and granted");
 
-/** Cuts the holder's connection. With `first`, another session takes the lock in the same moment. */
+/** Drops the holder's connection. With `first`, another session takes the lock at the same moment. */
 async function cut(first: boolean): Promise<AsyncDisposable> {
   const client = await server.connect();
   await client.query(
@@ -34,19 +34,19 @@ async function cut(first: boolean): Promise<AsyncDisposable> {
   return client;
 }
 
-test("a second holder is refused with the first one's session, and may come when it has gone", async () => {
+test("a second holder is refused, with the first one's session, until the first is gone", async () => {
   {
-    await using _first = await holdServiceLock(config, bounds);
+    await using _first = await acquireServiceLock(config, bounds);
     const [holder] = await holderPids();
-    const error = await holdServiceLock(config, bounds).catch((reason: unknown) => reason);
+    const error = await acquireServiceLock(config, bounds).catch((reason: unknown) => reason);
     expect(error).toMatchObject({ code: "invalid_setting" });
     expect(String(error)).toContain(`pid ${holder?.pid}`);
   }
-  await using _second = await holdServiceLock(config, bounds);
+  await using _second = await acquireServiceLock(config, bounds);
 });
 
-test("a holder whose connection was cut takes the lock again", async () => {
-  await using lock = await holdServiceLock(config, bounds);
+test("a holder with a dropped connection acquires the lock again", async () => {
+  await using lock = await acquireServiceLock(config, bounds);
   const [before] = await holderPids();
   await using _client = await cut(false);
   await waitFor("another session holds it", async () => {
@@ -56,9 +56,9 @@ test("a holder whose connection was cut takes the lock again", async () => {
   expect(lock.lost.aborted).toBe(false);
 });
 
-test("a holder whose connection is cut amid its questions takes the lock again, each time", async () => {
+test("a holder whose connection is dropped during queries acquires the lock again, each time", async () => {
   for (let n = 0; n < 10; n++) {
-    await using lock = await holdServiceLock(config, { ...bounds, watchMs: 1 });
+    await using lock = await acquireServiceLock(config, { ...bounds, watchMs: 1 });
     const [before] = await holderPids();
     await Bun.sleep(n);
     await using _client = await cut(false);
@@ -70,17 +70,17 @@ test("a holder whose connection is cut amid its questions takes the lock again, 
   }
 });
 
-test("a holder that comes too late knows that it has lost it", async () => {
-  await using lock = await holdServiceLock(config, { ...bounds, watchMs: 1_000 });
+test("a holder that is too late knows that it has lost the lock", async () => {
+  await using lock = await acquireServiceLock(config, { ...bounds, watchMs: 1_000 });
   await using _client = await cut(true);
   await waitFor("lost", () => lock.lost.aborted);
   expect(lock.lost.reason).toMatchObject({ code: "invalid_setting" });
 });
 
-test("a holder whose session falls silent, and stays at the server, ends it and takes the lock again", async () => {
+test("a holder whose session falls silent terminates that session at the server and acquires the lock again", async () => {
   await using proxy = await TcpProxy.start(server.port);
   const throughProxy = await stateConnection(`postgres://postgres@127.0.0.1:${proxy.port}/postgres`);
-  await using lock = await holdServiceLock(throughProxy, bounds);
+  await using lock = await acquireServiceLock(throughProxy, bounds);
   const [before] = await holderPids();
   proxy.strand();
   await waitFor("another session holds it", async () => {

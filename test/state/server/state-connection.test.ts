@@ -1,4 +1,4 @@
-// What a DATABASE_URL means: `sslmode` as libpq has it, against a server with TLS and one without.
+// The meaning of a DATABASE_URL: `sslmode` as in libpq, against servers with and without TLS.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ afterAll(async () => {
   await tls[Symbol.asyncDispose]();
 });
 
-/** Whether the session is under TLS; or why there is none. */
+/** Whether the session uses TLS, or why there is no session. */
 async function sessionOf(
   server: PostgresServer,
   host: string,
@@ -31,7 +31,7 @@ async function sessionOf(
   try {
     const config = await stateConnection(`postgres://postgres@${host}:${server.port}/postgres?${parameters}`);
     await using session = await StateSession.open(config, { name: "test", answerMs: 10_000 });
-    const [row] = await session.ask(
+    const [row] = await session.run(
       async (sql) => await sql<{ ssl: boolean }[]>`select ssl from pg_stat_ssl where pid = pg_backend_pid()`,
     );
     return row?.ssl ?? "unknown";
@@ -61,7 +61,7 @@ test.each([
   }
 });
 
-test("a root certificate is used, and names are looked at where that was asked for", async () => {
+test("a root certificate is used, and names are verified where requested", async () => {
   const withRoot = (mode: string) => `sslmode=${mode}&sslrootcert=${encodeURIComponent(root)}`;
   for (const mode of ["require", "verify-ca", "verify-full"]) {
     expect(await sessionOf(tls, "localhost", withRoot(mode))).toBe(true);
@@ -74,7 +74,7 @@ test("a root certificate is used, and names are looked at where that was asked f
   expect(await sessionOf(tls, "localhost", "sslmode=require&sslrootcert=/nowhere.crt")).toContain("ENOENT");
 });
 
-test("a user and a password may hold any character, and a socket's directory may be the host", async () => {
+test("user and password may contain any character, and a socket's directory may be the host", async () => {
   const config = await stateConnection("postgres://us%40er:p%3Aa%2Fss@db.internal/state%20one");
   expect(config).toMatchObject({
     ...{ host: "db.internal", user: "us@er", password: "p:a/ss", database: "state one" },

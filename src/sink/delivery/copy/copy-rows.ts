@@ -1,25 +1,18 @@
-// Turns the rows of a table's copy into rows of requests. All of them carry one version, that of their
-// consistent point, and an identity that does not depend on the order in which the copy reads them.
+// Makes rows of requests of the rows of a copy. All of them carry one version, and an identity that does not depend on the order in which
+// the copy reads them.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
-import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { RowPart } from "../../format/idempotency-key.ts";
 import type { RowContext } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
+import type { CopyOrigin } from "../record/chunked-copy.ts";
 import type { PlannedRow, RequestPlan } from "../stream/request-plan.ts";
 
 /** Different rows of a table without a key that are remembered, to tell equal ones apart. */
 const maxRemembered = 500_000;
 const emptyView = new TupleView();
-
-export interface CopyOrigin {
-  readonly version: number;
-  /** Microseconds since 1970-01-01 UTC. */
-  readonly timeUs: number;
-  readonly lsn: Lsn;
-}
 
 export class CopyRows {
   readonly #after = new TupleView();

@@ -1,124 +1,201 @@
-// The copies that are on their way, of tables and of parts of tables, several at once: with which version each is sent, and when it
-// is recorded.
+// Handles the messages about copies. It knows which copies are under way, and which of their chunks, and decides whether the stream can go
+// on meanwhile.
 
-import { noStream } from "../../../change/checkpoint.ts";
-import type { TableShape } from "../../../change/relation.ts";
+import { isStillCopyOf } from "../../../change/copy-fingerprint.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { toMillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
-import type { LineBatch, ToDelivery } from "../line/line-messages.ts";
-import type { RecordKeeper } from "../record/record-keeper.ts";
-import type { StreamWindows } from "../stream/stream-windows.ts";
-import type { CopyGate } from "./copy-gate.ts";
-import type { CopyOrigin } from "./copy-rows.ts";
-import type { DividedCopies } from "./divided-copies.ts";
-import type { KeylessCopies } from "./keyless-copies.ts";
-import { TableCopy, type TableCopyOptions } from "./table-copy.ts";
-import { UndeliveredRows } from "./undelivered-rows.ts";
+import type { OperationFilter } from "../../format/message-encoding.ts";
+import type { CopyMessage, FromDelivery } from "../line/line-messages.ts";
+import { holdsCopy, withMissed } from "../record/sink-record.ts";
+import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
+import { BlockingCopy } from "./blocking-copy.ts";
+import { type ChunkOptions, copyCancelled } from "./chunk-rows.ts";
+import type { Chunk, DeliveryContext } from "./copy-context.ts";
+import { IncrementalCopy } from "./incremental-copy.ts";
+import { canStreamGoOn } from "./recorded-copies.ts";
+import type { TouchedBounds } from "./touched-keys.ts";
 
-export interface TableCopiesOptions extends Omit<TableCopyOptions, "progress"> {
-  readonly progress: (copy: number, rows: number, bytes: number) => void;
+export interface TableCopiesOptions {
+  readonly chunk: Omit<ChunkOptions, "progress">;
+  readonly filter: OperationFilter;
+  /** Rows of a table's copy that are taken and not delivered; no more are taken then. */
+  readonly maxUndelivered: number;
+  readonly table: (handle: number) => CompiledTable;
+  readonly begun: () => DeliveryContext;
+  readonly send: (message: FromDelivery) => void;
+  readonly failed: (error: unknown) => void;
+  readonly touchedBounds?: TouchedBounds;
 }
 
-/** What a session delivers beside the copies, and where it notes what is copied. */
-export interface Delivering {
-  readonly keeper: RecordKeeper;
-  readonly stream: StreamWindows;
-  readonly divided: DividedCopies;
-  readonly keyless: KeylessCopies;
-  readonly gate: CopyGate;
-}
+type CopyUnderWay = BlockingCopy | IncrementalCopy;
 
-type CopyBegin = Extract<ToDelivery, { type: "copy.begin" }>;
-
-export class TableCopies {
-  readonly #copies = new Map<number, TableCopy>();
-  /** By table. */
-  readonly #rooms = new Map<string, UndeliveredRows>();
+export class TableCopies implements ChangeWatch {
+  readonly #copies = new Map<number, CopyUnderWay>();
+  readonly #chunks = new Map<number, Chunk>();
+  /** Tables of which the stream touched more than can be kept in mind: it waits for their next copy. */
+  readonly #overflowed = new Set<string>();
 
   constructor(private readonly options: TableCopiesOptions) {}
 
-  async begin(message: CopyBegin, table: CompiledTable, delivering: Delivering): Promise<void> {
-    const { copy, lsn, part } = message;
-    const origin = await originOf(message, table.name, delivering);
-    // A range that is copied again, as nobody has written to it, comes in the same requests.
-    if (part?.kind === "range" && delivering.divided.takesUp(table.name, part.range)) {
-      await delivering.keeper.save();
+  /** Returns when the next message may be handled. */
+  async handle(message: CopyMessage): Promise<void> {
+    switch (message.type) {
+      case "copy.begin":
+        return await this.#begin(message);
+      case "copy.start":
+        return this.#ask(message, async (copy) => copy.start(message.isDivided));
+      case "copy.chunk":
+        return this.#ask(message, (copy) => this.#beginChunk(message, copy));
+      case "copy.rows":
+        return this.#takeRows(message);
+      case "copy.chunk-end":
+        return this.#endChunk(message);
+      case "copy.chunk-cancel":
+        this.#chunks.get(message.chunk)?.rows.cancel();
+        this.#chunks.delete(message.chunk);
+        return;
+      case "copy.finish":
+        return this.#ask(message, (copy) => copy.finish());
+      case "copy.end":
+        return this.#end(message.copy);
+      default:
+        message satisfies never;
     }
-    const progress = (rows: number, bytes: number) => this.options.progress(copy, rows, bytes);
-    const room = this.#rooms.get(table.name) ?? new UndeliveredRows(this.options.maxUndelivered);
-    this.#rooms.set(table.name, room);
-    const options = { ...this.options, progress };
-    this.#copies.set(copy, new TableCopy({ table, part, lsn }, origin, room, options));
+  }
+
+  /**
+   * Looks at the tables that the stream will bring. A first copy of a table that is another by now does not count when it is made.
+   * Returns names of those that are under way.
+   */
+  look(tables: readonly TableShape[]): ReadonlySet<string> {
+    const names = new Set<string>();
+    for (const copy of this.#copies.values()) {
+      const { shape, isFirst } = copy.subject;
+      if (!isFirst || !isIncrementalOf(copy, shape.relation)) continue;
+      const table = tables.find(({ relation }) => relation.id === shape.relation.id);
+      if (!isStillCopyOf(shape, table)) copy.spoil("is not what it was");
+      if (table && copy.isSound) names.add(qualifiedName(table.relation));
+    }
+    return names;
+  }
+
+  watches({ relation }: CompiledTable): boolean {
+    for (const copy of this.#copies.values()) if (isIncrementalOf(copy, relation)) return true;
+    return false;
+  }
+
+  see(row: ChangedRow): void {
+    for (const copy of this.#copies.values()) if (isIncrementalOf(copy, row.table.relation)) copy.see(row);
   }
 
   /** Nothing is delivered any more: what waits for that need not wait. */
   breakOff(): void {
-    for (const room of this.#rooms.values()) room.close();
+    for (const copy of this.#copies.values()) copy.breakOff();
   }
 
-  async take(number: number, batch: LineBatch): Promise<void> {
-    const copy = this.#copies.get(number);
-    await copy?.take({ ...batch, relations: [copy.subject.table.relation] });
+  async #begin(message: CopyMessage<"begin">): Promise<void> {
+    const { copy, handle, table: shape, mode, stream } = message;
+    const { begun, maxUndelivered, touchedBounds } = this.options;
+    const delivering = begun();
+    const table = this.options.table(handle);
+    const isFirst = mode === "initial" || !holdsCopy(delivering.keeper.record.copied, table.name);
+    const subject = { table, shape, mode, isFirst };
+    const isIncremental = this.#canStreamGoOn(message);
+    if (isFirst && stream === "runs") await this.#expectChanges(message, table);
+    const underWay = isIncremental
+      ? new IncrementalCopy(subject, delivering, maxUndelivered, touchedBounds)
+      : new BlockingCopy(subject, delivering, maxUndelivered);
+    this.#copies.set(copy, underWay);
+    this.#reply(message.id, isIncremental ? "runs" : "waits");
   }
 
-  cancel(number: number): void {
-    const copy = this.#copies.get(number);
-    copy?.cancel();
-    this.#forget(number, copy);
+  #canStreamGoOn({ table: { relation, coverage }, mode, stream }: CopyMessage<"begin">): boolean {
+    const isInitial = mode === "initial";
+    if (stream === "waits" && !isInitial) return false;
+    const hasOverflowed = this.#overflowed.delete(qualifiedName(relation));
+    // A table is published before its initial copy.
+    const isPublished = isInitial || coverage?.isUnpublished !== true;
+    const canGoOn = !hasOverflowed && isPublished && canStreamGoOn(relation, this.options.filter);
+    return stream === "runs" && canGoOn;
   }
 
-  /** Resolves when all rows are delivered and that they are is durable, or when it was cancelled. */
-  async end(number: number, mark: string, { keeper, divided }: Delivering): Promise<void> {
+  /**
+   * Changes of the table may come before its first copy. That is durable on return: the copy's rows get a version above theirs. Of a table
+   * without a key they do not come, as the copy brings the same rows.
+   */
+  async #expectChanges({ table: shape, mode }: CopyMessage<"begin">, table: CompiledTable): Promise<void> {
+    const { keeper, keyless } = this.options.begun();
+    if (table.relation.key.length === 0) {
+      if (mode === "initial") keyless.expect(table.name);
+      return;
+    }
+    const { copied } = keeper.record;
+    const missed = withMissed(copied, [shape]);
+    if (missed === copied) return;
+    keeper.change({ copied: missed });
+    await keeper.save();
+  }
+
+  async #beginChunk(message: CopyMessage<"chunk">, copy: CopyUnderWay): Promise<null> {
+    const { chunk } = message;
+    const progress = (rows: number, bytes: number) =>
+      this.options.send({ type: "copy.progress", chunk, rows, bytes });
+    this.#chunks.set(chunk, await copy.begin(message, { ...this.options.chunk, progress }));
+    return null;
+  }
+
+  #takeRows({ chunk: number, isIncremental, batch, bytes }: CopyMessage<"rows">): void {
+    const taken = this.#chunks.get(number)?.rows.take(batch) ?? Promise.resolve();
+    const credit = () => this.options.send({ type: "credit", bytes, chunk: number, isIncremental });
+    taken.then(credit).catch((error: unknown) => this.options.failed(error));
+  }
+
+  #endChunk({ id, chunk: number }: CopyMessage<"chunk-end">): void {
+    const chunk = this.#chunks.get(number);
+    const ended = chunk ? chunk.end() : Promise.reject(copyCancelled());
+    const isOver = () => this.#chunks.delete(number);
+    this.#answer(id, ended.finally(isOver));
+  }
+
+  #end(number: number): void {
     const copy = this.#copies.get(number);
     if (!copy) return;
-    if (!(await copy.finish())) return;
-    this.#forget(number, copy);
-    const { table, part, lsn } = copy.subject;
-    if (part?.kind === "range") divided.add(table.name, part.range, lsn, copy.taken);
-    else if (part) divided.brought(table.name, part.keys);
-    else {
-      divided.forget(table.name);
-      const { copied } = keeper.record;
-      keeper.change({ copied: new Map(copied).set(table.name, { identity: mark, lsn }) });
-    }
-    await keeper.save();
-  }
-
-  /** Resolves when it is durable that the table, all ranges of which are delivered, is copied. */
-  async join(table: TableShape, { keeper, divided }: Delivering): Promise<void> {
-    divided.join(table);
-    await keeper.save();
-  }
-
-  #forget(number: number, copy: TableCopy | undefined): void {
+    copy.end();
+    if (isIncrementalOf(copy, copy.subject.shape.relation) && copy.hasOverflowed)
+      this.#overflowed.add(copy.subject.table.name);
     this.#copies.delete(number);
-    const name = copy?.subject.table.name;
-    const isLast = [...this.#copies.values()].every(({ subject }) => subject.table.name !== name);
-    if (name !== undefined && isLast) this.#rooms.delete(name);
+  }
+
+  #ask(
+    { id, copy }: { readonly id: number; readonly copy: number },
+    work: (copy: CopyUnderWay) => Promise<unknown>,
+  ): void {
+    const found = this.#copies.get(copy);
+    this.#answer(id, found ? work(found) : Promise.reject(copyCancelled()));
+  }
+
+  /** Other copies, and the stream, go on meanwhile. */
+  #answer(id: number, work: Promise<unknown>): void {
+    work.then(
+      (answer) => this.#reply(id, answer),
+      (error: unknown) => this.#fail(id, error),
+    );
+  }
+
+  #reply(id: number, answer: unknown): void {
+    this.options.send({ type: "reply", id, answer });
+  }
+
+  /** A copy that does not count ends nothing else. */
+  #fail(id: number, error: unknown): void {
+    const { code, message } = toMillraceError(error);
+    if (code === "table_changed" || code === "sink_connection_lost")
+      this.options.send({ type: "refused", id, code, message });
+    else this.options.failed(error);
   }
 }
 
-/**
- * What a copy's rows carry. Those of a first copy have the version of the place where the stream began: each change of a row that the
- * stream brings is newer, also where a range, or a copy that is made again, is as of a later point. Any other copy, and one of a
- * table that was copied before, gets a version of its own, above all that were given out and below all that come, which is durable
- * before the first row is sent. So does one at a later point where no stream follows: its rows may be others than those of the copy
- * that was interrupted, and nothing else brings them. All ranges of a copy carry the same.
- */
-async function originOf(
-  { lsn, timeUs, mode, part }: CopyBegin,
-  name: string,
-  { keeper, stream, divided }: Delivering,
-): Promise<CopyOrigin> {
-  const known = part?.kind === "range" ? divided.originOf(name) : null;
-  if (known) return known;
-  const { origin: first, copied, log } = keeper.record;
-  let origin = { version: Number(first.version), timeUs: Number(first.version), lsn: first.lsn };
-  const isLater = log?.startsWith(noStream) && timeUs !== first.version;
-  if (mode !== "initial" || isLater || copied.has(name)) {
-    await stream.flush();
-    origin = { version: stream.versionBeside(timeUs), timeUs: Number(timeUs), lsn };
-    await keeper.save();
-  }
-  if (part?.kind === "range") divided.begins(name, origin);
-  return origin;
+function isIncrementalOf(copy: CopyUnderWay, { id }: Relation): copy is IncrementalCopy {
+  return copy instanceof IncrementalCopy && copy.subject.shape.relation.id === id;
 }

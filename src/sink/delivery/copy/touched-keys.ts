@@ -1,6 +1,6 @@
-// Which rows of a table the stream has brought while a copy of it is made, and what of them a receiver may lack. A copy's row as of a
-// point goes out when the stream has passed the point, unless the stream has brought the row since: then the receiver has a later
-// state. Bounded: what was touched before the point of every range still to come is forgotten.
+// The keys that the stream touches while a table is copied beside it (the watermark scheme of DBLog). A chunk leaves out rows that were
+// touched since its point: the receiver has a later state of them. Of rows of which the stream brought a part alone, it tells which
+// the receiver may lack the rest of. Bounded: what was touched before the point of every chunk still to come is forgotten.
 
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
@@ -9,19 +9,19 @@ import type { TupleView } from "../../format/values/tuple-view.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
 import { HashSet } from "./hash-set.ts";
 
-/** How much is remembered. */
+/** How much is kept in memory. */
 export interface TouchedBounds {
   /** 16 bytes each. */
   readonly keys: number;
-  /** Of rows that came in part: they are remembered as text. */
+  /** Of rows that came in part: their keys are kept as text. */
   readonly partial: number;
   readonly partialBytes: number;
 }
 
 const defaultBounds: TouchedBounds = { keys: 2_000_000, partial: 200_000, partialBytes: 16 * 1024 * 1024 };
 
-/** Keys that were touched over a stretch of the stream. */
-interface Stretch {
+/** Keys that were touched between two points. */
+interface TouchedSpan {
   readonly keys: HashSet;
   /** Of the last change in it. */
   last: Lsn;
@@ -32,19 +32,19 @@ interface PartialRow {
   readonly key: RowKey;
   readonly bytes: number;
   readonly commitLsn: Lsn;
-  /** A range had it, and it did not go out. */
+  /** A chunk has left the whole row out. */
   isLeftOut: boolean;
 }
 
 export class TouchedKeys {
   /** Oldest first; the last one is open. */
-  #stretches: Stretch[] = [{ keys: new HashSet(), last: zeroLsn }];
+  #spans: TouchedSpan[] = [{ keys: new HashSet(), last: zeroLsn }];
   readonly #partial = new Map<bigint, PartialRow>();
   #partialBytes = 0;
   #truncated: Lsn = zeroLsn;
   /** What was committed up to here is forgotten. */
   #forgotten: Lsn = zeroLsn;
-  /** Too much was touched, or not told apart: nothing can be said any more. */
+  /** More was touched than can be kept, or rows had no keys: it is not known any more which rows were touched. */
   isLost = false;
 
   constructor(private readonly bounds: TouchedBounds = defaultBounds) {}
@@ -55,26 +55,26 @@ export class TouchedKeys {
     for (const view of [before, after]) {
       const hash = view.count > 0 ? keyHash(arena, view, key) : null;
       if (hash !== null) this.#touch(hash, commitLsn);
-      // An old tuple without a key is one of a row that keeps it.
+      // An old tuple without a key is of a row that keeps its key.
       else if (view === after && view.count > 0) this.isLost = true;
     }
     this.#seeValues(arena, before, after, key, commitLsn);
   }
 
-  /** Whether the row is to be left out of a range as of `point`. */
+  /** Whether a chunk as of `point` leaves the row out. */
   leavesOut(hash: bigint, point: Lsn): boolean {
     const isTouched =
-      this.#truncated >= point || this.#stretches.some(({ keys, last }) => last >= point && keys.has(hash));
+      this.#truncated >= point || this.#spans.some(({ keys, last }) => last >= point && keys.has(hash));
     const partial = this.#partial.get(hash);
     if (partial && isTouched) partial.isLeftOut = true;
-    // The whole row goes out, behind the part.
+    // The whole row is sent, after the part.
     else if (partial) this.#forgetPartial(hash);
     return isTouched;
   }
 
-  /** Ranges begin as of a point that none was as of before. */
+  /** Chunks as of a new point begin. */
   beginPoint(): void {
-    if (this.#stretches.at(-1)!.keys.size > 0) this.#stretches.push({ keys: new HashSet(), last: zeroLsn });
+    if (this.#spans.at(-1)!.keys.size > 0) this.#spans.push({ keys: new HashSet(), last: zeroLsn });
   }
 
   /** Whether all that was touched since the point is known. */
@@ -82,31 +82,31 @@ export class TouchedKeys {
     return point > this.#forgotten;
   }
 
-  /** Every range still to come is as of this point or a later one. */
+  /** Every chunk still to come is as of this point or a later one. */
   forgetBefore(point: Lsn): void {
-    const open = this.#stretches.at(-1);
-    this.#stretches = this.#stretches.filter((stretch) => {
-      const isKept = stretch === open || stretch.last >= point;
-      if (!isKept && stretch.last > this.#forgotten) this.#forgotten = stretch.last;
+    const open = this.#spans.at(-1);
+    this.#spans = this.#spans.filter((span) => {
+      const isKept = span === open || span.last >= point;
+      if (!isKept && span.last > this.#forgotten) this.#forgotten = span.last;
       return isKept;
     });
   }
 
-  /** All ranges have been taken, as of points from `first` to `last`: keys of rows that the receiver may not have whole. Told once. */
-  takeOwed(first: Lsn, last: Lsn): readonly RowKey[] {
+  /** All chunks are taken, as of points from `first` to `last`. Returns keys of rows that the receiver may hold in part. Told once. */
+  takeIncomplete(first: Lsn, last: Lsn): readonly RowKey[] {
     const rows = [...this.#partial.values()];
     this.#partial.clear();
     this.#partialBytes = 0;
-    const isOwed = ({ isLeftOut, commitLsn }: PartialRow) =>
+    const isIncomplete = ({ isLeftOut, commitLsn }: PartialRow) =>
       isLeftOut || (commitLsn >= first && commitLsn < last);
-    return rows.filter(isOwed).map(({ key }) => key);
+    return rows.filter(isIncomplete).map(({ key }) => key);
   }
 
   #touch(hash: bigint, commitLsn: Lsn): void {
-    const stretch = this.#stretches.at(-1)!;
-    stretch.keys.add(hash);
-    if (commitLsn > stretch.last) stretch.last = commitLsn;
-    if (this.#stretches.reduce((sum, { keys }) => sum + keys.size, 0) > this.bounds.keys) this.isLost = true;
+    const span = this.#spans.at(-1)!;
+    span.keys.add(hash);
+    if (commitLsn > span.last) span.last = commitLsn;
+    if (this.#spans.reduce((sum, { keys }) => sum + keys.size, 0) > this.bounds.keys) this.isLost = true;
   }
 
   #seeValues(
@@ -126,7 +126,7 @@ export class TouchedKeys {
       this.isLost = true;
       return;
     }
-    // A row has left what is not sent of it behind with its old key.
+    // The values that were not sent are under the old key at the receiver.
     const isLeftOut = known?.isLeftOut === true || (from !== null && from !== to);
     const bytes = texts.reduce((sum, text) => sum + text.length, 0);
     this.#partial.set(to, { key: texts, bytes, commitLsn: known?.commitLsn ?? commitLsn, isLeftOut });

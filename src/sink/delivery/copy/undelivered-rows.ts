@@ -1,6 +1,6 @@
-// How many rows of a table's copy may be on their way: shared by the ranges that are copied side by side.
+// How many rows of a table's copy are on their way to the receiver: chunks that are copied side by side share the bound.
 
-/** What is waited for is some room, and not room for one row after the other. */
+/** Who waits is woken when this share is free, and not for each row. */
 const freedShare = 0.25;
 
 export class UndeliveredRows {
@@ -12,11 +12,7 @@ export class UndeliveredRows {
   #waiters: (() => void)[] = [];
 
   /** `most` rows; infinite: no bound. */
-  constructor(private readonly most: number) {}
-
-  get isFull(): boolean {
-    return this.#rows >= this.most;
-  }
+  constructor(readonly most: number) {}
 
   /** Rows that may be taken now. */
   get left(): number {
@@ -33,8 +29,7 @@ export class UndeliveredRows {
 
   delivered(rows: number): void {
     this.#requests--;
-    this.#rows -= rows;
-    this.#wake();
+    this.dropped(rows);
   }
 
   /** These rows are not sent any more. */
@@ -49,10 +44,10 @@ export class UndeliveredRows {
     this.#wake();
   }
 
-  /** A request holds no more rows than may be on their way: while there is no room, one is being delivered. */
-  async ample(): Promise<void> {
-    const most = this.most * (1 - freedShare);
-    while (this.#rows > most && this.#requests > 0 && !this.#isClosed) {
+  /** Waits where no more rows may be taken. A request holds no more rows than the bound: while there is no room, one is being delivered. */
+  async untilCapacity(): Promise<void> {
+    const enough = this.left > 0 ? 1 : this.most * freedShare;
+    while (this.left < enough && this.#requests > 0 && !this.#isClosed) {
       await new Promise<void>((resolve) => this.#waiters.push(resolve));
     }
   }

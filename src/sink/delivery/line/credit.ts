@@ -1,56 +1,56 @@
-// How many bytes of batches may be on their way over the line: what goes above is waited for.
+// Bounds the bytes of batches that are on their way over the line.
 
-/** Copies that go side by side do not wait for one another's rows to be delivered: none takes more than its share. */
+/** No chunk takes more than its share, so that chunks side by side do not wait for one another's rows to be delivered. */
 const shares = 4;
 
 export class Credit {
   #spent = 0;
-  /** By copy. */
+  /** By chunk. */
   readonly #spentBy = new Map<number, number>();
   #waiters: { readonly resolve: () => void; readonly reject: (error: unknown) => void }[] = [];
   #ended: { readonly error: unknown } | null = null;
 
-  /** One batch may go above it, or above its copy's share; and of each copy one that is within its share. */
+  /** One batch may exceed it, or its chunk's share. Each chunk may also send one batch that is within its share. */
   constructor(private readonly most: number) {}
 
-  /** Waits until `bytes` more may be on their way, of a copy or of none, and counts them. Throws what `end` was told. */
-  async spend(bytes: number, copy: number | null): Promise<void> {
-    while (!this.#has(bytes, copy)) await this.#given();
+  /** Waits until `bytes` more may be on their way, of a chunk or of the stream, and counts them. Throws what `end` was given. */
+  async spend(bytes: number, chunk: number | null): Promise<void> {
+    while (!this.#has(bytes, chunk)) await this.#given();
     this.#throwIfEnded();
-    this.#add(bytes, copy);
+    this.#add(bytes, chunk);
   }
 
-  /** Waits until what is on its way is no more than may be: one that goes above it is alone in memory. */
+  /** Waits until the bound is kept again: a batch that exceeds it is alone in memory. */
   async settle(): Promise<void> {
     while (this.#spent > this.most) await this.#given();
     this.#throwIfEnded();
   }
 
-  give(bytes: number, copy: number | null): void {
-    this.#add(-bytes, copy);
+  give(bytes: number, chunk: number | null): void {
+    this.#add(-bytes, chunk);
     for (const waiter of this.#waiters.splice(0)) waiter.resolve();
   }
 
-  /** Nobody gives any more. */
+  /** Nothing is given back any more. */
   end(error: unknown): void {
     this.#ended ??= { error };
     for (const waiter of this.#waiters.splice(0)) waiter.reject(error);
   }
 
-  #has(bytes: number, copy: number | null): boolean {
+  #has(bytes: number, chunk: number | null): boolean {
     const isInAll = this.#spent === 0 || this.#spent + bytes <= this.most;
-    if (copy === null) return isInAll;
-    const own = this.#spentBy.get(copy) ?? 0;
+    if (chunk === null) return isInAll;
+    const own = this.#spentBy.get(chunk) ?? 0;
     const isInShare = own + bytes <= this.most / shares;
     return own === 0 ? isInAll || isInShare : isInAll && isInShare;
   }
 
-  #add(bytes: number, copy: number | null): void {
+  #add(bytes: number, chunk: number | null): void {
     this.#spent += bytes;
-    if (copy === null) return;
-    const spent = (this.#spentBy.get(copy) ?? 0) + bytes;
-    if (spent > 0) this.#spentBy.set(copy, spent);
-    else this.#spentBy.delete(copy);
+    if (chunk === null) return;
+    const spent = (this.#spentBy.get(chunk) ?? 0) + bytes;
+    if (spent > 0) this.#spentBy.set(chunk, spent);
+    else this.#spentBy.delete(chunk);
   }
 
   #given(): Promise<void> {

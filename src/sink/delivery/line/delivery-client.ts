@@ -1,38 +1,31 @@
-// The near end of the line to the webhook worker: questions and answers, credit, and what the other end
-// reports. Knows nothing of changes; webhook-sink.ts does.
+// The near end of the line to the transport's worker: questions and answers, credit, and what the other end reports.
 
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { SinkEvents } from "../../sink.ts";
+import type { SinkEvents } from "../../sink-events.ts";
 import { Credit } from "./credit.ts";
-import type { DeliveryState, FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
-
-/** A message without what the client adds. */
-export type Question = ToDelivery extends infer M
-  ? M extends { id: number }
-    ? Omit<M, "id">
-    : never
-  : never;
+import type { Answers, FromDelivery, LineEnvelope, Question, ToDelivery } from "./line-messages.ts";
 
 interface Waiter {
-  readonly resolve: (state: DeliveryState | null) => void;
+  readonly resolve: (answer: unknown) => void;
   readonly reject: (error: unknown) => void;
 }
 
 /** Bytes of batches that the other end has not cut into requests. */
 const maxUncreditedBytes = 10 * 1024 * 1024;
-/** The same of copies beside the stream, which does not wait for them. */
-const maxUncreditedBesideBytes = 4 * 1024 * 1024;
+/** The same of incremental copies, which the stream does not wait for. */
+const maxUncreditedIncrementalBytes = 4 * 1024 * 1024;
 
 let lastSession = 0;
 
 export class DeliveryClient {
   readonly #session = ++lastSession;
   readonly #answers = new Map<number, Waiter>();
-  readonly #copyProgress = new Map<number, (rows: number, bytes: number) => void>();
+  /** By chunk. */
+  readonly #progress = new Map<number, (rows: number, bytes: number) => void>();
   readonly #receive: (event: Event) => void;
   readonly #abort: () => void;
   readonly credit = new Credit(maxUncreditedBytes);
-  readonly creditBeside = new Credit(maxUncreditedBesideBytes);
+  readonly incrementalCredit = new Credit(maxUncreditedIncrementalBytes);
   #lastId = 0;
   #error: unknown = null;
 
@@ -57,25 +50,25 @@ export class DeliveryClient {
     this.line.postMessage(envelope, transfer);
   }
 
-  /** Asks and waits for the answer. Rejects with what ended the session. */
-  ask(question: Question): Promise<DeliveryState | null> {
+  /** Asks and waits for the answer. Rejects with what ended the session, or with why this cannot be done. */
+  ask<T extends Question["type"]>(question: Extract<Question, { type: T }>): Promise<Answers[T]> {
     if (this.#error !== null) return Promise.reject(this.#error);
     const id = ++this.#lastId;
     return new Promise((resolve, reject) => {
-      this.#answers.set(id, { resolve, reject });
+      this.#answers.set(id, { resolve: (answer) => resolve(answer as Answers[T]), reject });
       this.post({ ...question, id } as ToDelivery);
     });
   }
 
-  /** Null: nobody listens any more. */
-  onCopyProgress(copy: number, progress: ((rows: number, bytes: number) => void) | null): void {
-    if (progress) this.#copyProgress.set(copy, progress);
-    else this.#copyProgress.delete(copy);
+  /** Null: removes the listener. */
+  onProgress(chunk: number, progress: ((rows: number, bytes: number) => void) | null): void {
+    if (progress) this.#progress.set(chunk, progress);
+    else this.#progress.delete(chunk);
   }
 
   /**
-   * Lets what is under way come to its end, waits for that at most `graceMs`, and leaves the line to the
-   * next session. Where everything is broken off, it does not wait.
+   * Lets what is under way end, waits for that at most `graceMs`, and leaves the line to the next session. It does not wait where the
+   * signal has aborted everything.
    */
   async close(graceMs: number): Promise<void> {
     this.signal.removeEventListener("abort", this.#abort);
@@ -84,29 +77,33 @@ export class DeliveryClient {
     const timer = setTimeout(timeout.resolve, this.signal.aborted ? 0 : graceMs, null);
     await Promise.race([this.ask({ type: "close" }), timeout.promise]);
     clearTimeout(timer);
-    this.#end(new MillraceError("sink_connection_lost", "the webhook sink is closed"));
+    this.#end(new MillraceError("sink_connection_lost", "the sink is closed"));
     this.line.removeEventListener("message", this.#receive);
   }
 
   #handle(message: FromDelivery): void {
     switch (message.type) {
       case "reply":
-        this.#answers.get(message.id)?.resolve(message.state);
+        this.#answers.get(message.id)?.resolve(message.answer);
+        this.#answers.delete(message.id);
+        return;
+      case "refused":
+        this.#answers.get(message.id)?.reject(new MillraceError(message.code, message.message));
         this.#answers.delete(message.id);
         return;
       case "credit":
-        (message.isBeside ? this.creditBeside : this.credit).give(message.bytes, message.copy);
+        (message.isIncremental ? this.incrementalCredit : this.credit).give(message.bytes, message.chunk);
         return;
       case "durable":
         this.events.durable(message.checkpoint, message.rows, message.bytes);
         return;
       case "copy.progress":
-        this.#copyProgress.get(message.copy)?.(message.rows, message.bytes);
+        this.#progress.get(message.chunk)?.(message.rows, message.bytes);
         return;
       case "retrying":
         this.events.retrying(message.attempt, message.reason);
         return;
-      case "due":
+      case "mended":
         this.events.mended();
         return;
       case "awaits":
@@ -130,6 +127,6 @@ export class DeliveryClient {
     for (const waiter of this.#answers.values()) waiter.reject(error);
     this.#answers.clear();
     this.credit.end(error);
-    this.creditBeside.end(error);
+    this.incrementalCredit.end(error);
   }
 }

@@ -1,4 +1,4 @@
-// Messages in the order of their arrival, for one reader that waits with a bound.
+// A queue of messages for one reader, which waits for the next one for a bounded time.
 
 export class Inbox<M> {
   readonly #messages: M[] = [];
@@ -18,7 +18,7 @@ export class Inbox<M> {
     this.#wake?.();
   }
 
-  /** The next message; null after `waitMs` without one. `waitMs` null: waits for ever. */
+  /** Returns the next message; null: none came within `waitMs`. `waitMs` null: it waits for ever. */
   async take(waitMs: number | null): Promise<M | null> {
     const first = this.#messages.shift();
     if (first !== undefined) return first;

@@ -1,5 +1,4 @@
-// Makes batches ready for the line: their buffers move to the other thread where they can, and are copied
-// where a view shares its buffer with something else.
+// Makes batches ready for the line. Their buffers move to the other thread. A view that shares its buffer with something else is copied.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Relation } from "../../../change/relation.ts";
@@ -41,7 +40,7 @@ export function parcel(batch: ChangeBatch, relations: readonly number[]): Parcel
     oldEnd: move(batch.oldEnd),
     newStart: move(batch.newStart),
     newEnd: move(batch.newEnd),
-    ...(batch.place ? { place: move(batch.place) } : {}),
+    ...(batch.changeLsn ? { changeLsn: move(batch.changeLsn) } : {}),
     transactions: {
       count: transactions.count,
       commitLsn: move(transactions.commitLsn),
@@ -55,10 +54,7 @@ export function parcel(batch: ChangeBatch, relations: readonly number[]): Parcel
   return { batch: moved, transfer, bytes };
 }
 
-/**
- * Numbers relations, so that each shape passes the line once. The same shape has the same number, whichever
- * object it is.
- */
+/** Numbers relations, so that each shape passes the line once. Equal shapes have the same number. */
 export class RelationHandles {
   readonly #byObject = new WeakMap<Relation, number>();
   readonly #byShape = new Map<string, number>();

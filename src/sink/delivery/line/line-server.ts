@@ -1,19 +1,18 @@
-// The far end of the line: opens a delivery for each session and closes the one before it. Runs in the
-// webhook worker.
+// The far end of the line, in the transport's worker. It opens a delivery for each session, and closes the one before.
 
-import type { DeliveryMessage, WebhookDelivery } from "../webhook-delivery.ts";
+import type { DeliveryMessage, DeliverySession } from "../delivery-session.ts";
 import type { FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
 
 /** How long requests under way may take to end when a session is closed. */
 const stopGraceMs = 3000;
 
-export type OpenDelivery = (send: (message: FromDelivery) => void) => WebhookDelivery;
+export type OpenDelivery = (send: (message: FromDelivery) => void) => DeliverySession;
 
 export class LineServer {
   #session = 0;
-  #delivery: WebhookDelivery | null = null;
-  /** Sessions end and begin one after the other: no row is in flight from two of them. */
-  #turn: Promise<void> = Promise.resolve();
+  #delivery: DeliverySession | null = null;
+  /** Sessions end and begin one after the other: no two of them have rows in flight. */
+  #transition: Promise<void> = Promise.resolve();
   /** What arrived for the session while the one before it was closing. */
   #early: DeliveryMessage[] = [];
 
@@ -26,8 +25,8 @@ export class LineServer {
 
   /** Ends the session under way and closes the line. */
   async close(): Promise<void> {
-    this.#turn = this.#turn.then(() => this.#end());
-    await this.#turn;
+    this.#transition = this.#transition.then(() => this.#end());
+    await this.#transition;
     this.line.close();
   }
 
@@ -44,7 +43,7 @@ export class LineServer {
     this.#early = [];
     const before = this.#delivery;
     this.#delivery = null;
-    this.#turn = this.#turn.then(async () => {
+    this.#transition = this.#transition.then(async () => {
       await endDelivery(before);
       if (this.#session !== session) return;
       const delivery = this.open((message) => this.#send(session, message));
@@ -55,9 +54,9 @@ export class LineServer {
   }
 
   #finish(session: number, message: Extract<ToDelivery, { type: "close" }>): void {
-    this.#turn = this.#turn.then(async () => {
+    this.#transition = this.#transition.then(async () => {
       await this.#end();
-      this.#send(session, { type: "reply", id: message.id, state: null });
+      this.#send(session, { type: "reply", id: message.id, answer: null });
     });
   }
 
@@ -73,6 +72,6 @@ export class LineServer {
   }
 }
 
-async function endDelivery(delivery: WebhookDelivery | null): Promise<void> {
+async function endDelivery(delivery: DeliverySession | null): Promise<void> {
   await delivery?.stop(AbortSignal.timeout(stopGraceMs));
 }

@@ -1,4 +1,4 @@
-// When a failed request is tried again, and when no more. Pure: clock and randomness come in.
+// When a failed request is tried again, and when it is not. Pure: clock and randomness are arguments.
 
 export interface RetryPolicy {
   /** Tries after the first; 0: unlimited. */
@@ -32,7 +32,7 @@ export type RetryDecision =
   | { readonly kind: "wait"; readonly delayMs: number }
   | { readonly kind: "exhausted"; readonly limit: "max_retries" | "max_retry_duration_ms" };
 
-/** Whichever limit comes first ends the retries; a wait that would end behind the duration is not begun. */
+/** Whichever limit comes first ends the retries. A wait that would end after the duration does not begin. */
 export function decideRetry(policy: RetryPolicy, failed: FailedAttempt): RetryDecision {
   if (policy.maxRetries > 0 && failed.attempts > policy.maxRetries) {
     return { kind: "exhausted", limit: "max_retries" };

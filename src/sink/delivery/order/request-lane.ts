@@ -1,5 +1,5 @@
-// The unfinished requests of one table and which of them wait for which, and what of a scheduler's bounds is for one kind of
-// requests: those of the stream, which nothing may keep waiting, and those of copies. Pure bookkeeping: sending is the scheduler's.
+// The unfinished requests of one table, and which of them wait for which. Also the share of the scheduler's bounds that the stream has,
+// and the one that incremental copies have. Bookkeeping alone: the scheduler sends.
 
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 
@@ -10,21 +10,21 @@ export interface ShareBounds {
   readonly maxRows: number;
 }
 
-/** Deliveries of one table and share that are free to go. */
+/** Deliveries of one table and share that can be sent now. */
 export class ReadyQueue {
-  /** Oldest first; those that are tried again stand at the front. */
+  /** Oldest first; those that are tried again come before. */
   readonly ready: Delivery[] = [];
   /** Deliveries that wait for their next attempt. */
   retrying = 0;
-  /** It stands among the share's turns. */
+  /** It is among the share's queues. */
   isQueued = false;
 
   constructor(readonly share: SchedulerShare) {}
 }
 
 export class SchedulerShare {
-  /** Queues that have something ready, in turn. */
-  readonly turns: ReadyQueue[] = [];
+  /** Queues that have something ready. They are served round-robin. */
+  readonly queues: ReadyQueue[] = [];
   inFlight = 0;
   #bytes = 0;
   #requests = 0;
@@ -33,13 +33,13 @@ export class SchedulerShare {
 
   constructor(private readonly bounds: ShareBounds) {}
 
-  get hasRoom(): boolean {
+  get hasCapacity(): boolean {
     const { maxBytes, maxRequests, maxRows } = this.bounds;
     return this.#bytes < maxBytes && this.#requests < maxRequests && this.#rows < maxRows;
   }
 
-  /** A quarter of every bound is free: who waits for room is not woken for each request. */
-  get hasAmpleRoom(): boolean {
+  /** A quarter of every bound is free. Who waits for capacity is not woken for each request. */
+  get hasAmpleCapacity(): boolean {
     const { maxBytes, maxRequests, maxRows } = this.bounds;
     return (
       this.#bytes <= maxBytes * 0.75 && this.#requests <= maxRequests * 0.75 && this.#rows <= maxRows * 0.75
@@ -56,10 +56,10 @@ export class SchedulerShare {
     this.#bytes -= body.length;
     this.#requests--;
     this.#rows -= rows;
-    if (this.#waiters.length > 0 && this.hasAmpleRoom) this.wake();
+    if (this.#waiters.length > 0 && this.hasAmpleCapacity) this.wake();
   }
 
-  /** Resolves when something has been delivered and there is ample room, or when it is woken. */
+  /** Resolves when something was delivered and a quarter of every bound is free, or when it is woken. */
   async change(): Promise<void> {
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
@@ -71,7 +71,7 @@ export class SchedulerShare {
 
 /** A request on its way. */
 export class Delivery {
-  /** What must happen before the first attempt: earlier requests to finish, a boundary to be recorded. */
+  /** How many things must happen before the first attempt: earlier requests finish, a boundary is recorded. */
   waits = 0;
   readonly dependants: Delivery[] = [];
   finished = false;
@@ -82,35 +82,35 @@ export class Delivery {
   constructor(
     readonly request: OutgoingRequest,
     readonly lane: RequestLane,
-    /** Where it goes when it is ready. */
+    /** The queue that sends it. */
     public queue: ReadyQueue,
     readonly onDelivered: () => void,
   ) {
     this.share = queue.share;
   }
 
-  /** What it counts among, wherever it goes. */
+  /** Which bounds it counts against, whichever queue sends it. */
   readonly share: SchedulerShare;
 }
 
 export class RequestLane {
   readonly stream: ReadyQueue;
-  readonly beside: ReadyQueue;
+  readonly copies: ReadyQueue;
   readonly #unfinished = new Set<Delivery>();
   /** For each key, the last delivery that touches it. */
   readonly #last = new Map<number, Delivery>();
   #barrier: Delivery | null = null;
 
-  constructor(shares: { readonly stream: SchedulerShare; readonly beside: SchedulerShare }) {
+  constructor(shares: { readonly stream: SchedulerShare; readonly copies: SchedulerShare }) {
     this.stream = new ReadyQueue(shares.stream);
-    this.beside = new ReadyQueue(shares.beside);
+    this.copies = new ReadyQueue(shares.copies);
   }
 
   get isEmpty(): boolean {
     return this.#unfinished.size === 0;
   }
 
-  /** Adds a delivery behind all earlier ones and counts what it has to wait for. */
+  /** Adds a delivery after all earlier ones, and counts what it has to wait for. */
   add(delivery: Delivery): void {
     const { request } = delivery;
     if (!request.barrier && !this.#barrier && request.touches.length === 1) {
@@ -126,30 +126,30 @@ export class RequestLane {
       this.#last.set(key, delivery);
     }
     if (request.barrier) this.#barrier = delivery;
-    for (const earlier of before) this.#letWait(delivery, earlier);
+    for (const earlier of before) this.#addDependency(delivery, earlier);
     delivery.waits += before.size;
     this.#unfinished.add(delivery);
   }
 
-  /** The case of one row without batching, with less work. */
+  /** The case of a request with one row, with less work. */
   #addSingle(delivery: Delivery, key: number): void {
     const earlier = this.#last.get(key);
     if (earlier) {
-      this.#letWait(delivery, earlier);
+      this.#addDependency(delivery, earlier);
       delivery.waits++;
     }
     this.#last.set(key, delivery);
     this.#unfinished.add(delivery);
   }
 
-  /** What a change of the stream waits for goes with the stream's. */
-  #letWait(delivery: Delivery, earlier: Delivery): void {
+  /** A request of a copy that a change of the stream waits for is sent by the stream's queue. */
+  #addDependency(delivery: Delivery, earlier: Delivery): void {
     earlier.dependants.push(delivery);
-    if (earlier.queue !== this.beside || delivery.queue === this.beside) return;
+    if (earlier.queue !== this.copies || delivery.queue === this.copies) return;
     earlier.queue = this.stream;
-    const at = this.beside.ready.indexOf(earlier);
+    const at = this.copies.ready.indexOf(earlier);
     if (at < 0) return;
-    this.beside.ready.splice(at, 1);
+    this.copies.ready.splice(at, 1);
     this.stream.ready.unshift(earlier);
   }
 

@@ -1,16 +1,19 @@
-// Sends many requests side by side: those of one table that share a row one after the other, all others as
-// they come. A request that fails waits for its next attempt without holding up those that need not wait
-// for it. What copies send beside the stream has a share of its own, so that no change waits for it.
+// Sends many requests at once. Requests of one table that share a row are sent one after the other. A request that fails waits for its
+// next attempt, and only those that share a row with it wait too. Incremental copies have a share of their own, so that no change of
+// the stream waits for them.
 
+import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { letGoOfBody } from "../../format/values/message-body.ts";
-import { type Attempt, describeRequest } from "../../webhook/sender.ts";
+import { releaseBody } from "../../format/values/message-body.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import { type Attempt, describeRequest } from "./attempt.ts";
 import { decideRetry, type RetryPolicy } from "./backoff.ts";
 import { Delivery, type ReadyQueue, RequestLane, SchedulerShare, type ShareBounds } from "./request-lane.ts";
 
 export interface SchedulerOptions extends ShareBounds {
   readonly retry: RetryPolicy;
+  /** Of the failure when a request's retries end. */
+  readonly retriesExhausted: ErrorCode;
   /** Attempts under way at once. */
   readonly maxInFlight: number;
   /** Requests of one table that wait for another attempt, before no new one of it is begun. */
@@ -28,23 +31,23 @@ export interface SchedulerEvents {
   failed(error: MillraceError): void;
 }
 
-/** Of each bound, what requests beside the stream may take in addition. */
-const besideShare = 0.25;
-/** Of the attempts under way, those of requests beside the stream: so many at most, and so many before those of the stream. */
-const mostBeside = 0.25;
-const leastBeside = 0.0625;
+/** What incremental copies may take in addition, of each bound. */
+const copyShare = 0.25;
+/** The share of attempts that incremental copies have at most, and the one that they have even before requests of the stream. */
+const mostCopyAttempts = 0.25;
+const leastCopyAttempts = 0.0625;
 
 export class Scheduler {
   readonly #lanes = new Map<string, RequestLane>();
   readonly #stream: SchedulerShare;
-  readonly #beside: SchedulerShare;
+  readonly #copies: SchedulerShare;
   readonly #stop = new AbortController();
   readonly #retrying = new Map<Delivery, number>();
-  /** Attempts that were told last: when a receiver is away each request fails, and one word of it is enough. */
-  #toldAttempts = 0;
+  /** The number that was reported last: when a receiver is away every request fails, and one report is enough. */
+  #reportedAttempts = 0;
   #draining = false;
   #failed = false;
-  #quietWaiters: (() => void)[] = [];
+  #drainWaiters: (() => void)[] = [];
 
   constructor(
     private readonly attempt: Attempt,
@@ -53,20 +56,20 @@ export class Scheduler {
   ) {
     const { maxBytes, maxRequests, maxRows } = options;
     this.#stream = new SchedulerShare(options);
-    this.#beside = new SchedulerShare({
-      maxBytes: maxBytes * besideShare,
-      maxRequests: Math.max(1, maxRequests * besideShare),
-      maxRows: Math.max(1, maxRows * besideShare),
+    this.#copies = new SchedulerShare({
+      maxBytes: maxBytes * copyShare,
+      maxRequests: Math.max(1, maxRequests * copyShare),
+      maxRows: Math.max(1, maxRows * copyShare),
     });
   }
 
-  get hasRoom(): boolean {
-    return this.#stream.hasRoom;
+  get hasCapacity(): boolean {
+    return this.#stream.hasCapacity;
   }
 
-  /** The same for requests beside the stream. */
-  get hasRoomBeside(): boolean {
-    return this.#beside.hasRoom;
+  /** The same for incremental copies. */
+  get hasCopyCapacity(): boolean {
+    return this.#copies.hasCapacity;
   }
 
   /** Nothing is sent any more. */
@@ -74,34 +77,34 @@ export class Scheduler {
     return this.#failed || this.#draining;
   }
 
-  /** Resolves when there is ample room, or when nothing is sent any more. */
-  async room(): Promise<void> {
-    while (!this.#stream.hasAmpleRoom && !this.isOver) await this.#stream.change();
+  /** Resolves when a quarter of every bound is free, or when nothing is sent any more. */
+  async untilCapacity(): Promise<void> {
+    while (!this.#stream.hasAmpleCapacity && !this.isOver) await this.#stream.change();
   }
 
-  /** The same for requests beside the stream. */
-  async roomBeside(): Promise<void> {
-    while (!this.#beside.hasRoom && !this.isOver) await this.#beside.change();
+  /** Resolves when incremental copies have capacity, or when nothing is sent any more. */
+  async untilCopyCapacity(): Promise<void> {
+    while (!this.#copies.hasCapacity && !this.isOver) await this.#copies.change();
   }
 
   /**
-   * Takes a request behind all earlier ones of its table. `held`: it is not sent before `release`, nor are
-   * those that have to wait for it. `isBeside`: it is none of the stream's.
+   * Takes a request after all earlier ones of its table. `isBlocked`: it is sent after `release`, and so are those that wait for it.
+   * `isOfCopy`: it is one of an incremental copy.
    */
-  submit(request: OutgoingRequest, onDelivered: () => void, held = false, isBeside = false): Delivery {
+  submit(request: OutgoingRequest, onDelivered: () => void, isBlocked = false, isOfCopy = false): Delivery {
     const name = `${request.schema}\0${request.table}`;
     let lane = this.#lanes.get(name);
     if (!lane) {
-      lane = new RequestLane({ stream: this.#stream, beside: this.#beside });
+      lane = new RequestLane({ stream: this.#stream, copies: this.#copies });
       this.#lanes.set(name, lane);
     }
-    const delivery = new Delivery(request, lane, isBeside ? lane.beside : lane.stream, onDelivered);
-    if (held) delivery.waits = 1;
+    const delivery = new Delivery(request, lane, isOfCopy ? lane.copies : lane.stream, onDelivered);
+    if (isBlocked) delivery.waits = 1;
     lane.add(delivery);
     delivery.share.add(request);
     if (delivery.waits === 0) this.#makeReady(delivery);
-    else if (!isBeside) {
-      // What it waits for may have become one of the stream's.
+    else if (!isOfCopy) {
+      // What it waits for may count as one of the stream's from now on.
       this.#queue(lane.stream);
       this.#pump();
     }
@@ -120,14 +123,14 @@ export class Scheduler {
     signal.addEventListener("abort", stop, { once: true });
     if (signal.aborted) stop();
     while (this.#inFlight > 0) {
-      await new Promise<void>((resolve) => this.#quietWaiters.push(resolve));
+      await new Promise<void>((resolve) => this.#drainWaiters.push(resolve));
     }
     signal.removeEventListener("abort", stop);
     this.#stop.abort(new Error("stopped"));
   }
 
   get #inFlight(): number {
-    return this.#stream.inFlight + this.#beside.inFlight;
+    return this.#stream.inFlight + this.#copies.inFlight;
   }
 
   #makeReady(delivery: Delivery): void {
@@ -141,7 +144,7 @@ export class Scheduler {
     if (queue.isQueued || ready.length === 0) return;
     if (retrying >= this.options.maxRetryingPerTable && ready[0]!.attempts === 0) return;
     queue.isQueued = true;
-    queue.share.turns.push(queue);
+    queue.share.queues.push(queue);
   }
 
   #pump(): void {
@@ -158,10 +161,10 @@ export class Scheduler {
 
   #next(): ReadyQueue | undefined {
     const { maxInFlight } = this.options;
-    const { inFlight, turns } = this.#beside;
-    if (turns.length > 0 && inFlight < Math.max(1, maxInFlight * leastBeside)) return turns.shift();
-    const next = this.#stream.turns.shift();
-    return next ?? (inFlight < maxInFlight * mostBeside ? turns.shift() : undefined);
+    const { inFlight, queues } = this.#copies;
+    if (queues.length > 0 && inFlight < Math.max(1, maxInFlight * leastCopyAttempts)) return queues.shift();
+    const next = this.#stream.queues.shift();
+    return next ?? (inFlight < maxInFlight * mostCopyAttempts ? queues.shift() : undefined);
   }
 
   async #run(delivery: Delivery): Promise<void> {
@@ -182,28 +185,28 @@ export class Scheduler {
           outcome satisfies never;
       }
     } catch (error) {
-      // An attempt throws only when it was stopped; anything else is a fault of ours and must not be lost.
+      // An attempt throws only when it was stopped. Anything else is our own fault, and must not be lost.
       if (!this.#stop.signal.aborted) {
         this.#fail(new MillraceError("internal", "sending failed unexpectedly", { cause: error }));
       }
     } finally {
       delivery.share.inFlight--;
-      if (this.#inFlight === 0) this.#wake(this.#quietWaiters);
+      if (this.#inFlight === 0) this.#wake(this.#drainWaiters);
       this.#pump();
     }
   }
 
   #finish(delivery: Delivery): void {
     const { lane } = delivery;
-    if (this.#retrying.delete(delivery)) this.#noteRecovery();
+    if (this.#retrying.delete(delivery)) this.#reportRecovery();
     for (const freed of lane.finish(delivery)) freed.queue.ready.push(freed);
     this.#queue(lane.stream);
-    this.#queue(lane.beside);
+    this.#queue(lane.copies);
     if (lane.isEmpty) this.#lanes.delete(`${delivery.request.schema}\0${delivery.request.table}`);
     delivery.onDelivered();
     delivery.share.remove(delivery.request);
-    // The HTTP client sends a copy of its own; here nobody reads it any more.
-    letGoOfBody(delivery.request.body);
+    // The transport sends a copy of its own, so nobody reads the body any more.
+    releaseBody(delivery.request.body);
   }
 
   #scheduleRetry(delivery: Delivery, reason: string, retryAfterMs: number): void {
@@ -219,11 +222,11 @@ export class Scheduler {
     if (decision.kind === "exhausted") {
       const what = `${describeRequest(delivery.request)} was not delivered after ${delivery.attempts} attempts`;
       const text = `${what} (${decision.limit}): ${reason}. Start the connector again to go on with it`;
-      this.#fail(new MillraceError("webhook_retries_exhausted", text));
+      this.#fail(new MillraceError(this.options.retriesExhausted, text));
       return;
     }
     this.#retrying.set(delivery, delivery.attempts);
-    this.#noteRetry(reason);
+    this.#reportRetry(reason);
     void this.#waitAndRetry(delivery, decision.delayMs);
   }
 
@@ -231,15 +234,15 @@ export class Scheduler {
     return Math.max(0, ...this.#retrying.values());
   }
 
-  #noteRetry(reason: string): void {
+  #reportRetry(reason: string): void {
     const attempts = this.#mostAttempts;
-    if (attempts <= this.#toldAttempts) return;
-    this.#toldAttempts = attempts;
+    if (attempts <= this.#reportedAttempts) return;
+    this.#reportedAttempts = attempts;
     this.events.retrying(attempts, reason);
   }
 
-  #noteRecovery(): void {
-    this.#toldAttempts = Math.min(this.#toldAttempts, this.#mostAttempts);
+  #reportRecovery(): void {
+    this.#reportedAttempts = Math.min(this.#reportedAttempts, this.#mostAttempts);
     if (this.#retrying.size === 0) this.events.retrying(null, "");
   }
 
@@ -253,7 +256,7 @@ export class Scheduler {
     } finally {
       queue.retrying--;
     }
-    // It may be waited for by now, as one of the stream's.
+    // A change may wait for it by now: then it counts as one of the stream's.
     delivery.queue.ready.unshift(delivery);
     this.#queue(queue);
     this.#queue(delivery.queue);
@@ -270,7 +273,7 @@ export class Scheduler {
 
   #wakeAll(): void {
     this.#stream.wake();
-    this.#beside.wake();
+    this.#copies.wake();
   }
 
   #wake(waiters: (() => void)[]): void {

@@ -1,12 +1,11 @@
-// Keeps the sink's record durable: one save at a time, a little apart, and all that changed meanwhile in
-// the next one. What it holds of a table is written when that changes, in the same save as the rest.
+// Keeps the sink's record durable: one save at a time, a little apart. What changed during a save is in the next one. What the record
+// holds of a table is written when that changes, in the same save as the rest.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { CheckpointStore } from "../../sink.ts";
-import { dividedOf } from "../copy/divided-copies.ts";
-import type { DeliveryState } from "../line/line-messages.ts";
 import { noTables, type RecordedTables, type SavedTables } from "./recorded-tables.ts";
 import {
+  chunkedOf,
   copiesOf,
   formatForgotten,
   formatRecord,
@@ -15,10 +14,10 @@ import {
   withMissed,
 } from "./sink-record.ts";
 
-/** Saves begin at least so far apart, unless changes are to wait for less: while much is delivered, one covers many requests. */
+/** Saves begin at least so far apart, unless changes wait for less: while much is delivered, one save covers many requests. */
 const mostSpacingMs = 10;
 
-/** Requests wait for a save: it is to add less to a row's way than what its batch waits for. Pure. */
+/** Requests wait for a save, which is to delay a row less than its batch does. Pure. */
 export function spacingOf(flushIntervalMs: number): number {
   return Math.min(mostSpacingMs, flushIntervalMs / 4);
 }
@@ -52,32 +51,37 @@ export class RecordKeeper {
   }
 
   /**
-   * Notes which tables the stream will bring, and tells which of them lack a copy. One that is unreadable has changes before its
-   * copy: that is then no first one, to be outranked by all of them.
+   * Records which tables the stream will bring, and returns which of them lack a copy. Changes of an unreadable table come before its
+   * copy, which then has a version above theirs. `later`: tables whose changes have come, and whose copy is to wait, as `isLater` says.
    */
   async prepare(
     tables: readonly TableShape[],
     unreadable: readonly string[],
-  ): Promise<Pick<DeliveryState, "checkpoint" | "missing" | "hasChanges">> {
+    isLater: (table: TableShape) => boolean = () => false,
+  ): Promise<{
+    readonly missing: readonly string[];
+    readonly later: readonly string[];
+    readonly hasChanges: boolean;
+  }> {
     const isAhead = ({ relation }: TableShape) => unreadable.includes(qualifiedName(relation));
     const ahead = tables.filter(isAhead);
-    const keyless = ahead.filter(({ relation }) => relation.key.length === 0);
-    this.#leftOut = new Set(keyless.map(({ relation }) => qualifiedName(relation)));
     const copied = withMissed(copiesOf(this.#record.copied, tables), ahead);
-    const divided = dividedOf(this.#record.divided, copied, tables);
-    if (copied !== this.#record.copied || divided !== this.#record.divided) {
-      this.change({ copied, divided });
+    const chunked = chunkedOf(this.#record.chunked, copied, tables);
+    if (copied !== this.#record.copied || chunked !== this.#record.chunked) {
+      this.change({ copied, chunked });
       await this.save();
     }
-    const names = tables.map(({ relation }) => qualifiedName(relation));
-    const missing = names.filter((name) => !holdsCopy(copied, name));
-    const hasChanges = missing.some((name) => copied.has(name));
-    return { checkpoint: this.#record.checkpoint, missing, hasChanges };
+    const missing = tables.filter(({ relation }) => !holdsCopy(copied, qualifiedName(relation)));
+    const changed = missing.filter(({ relation }) => copied.has(qualifiedName(relation)));
+    const later = changed.filter(isLater);
+    const keyless = [...ahead, ...later].filter(({ relation }) => relation.key.length === 0);
+    this.#leftOut = new Set(namesOf(keyless));
+    return { missing: namesOf(missing), later: namesOf(later), hasChanges: changed.length > 0 };
   }
 
   /**
-   * Whether a table's changes are not to be sent: its copy is still to come, will bring their rows, and without a key nothing
-   * would tell that they are the same.
+   * Whether a table's changes are left out: its copy is still to come and brings the same rows, and without a key nothing would tell that
+   * they are the same.
    */
   leavesOut(name: string): boolean {
     return this.#leftOut.has(name) && !holdsCopy(this.#record.copied, name);
@@ -90,12 +94,12 @@ export class RecordKeeper {
     return this.#next;
   }
 
-  /** Resolves when the last version is all that is stored. No save is under way, and none comes after this. */
+  /** Resolves when nothing but the last version is stored. Call it when no save is under way, and none is to come. */
   async forget(lastVersion: bigint): Promise<void> {
     await this.#write(formatForgotten(lastVersion), noTables);
   }
 
-  /** Ends when no save is under way or asked for. What is asked for later is not made: another session goes on with the record. */
+  /** Returns when no save is under way or asked for. No later one is made: another session goes on with the record. */
   async close(): Promise<void> {
     await this.settled();
     this.#isClosed = true;
@@ -132,4 +136,8 @@ export class RecordKeeper {
       throw error;
     }
   }
+}
+
+function namesOf(tables: readonly TableShape[]): readonly string[] {
+  return tables.map(({ relation }) => qualifiedName(relation));
 }

@@ -1,14 +1,14 @@
-// The sink's own record in the state store: where it stands, boundaries that time decided, tables that are
-// copied. The text has what changes with the stream; what is of one table is a part of its own, by
-// recorded-tables.ts. Pure: keeping it is record-keeper.ts's.
+// The sink's own record in the state store: where it stands, ends of windows that time decided, tables that are copied. The text has
+// what changes with the stream. Each table has a part of its own, by recorded-tables.ts. Pure: record-keeper.ts keeps it.
 
-import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
-import { copyMark, isCopyOf } from "../../../change/copy-mark.ts";
+import { type Checkpoint, copiesLogPrefix, type Position } from "../../../change/checkpoint.ts";
+import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
 import { formatLsn, type Lsn, parseLsn, zeroLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OpenTransaction } from "../stream/transaction-counts.ts";
+import { type ChunkedCopies, type ChunkedCopy, rangesMark } from "./chunked-copy.ts";
 import {
   type CopiedTable,
   type CopiedTables,
@@ -32,12 +32,11 @@ export interface SinkRecord extends RecordedTables {
   /** Last changes of windows that time ended and that are not delivered yet, in order. */
   readonly windowEnds: readonly Position[];
   /**
-   * The last change that a request may have been cut behind: changes up to it have been received, so after
-   * a restart they come again at once, and until then time ends no window. Null where nothing depends on
-   * it.
+   * The last change that a request may have been cut after. Changes up to it have been received, so they come again at once after a
+   * restart. Until then time ends no window. Null where nothing depends on it.
    */
   readonly reached: Position | null;
-  /** Versions that copies took beside the stream, in the order of the stream: it goes on above them. */
+  /** Versions that copies took between changes, in the order of the stream. Changes after them have higher ones. */
   readonly versionSteps: readonly VersionStep[];
 }
 
@@ -80,7 +79,7 @@ interface StoredRecord {
   readonly version_steps?: readonly (StoredPosition & { readonly version: string })[];
 }
 
-/** As it was before tables had parts of their own. */
+/** The format from before tables had parts of their own. */
 type WholeRecord = Omit<StoredRecord, "format"> & StoredTables & { readonly format: 1 };
 
 const storePosition = (position: Position): StoredPosition => ({
@@ -114,7 +113,7 @@ const storeStep = ({ behind, version }: VersionStep) => ({
   version: String(version),
 });
 
-/** The record's text: all but what it holds of tables. */
+/** The record's text, without what it holds of tables. */
 export function formatRecord(record: SinkRecord): string {
   const { checkpoint, origin } = record;
   const stored: StoredRecord = {
@@ -134,7 +133,7 @@ export function formatRecord(record: SinkRecord): string {
   return JSON.stringify(stored);
 }
 
-/** What is left of a record that was forgotten: versions go on rising behind the last one. */
+/** What is left of a record that was forgotten: versions go on above the last one. */
 export function formatForgotten(lastVersion: bigint): string {
   const stored: ForgottenRecord = { format: 1, forgotten: { last_version: String(lastVersion) } };
   return JSON.stringify(stored);
@@ -161,12 +160,12 @@ export function parseRecord({ text, parts }: SavedRecord): StoredState {
     const tables = isParted ? parseTables(parts) : readTables(stored);
     return { kind: "begun", record: { ...readPlace(stored), ...tables }, isParted };
   } catch (cause) {
-    const text = "the webhook sink's record in the state store cannot be read";
+    const text = "the sink's record in the state store cannot be read";
     throw new MillraceError("checkpoint_missing", text, { cause });
   }
 }
 
-function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copied" | "divided"> {
+function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copied" | "chunked"> {
   return {
     checkpoint: {
       resumeLsn: parseLsn(stored.checkpoint.resume_lsn),
@@ -197,7 +196,7 @@ export function copiesOf(copied: CopiedTables, tables: readonly TableShape[]): C
     if (copy.lsn === zeroLsn) return [];
     const table = byName.get(name);
     if (!table || !isCopyOf(copy.identity, table)) return [[name, { ...copy, lsn: zeroLsn }]];
-    const identity = copyMark(table);
+    const identity = copyFingerprint(table);
     return identity === copy.identity ? [] : [[name, { ...copy, identity }]];
   });
   return changed.length === 0 ? copied : new Map([...copied, ...changed]);
@@ -209,13 +208,39 @@ export function withMissed(copied: CopiedTables, tables: readonly TableShape[]):
   if (unknown.length === 0) return copied;
   const missed = unknown.map((table): [string, CopiedTable] => [
     qualifiedName(table.relation),
-    { identity: copyMark(table), lsn: zeroLsn },
+    { identity: copyFingerprint(table), lsn: zeroLsn },
   ]);
   return new Map([...copied, ...missed]);
 }
 
 export function holdsCopy(copied: CopiedTables, name: string): boolean {
   return (copied.get(name)?.lsn ?? zeroLsn) > 0n;
+}
+
+/**
+ * `chunked` as it stands for `tables`: a copy counts no more when its table is no longer selected, or another one by now, or has
+ * missed changes. Itself when nothing changes.
+ */
+export function chunkedOf(
+  chunked: ChunkedCopies,
+  copied: CopiedTables,
+  tables: readonly TableShape[],
+): ChunkedCopies {
+  const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
+  const isKept = (name: string, { phase, mark }: ChunkedCopy) => {
+    const table = byName.get(name);
+    if (!table || table.coverage?.isUnpublished === true) return false;
+    const isCopied = holdsCopy(copied, name);
+    if (phase === "again") return isCopied && mark === rangesMark(table);
+    return phase === "joined" ? isCopied : mark === rangesMark(table);
+  };
+  const kept = [...chunked].filter(([name, copy]) => isKept(name, copy));
+  return kept.length === chunked.size ? chunked : new Map(kept);
+}
+
+/** Whether a stream brings what lies between two copies. */
+export function hasStream({ log }: Pick<SinkRecord, "log">): boolean {
+  return log?.startsWith(copiesLogPrefix) !== true;
 }
 
 /** Whether `a` comes before `b` in the stream. */

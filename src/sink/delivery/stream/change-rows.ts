@@ -1,12 +1,12 @@
-// Turns changes into rows: which rows a change makes, with which version and identity. Where the rows go is
-// left to the plan that they are added to. Versions are given out here, one or two for each change, in
-// stream order.
+// Makes rows of changes, with their versions and identities. A plan takes the rows. Versions are given out here, one or two for each
+// change, in the order of the stream.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
 import type { Position } from "../../../change/checkpoint.ts";
 import { type Lsn, lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { RowPart } from "../../format/idempotency-key.ts";
+import type { OperationFilter } from "../../format/message-encoding.ts";
 import type { RowContext, RowOperation } from "../../format/row-encoder.ts";
 import { identityHash, keyChanged } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
@@ -18,14 +18,7 @@ import type { OpenTransaction, TransactionCounts } from "./transaction-counts.ts
 const strictHash = 0;
 const emptyView = new TupleView();
 
-/**
- * What a format sends of the operations: native has no word for a truncate, Debezium's user may skip some.
- */
-export interface OperationFilter {
-  sends(operation: RowOperation): boolean;
-}
-
-/** A change as it is on its way: the tuples are good until `see` returns. */
+/** A change that is being cut into rows. The tuples are good until `see` returns. */
 export interface ChangedRow {
   readonly table: CompiledTable;
   readonly arena: Uint8Array;
@@ -36,7 +29,7 @@ export interface ChangedRow {
   readonly commitLsn: Lsn;
 }
 
-/** Who has to know of the changes of some tables, in the order of the stream. */
+/** Sees the changes of some tables, in the order of the stream. */
 export interface ChangeWatch {
   watches(table: CompiledTable): boolean;
   see(row: ChangedRow): void;
@@ -72,7 +65,7 @@ export class ChangeRows {
     public lastVersion: number,
     private readonly filter: OperationFilter,
     private readonly watches: readonly ChangeWatch[],
-    /** Null: nobody wants to know. */
+    /** Null: the format has no transaction metadata. */
     private readonly transactions: TransactionCounts | null = null,
   ) {
     this.#row = {
@@ -124,17 +117,17 @@ export class ChangeRows {
     }
   }
 
-  /** The transaction that the stream is in, where somebody wants to know; null: none, or it has made no row. */
+  /** The transaction that the stream is in, where rows are counted; null: none, or it has made no row. */
   get transaction(): OpenTransaction | null {
     return this.transactions?.open ?? null;
   }
 
-  /** The stream has come so far: whatever was committed before has ended. */
+  /** The stream has come to `resumeLsn`: every transaction that was committed before has ended. */
   reached(resumeLsn: Lsn, plan: RequestPlan): void {
     this.transactions?.reached(resumeLsn, plan.emit);
   }
 
-  /** Passes over change `i`, which is not sent: versions and counts go on as if it were. */
+  /** Leaves change `i` out: versions and counts go on as if it were sent. */
   pass(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
     this.#enter(batch, i, plan);
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
@@ -161,7 +154,7 @@ export class ChangeRows {
       this.#row.arena = batch.arena;
     }
     this.#context.oldIsKey = (batch.flags[i]! & ChangeFlag.oldIsKey) !== 0;
-    this.#context.place = batch.place?.[i] ?? 0;
+    this.#context.place = batch.changeLsn?.[i] ?? 0;
     this.#moment.ordinal = batch.ordinal[i]!;
     this.transactions?.enter(this.#context, plan.emit);
   }
@@ -241,7 +234,7 @@ export class ChangeRows {
   }
 }
 
-/** Behind change `i` of `batch` nothing more comes of its transaction. */
+/** Whether change `i` of `batch` is the last one of its transaction. */
 function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
   return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
 }

@@ -1,5 +1,4 @@
-// One request to the receiver before it is sent: rows of one table as a JSON body, and what scheduling it
-// needs.
+// One request to the receiver before it is sent: rows of one table as a JSON body, and what the scheduler has to know.
 
 import type { Position } from "../../../change/checkpoint.ts";
 import type { RequestBody } from "../../format/values/message-body.ts";

@@ -1,5 +1,5 @@
-// Moves the checkpoint over windows that are delivered, and tells of it once it is durable. Moves that come during a save
-// share the next one. Which windows are delivered is the ledger's.
+// Moves the checkpoint past windows that are delivered, and reports it once it is durable. Moves that come during a save share the
+// next one. The ledger decides which windows are delivered.
 
 import { type Checkpoint, isDone } from "../../../change/checkpoint.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
@@ -14,7 +14,7 @@ export interface ProgressReportOptions {
   readonly failed: (error: unknown) => void;
 }
 
-/** A checkpoint right behind the change before it may be from before the step. */
+/** A checkpoint right after the change before the step may be from before the step. */
 function isTaken(checkpoint: Checkpoint, { behind, version }: VersionStep): boolean {
   return isDone(checkpoint, behind) && checkpoint.lastVersion >= version;
 }
@@ -39,7 +39,7 @@ export class ProgressReport {
     this.#reporting ??= this.#saveAndReport();
   }
 
-  /** Resolves when all that was added is durable and told, or has failed. */
+  /** Resolves when all that was added is durable and reported, or has failed. */
   async settled(): Promise<void> {
     while (this.#reporting) await this.#reporting;
   }

@@ -1,6 +1,5 @@
-// Cuts rows into requests: each table's rows, in order, by rows and bytes alone, from where the plan began.
-// So the same rows give the same requests, however they arrived. Ending a plan early is the caller's
-// decision.
+// Cuts rows into requests: each table's rows, in order. Rows and bytes alone decide where, counted from the plan's beginning. So the same
+// rows give the same requests, however they arrived. The caller decides when a plan ends early.
 
 import type { Position } from "../../../change/checkpoint.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";

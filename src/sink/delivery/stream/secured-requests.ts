@@ -1,5 +1,5 @@
-// Requests of the stream on their way to the scheduler: before one is sent it is durable how far the stream had been received, where time
-// ended windows, and which versions copies took before it.
+// Requests of the stream before they are sent. A request is sent once it is durable how far the stream had been received, where time
+// ended windows, and which versions copies took before it. So the same requests come again after a restart.
 
 import type { Delivery } from "../order/request-lane.ts";
 import type { Scheduler } from "../order/scheduler.ts";
@@ -11,7 +11,7 @@ export interface SecuredRequestsOptions {
   readonly scheduler: Pick<Scheduler, "submit" | "release">;
   /** Where a request is one row, boundaries decide nothing. */
   readonly cutsMatter: boolean;
-  /** Notes in the record how far the stream has been received. */
+  /** Records how far the stream has been received. */
   readonly reach: () => void;
   /** The record could not be saved. */
   readonly failed: (error: unknown) => void;
@@ -19,9 +19,9 @@ export interface SecuredRequestsOptions {
 
 export class SecuredRequests {
   /** They wait for the record to be durable. */
-  #held: Delivery[] = [];
+  #blocked: Delivery[] = [];
   #securing: Promise<void> | null = null;
-  /** Versions that copies took and that are not durable: what comes behind them waits. */
+  /** Versions that copies took and that are not durable. What comes after them waits. */
   #unsavedSteps = 0;
 
   constructor(private readonly options: SecuredRequestsOptions) {}
@@ -33,10 +33,10 @@ export class SecuredRequests {
 
   submit(request: OutgoingRequest, delivered: () => void): void {
     const { scheduler, cutsMatter } = this.options;
-    const isHeld = cutsMatter || this.#unsavedSteps > 0;
-    const delivery = scheduler.submit(request, delivered, isHeld);
-    if (!isHeld) return;
-    this.#held.push(delivery);
+    const isBlocked = cutsMatter || this.#unsavedSteps > 0;
+    const delivery = scheduler.submit(request, delivered, isBlocked);
+    if (!isBlocked) return;
+    this.#blocked.push(delivery);
     this.#securing ??= this.#secure();
   }
 
@@ -44,9 +44,9 @@ export class SecuredRequests {
   async #secure(): Promise<void> {
     const { keeper, scheduler, cutsMatter, reach, failed } = this.options;
     try {
-      while (this.#held.length > 0) {
-        const covered = this.#held;
-        this.#held = [];
+      while (this.#blocked.length > 0) {
+        const covered = this.#blocked;
+        this.#blocked = [];
         const steps = this.#unsavedSteps;
         if (cutsMatter) reach();
         await keeper.save();

@@ -1,4 +1,4 @@
-// Where the stream stands behind a change or a batch: the place part of a checkpoint. Pure.
+// Where the stream stands after a change or a batch: the place part of a checkpoint. Pure.
 
 import { type ChangeBatch, ChangeKind } from "../../../change/change-batch.ts";
 import type { Checkpoint, Position } from "../../../change/checkpoint.ts";
@@ -13,18 +13,13 @@ export function positionOf(batch: ChangeBatch, i: number): Position {
   };
 }
 
-/** Where the transaction of change `i` was committed. */
-export function commitOf(batch: ChangeBatch, i: number): Lsn {
-  return lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
-}
-
 /** What change `i` takes in the arena. */
 export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatch, i: number): number {
   if (kind[i] === ChangeKind.truncate) return 0;
   return oldEnd[i]! - oldStart[i]! + newEnd[i]! - newStart[i]!;
 }
 
-/** Behind change `i` of `batch`, with `before` somewhere in front of it. */
+/** After change `i` of `batch`. `before`: some place before it. */
 export function placeAfterChange(before: StreamPlace, batch: ChangeBatch, i: number): StreamPlace {
   if (i === batch.count - 1) return placeAfterBatch(before, batch);
   const transaction = batch.transaction[i]!;
@@ -37,13 +32,13 @@ export function placeAfterChange(before: StreamPlace, batch: ChangeBatch, i: num
   return { resumeLsn: later(before.resumeLsn, commitLsn), partial: positionOf(batch, i) };
 }
 
-/** Behind all of `batch`. */
+/** After all of `batch`. */
 export function placeAfterBatch(before: StreamPlace, batch: ChangeBatch): StreamPlace {
   const resumeLsn = later(before.resumeLsn, batch.resumeLsn);
   if (batch.endsInTransaction && batch.count > 0) {
     return { resumeLsn, partial: positionOf(batch, batch.count - 1) };
   }
-  // A batch without changes may stand within a transaction that an earlier one began.
+  // A batch without changes may lie within a transaction that an earlier one began.
   const { partial } = before;
   return { resumeLsn, partial: partial && partial.commitLsn >= resumeLsn ? partial : null };
 }

@@ -1,16 +1,13 @@
-// Cuts the stream into windows, and each window's rows into requests. A window ends at a size counted from
-// its own content, or when time asks for it. Before a request is sent it is durable how far the stream had
-// been received, and where time ended windows. After a restart the stream begins at a window's start,
-// recorded ends are honoured, time ends nothing before what had been received is there again, and so the
-// same requests come again.
+// Cuts the stream into windows, and the rows of each window into requests. A window ends at a size that its own content decides, or
+// when time asks for it. Ends that time asked for, and how far the stream had been received, are durable before a request is sent.
+// After a restart the stream begins at a window's start, and recorded ends are kept. Time ends no window before all that had been
+// received is there again. So the same requests come again.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import { qualifiedName } from "../../../change/relation.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
-import { hold, letGo } from "../../format/values/arena-holds.ts";
-import type { CopyGate } from "../copy/copy-gate.ts";
+import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { KeylessCopies } from "../copy/keyless-copies.ts";
 import type { Scheduler } from "../order/scheduler.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
@@ -19,15 +16,8 @@ import type { OutgoingRequest } from "./outgoing-request.ts";
 import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
 import { type BatchLimits, RequestPlan } from "./request-plan.ts";
 import { SecuredRequests } from "./secured-requests.ts";
-import {
-  bytesOf,
-  commitOf,
-  placeAfterBatch,
-  placeAfterChange,
-  positionOf,
-  type StreamPlace,
-} from "./stream-place.ts";
-import { type Window, WindowLedger } from "./window-ledger.ts";
+import { bytesOf, placeAfterBatch, placeAfterChange, positionOf, type StreamPlace } from "./stream-place.ts";
+import { WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
   readonly maxBytes: number;
@@ -39,22 +29,21 @@ export interface StreamWindowsOptions extends ProgressReportOptions {
   readonly window: WindowLimits;
   readonly rows: ChangeRows;
   readonly keyless: KeylessCopies;
-  readonly gate: CopyGate;
   readonly scheduler: Scheduler;
   readonly monotonic: () => number;
-  /** Lets I/O have its turn. */
-  readonly breathe: () => Promise<void>;
+  /** Lets I/O happen. */
+  readonly yieldToIo: () => Promise<void>;
 }
 
-/** Changes between two turns of I/O. */
-const changesPerTurn = 1024;
+/** So many changes, and I/O happens. */
+const changesPerYield = 1024;
 
 export class StreamWindows {
   readonly #plan: RequestPlan;
   readonly #ledger = new WindowLedger();
-  /** Ends that were recorded before the restart and are still ahead, in order. */
+  /** Ends that were recorded before the restart and are still to come, in order. */
   readonly #recorded: Position[];
-  /** Versions that copies took beside changes that come again, in order. */
+  /** Versions that copies took between changes that come again, in order. */
   readonly #steps: VersionStep[];
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
@@ -62,7 +51,7 @@ export class StreamWindows {
   /** The change that is being cut into requests. */
   #batch: ChangeBatch | null = null;
   #index = 0;
-  /** All that was taken is done up to here, once its requests are delivered. */
+  /** Where the stream stands once the requests of all that was taken are delivered. */
   #cursor: StreamPoint;
   #last: Position | null = null;
   #openedMs = 0;
@@ -91,22 +80,21 @@ export class StreamWindows {
   }
 
   /** Ends of windows that time ended and that are not delivered. */
-  get notedEnds(): number {
+  get recordedEnds(): number {
     return this.options.keeper.record.windowEnds.length;
   }
 
-  /** What has been taken. */
+  /** All that was committed before it has been taken. */
   get resumeLsn(): Lsn {
     return this.#cursor.resumeLsn;
   }
 
-  /** Takes a batch; returns when its rows are in requests. Waits while too much is on its way. */
+  /** Takes a batch. Returns when its rows are in requests. Waits while too much is in flight. */
   async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
-    const { scheduler, rows, keyless, gate } = this.options;
-    hold(batch.arena);
+    const { scheduler, rows, keyless } = this.options;
+    retainArena(batch.arena);
     for (let i = 0; i < batch.count; i++) {
       const table = tables[batch.relation[i]!]!;
-      if (!gate.isIdle) this.#passGate(batch, i, table);
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
       if (this.#steps.length > 0) this.#stepOver(({ behind }) => isBefore(behind, positionOf(batch, i)));
       const window = this.#ledger.open;
@@ -118,31 +106,20 @@ export class StreamWindows {
       window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
-      if (!scheduler.hasRoom) await scheduler.room();
-      else if (i % changesPerTurn === changesPerTurn - 1) await this.options.breathe();
+      if (!scheduler.hasCapacity) await scheduler.untilCapacity();
+      else if (i % changesPerYield === changesPerYield - 1) await this.options.yieldToIo();
     }
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
     this.#batch = null;
-    letGo(batch.arena);
+    releaseArena(batch.arena);
     rows.reached(batch.resumeLsn, this.#plan);
     this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
-    this.reachGate();
-  }
-
-  /** The stream may have come to the point of a copy that what follows of its table waits for. */
-  reachGate(at = this.#cursor.resumeLsn): void {
-    const { gate } = this.options;
-    if (!gate.isReachedBy(at)) return;
-    // What follows is not in one request with what was before.
-    this.end();
-    gate.reach(at);
   }
 
   /**
-   * Ends the open window now, because time or a flush asks for it. A flush while the stream is being
-   * replayed may cut requests otherwise than before the restart: their rows then come again under other
-   * keys.
+   * Ends the open window now, because time or a flush asks for it. A flush during a replay may cut requests otherwise than before the
+   * restart: their rows then come again under other keys.
    */
   end(): void {
     if (this.#ledger.open.changes === 0 || this.#last === null) return;
@@ -156,22 +133,22 @@ export class StreamWindows {
     this.#close(this.#cursor);
   }
 
-  /** Moves the checkpoint over what held no changes for the sink, when nothing else is on its way. */
+  /** Moves the checkpoint past what held no changes for the sink, when nothing is in flight. */
   pass(): void {
     const { keeper } = this.options;
     if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
     this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
   }
 
-  /** Resolves when all that was taken is in requests that are on their way: what is sent of its rows then goes behind it. */
+  /** Resolves when all that was taken was submitted: what is submitted of the same rows from then on is sent after it. */
   async submitted(): Promise<void> {
     if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
   }
 
-  /** Ends the open window and resolves when all that was taken, and waits for no copy, is durable. */
+  /** Ends the open window and resolves when all that was taken is durable. */
   async flush(): Promise<void> {
     this.end();
-    while (!this.#ledger.isQuiet) {
+    while (!this.#ledger.isIdle) {
       await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     }
     this.pass();
@@ -179,10 +156,10 @@ export class StreamWindows {
   }
 
   /**
-   * Gives out one version to rows of a copy, above all that were given out, while changes are on their way. Durable with the
-   * record's next save, which changes that follow wait for: they come again with the versions that they had.
+   * Gives out one version for rows of a copy, above all that were given out. The record's next save makes it durable, and changes that
+   * follow wait for that save: so they come again with the versions that they had.
    */
-  versionBeside(timeUs: bigint): number {
+  takeVersion(timeUs: bigint): number {
     const { rows, keeper } = this.options;
     rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
     const version = this.#lastVersion();
@@ -195,24 +172,13 @@ export class StreamWindows {
     return rows.lastVersion;
   }
 
-  /** Changes go on above the versions of the steps that come now. */
+  /** Versions of changes go on above those of the steps that come now. */
   #stepOver(comesNow: (step: VersionStep) => boolean): void {
     const { rows } = this.options;
     for (let step = this.#steps[0]; step && comesNow(step); step = this.#steps[0]) {
       this.#steps.shift();
       rows.lastVersion = Math.max(rows.lastVersion, Number(step.version));
     }
-  }
-
-  #passGate(batch: ChangeBatch, i: number, { name }: CompiledTable): void {
-    const { gate } = this.options;
-    const commitLsn = commitOf(batch, i);
-    if (gate.isReachedBy(commitLsn)) {
-      if (i > 0) this.#last = positionOf(batch, i - 1);
-      if (i > 0) this.#cursor = this.#standing(placeAfterChange(this.#cursor, batch, i - 1));
-      this.reachGate(commitLsn);
-    }
-    gate.see(name, commitLsn);
   }
 
   #endIfFull(batch: ChangeBatch, i: number): void {
@@ -228,7 +194,7 @@ export class StreamWindows {
   }
 
   /**
-   * A recorded end whose change no longer comes: the selection was changed. The window ends where it stood.
+   * Ends windows at recorded ends whose changes no longer come, as the selection was changed.
    */
   #endBefore(batch: ChangeBatch, i: number): void {
     const position = positionOf(batch, i);
@@ -256,37 +222,15 @@ export class StreamWindows {
     const window = this.#ledger.open;
     window.pending++;
     window.rows += request.rows;
-    if (this.options.gate.isIdle || !this.#waits(request, window)) this.#send(request, window);
-  }
-
-  /** Leaves the request to the gate, where it is to wait for a copy. */
-  #waits(request: OutgoingRequest, window: Window): boolean {
-    const { gate } = this.options;
-    const name = qualifiedName({ schema: request.schema, name: request.table });
-    if (!gate.holds(name)) return false;
-    window.waiting++;
-    const go = (action: () => void) => () => {
-      window.waiting--;
-      action();
-    };
-    const send = go(() => this.#send(request, window));
-    gate.put(name, { bytes: request.body.length, send, drop: go(() => this.#done(window)) });
-    return true;
-  }
-
-  #done(window: Window): void {
-    window.pending--;
-    if (window.pending === window.waiting) this.#advance();
-  }
-
-  #send(request: OutgoingRequest, window: Window): void {
-    this.#requests.submit(request, () => this.#done(window));
+    this.#requests.submit(request, () => {
+      if (--window.pending === 0) this.#advance();
+    });
   }
 
   #advance(): void {
     const progress = this.#ledger.advance();
     if (progress) this.#report.add(progress);
-    if (this.#idleWaiters.length === 0 || !this.#ledger.isQuiet) return;
+    if (this.#idleWaiters.length === 0 || !this.#ledger.isIdle) return;
     for (const wake of this.#idleWaiters.splice(0)) wake();
   }
 

@@ -1,10 +1,11 @@
-// What Debezium calls transaction metadata: the place of each row in its transaction, and what is sent where a transaction begins and
-// ends. Each of those two is a request of its own, so that it is the same wherever the stream was cut.
+// What Debezium calls transaction metadata: the place of each row in its transaction, and a message where a transaction begins and where
+// it ends. Each of these is a request of its own, so that it is the same wherever the stream was cut.
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-transaction-metadata
 
 import type { Lsn } from "../../../change/lsn.ts";
 import { type ConnectSchema, connectField, plain, schemaOpening } from "../../format/connect-schema.ts";
 import { IdempotencyKey, RowPart, tableMaterial } from "../../format/idempotency-key.ts";
+import type { TransactionTopic } from "../../format/message-encoding.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 
@@ -19,12 +20,8 @@ export interface OpenTransaction {
   readonly tables: ReadonlyMap<string, number>;
 }
 
-export interface TransactionCountsOptions {
-  /** What stands in the place of schema and table. */
-  readonly schema: string;
-  readonly table: string;
+export interface TransactionCountsOptions extends TransactionTopic {
   readonly isBare: boolean;
-  readonly embedSchema: boolean;
 }
 
 type Begun = Pick<OpenTransaction, "commitLsn" | "commitTimeUs" | "xid">;
@@ -40,7 +37,7 @@ export class TransactionCounts {
   #rows: number;
   readonly #tables: Map<string, number>;
 
-  /** `open`: where the stream goes on in a transaction's middle. */
+  /** `open`: the transaction that the stream goes on in. */
   constructor(
     private readonly options: TransactionCountsOptions,
     open: OpenTransaction | null,
@@ -70,7 +67,7 @@ export class TransactionCounts {
     return [++this.#rows, ofTable];
   }
 
-  /** The stream is behind `resumeLsn`: a transaction before it has ended. */
+  /** The stream has come to `resumeLsn`: a transaction that was committed before has ended. */
   reached(resumeLsn: Lsn, submit: Submit): void {
     if (this.#begun && this.#begun.commitLsn < resumeLsn) this.end(submit);
   }
@@ -108,7 +105,7 @@ export class TransactionCounts {
       ...{ schema, table, rows: 0, barrier: false },
       body: new TextEncoder().encode(isBare ? json : `[${json}]`),
       idempotencyKey: key.finish(),
-      // The end of a transaction goes behind its beginning; transactions need not wait for each other.
+      // The end of a transaction is sent after its beginning. Transactions need not wait for each other.
       touches: [Number(BigInt.asIntN(32, commitLsn))],
       position: { commitLsn, ordinal: 0 },
     };

@@ -1,19 +1,17 @@
-// The windows that the stream is cut into, oldest first, and how far the checkpoint may move: behind each
-// window all of whose requests, and all before it, are delivered. Pure bookkeeping.
+// The windows that the stream is cut into, oldest first, and how far the checkpoint may move: past each window whose requests are
+// delivered, with those of all windows before it. Pure.
 
 import type { StreamPoint } from "../record/sink-record.ts";
 
-/** A stretch of the stream: requests are cut from its start, and the checkpoint passes it as a whole. */
+/** A part of the stream. Requests are cut from its start, and the checkpoint passes it as a whole. */
 export class Window {
   /** Requests that are not delivered. */
   pending = 0;
-  /** Those of them that wait for a copy. */
-  waiting = 0;
   changes = 0;
-  /** Bytes of the changes as the source sent them: what is sent of them decides nothing. */
+  /** Bytes of the changes as the source sent them. What is sent of them decides nothing. */
   bytes = 0;
   rows = 0;
-  /** Where the stream stands behind it; null while it is open. */
+  /** Where the stream stands after it; null while it is open. */
   end: StreamPoint | null = null;
 }
 
@@ -31,14 +29,9 @@ export class WindowLedger {
     return this.#open;
   }
 
-  /** Nothing is on its way, and nothing waits to be cut. */
+  /** Nothing is in flight, and nothing waits to be cut. */
   get isIdle(): boolean {
     return this.#closed.length === 0 && this.#open.changes === 0 && this.#open.pending === 0;
-  }
-
-  /** As `isIdle`, but for what waits for a copy. */
-  get isQuiet(): boolean {
-    return this.#open.changes === 0 && this.#closed.every(({ pending, waiting }) => pending === waiting);
   }
 
   /** Ends the open window at `end` and opens the next. */

@@ -1,7 +1,7 @@
-// A growing buffer that JSON is written into. Writers of values reserve room, then write `bytes` at
-// `length` themselves. A large value is not written, but noted where it belongs.
+// A growing buffer that JSON is written into. Writers of values reserve space, then write `bytes` at `length` themselves. A large value
+// is not written: its place is remembered.
 
-import { hold } from "./arena-holds.ts";
+import { retainArena } from "./arena-references.ts";
 import type { LargeValue } from "./large-value.ts";
 import { PartedBody, type RequestBody } from "./message-body.ts";
 
@@ -25,12 +25,12 @@ export class ByteWriter {
 
   /** Puts a large value here. */
   large(value: LargeValue): void {
-    hold(value.source);
+    retainArena(value.source);
     this.#large.push({ at: this.length, value });
     this.#largeBytes += value.length;
   }
 
-  /** Moves what was written from `start` on behind what `to` holds. */
+  /** Moves what was written from `start` on to the end of `to`. */
   moveTail(start: number, to: ByteWriter): void {
     const shift = to.length - start;
     to.raw(this.bytes, start, this.length);
@@ -44,7 +44,7 @@ export class ByteWriter {
     }
   }
 
-  /** What was written, as a body that keeps; empties the writer. */
+  /** Returns what was written as a body of its own, and empties the writer. */
   takeBody(): RequestBody {
     const large = this.#large;
     const written = this.slice();
@@ -61,7 +61,7 @@ export class ByteWriter {
     return new PartedBody([...parts, written.subarray(from)]);
   }
 
-  /** Room for `count` bytes behind `length`. `bytes` may be another array afterwards. */
+  /** Makes space for `count` bytes after `length`. `bytes` may be another array afterwards. */
   reserve(count: number): void {
     const needed = this.length + count;
     if (needed <= this.bytes.length) return;

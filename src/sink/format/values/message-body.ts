@@ -1,8 +1,8 @@
 // The body of a request: bytes, or, where it holds large values, parts that are made while it is sent.
 
-import { PassingBytes } from "../../../change/passing-bytes.ts";
+import { GcPacer } from "../../../change/gc-pacer.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
-import { letGo } from "./arena-holds.ts";
+import { releaseArena } from "./arena-references.ts";
 import type { LargeValue } from "./large-value.ts";
 
 export type RequestBody = Uint8Array<ArrayBuffer> | PartedBody;
@@ -23,24 +23,24 @@ export class PartedBody {
   }
 
   /** It is sent no more. */
-  letGo(): void {
-    for (const part of this.parts) if (!(part instanceof Uint8Array)) letGo(part.source);
+  release(): void {
+    for (const part of this.parts) if (!(part instanceof Uint8Array)) releaseArena(part.source);
     this.parts = [];
   }
 
   /** As `chunks`, for one who needs none of them once it asks for the next. */
   *passing(): Generator<Uint8Array> {
-    const passing = new PassingBytes();
+    const passing = new GcPacer();
     for (const chunk of this.chunks()) {
       yield chunk;
-      passing.note(chunk.length);
+      passing.released(chunk.length);
     }
   }
 }
 
 /** Gives its memory back: it is sent no more. */
-export function letGoOfBody(body: RequestBody): void {
-  if (body instanceof PartedBody) body.letGo();
+export function releaseBody(body: RequestBody): void {
+  if (body instanceof PartedBody) body.release();
   else releaseBytes(body);
 }
 

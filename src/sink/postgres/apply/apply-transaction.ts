@@ -1,5 +1,5 @@
-// The transaction that batches are applied in: begun with the first of them, committed with the checkpoint. What the server
-// refuses is undone, remedied where it can be, and applied once more. How a batch is applied is in batch-applier.ts.
+// The transaction that batches are applied in. It begins with the first batch and is committed with the checkpoint. If the server refuses a
+// batch, the batch is rolled back and, where there is a remedy, applied again. batch-applier.ts applies one batch.
 
 import type { Client } from "pg";
 import type { ChangeBatch, TupleForm } from "../../../change/change-batch.ts";
@@ -9,47 +9,47 @@ import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { SinkEvents } from "../../sink.ts";
+import type { SinkEvents } from "../../sink-events.ts";
 import { moveCheckpoint } from "../bookkeeping/bookkeeping.ts";
+import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
 import { isReplaced, type TablesByName } from "../bookkeeping/replaced-tables.ts";
 import type { SetAsideTables } from "../bookkeeping/set-aside-tables.ts";
-import { mendDenial } from "../checks/privileges.ts";
-import { type Remedy, remedyFor, type Tried } from "../checks/remedy.ts";
-import type { OwedRowNotes } from "../copy/owed-rows.ts";
-import { describeRefusedRows, withTable } from "../copy/refused-rows.ts";
+import { describeDenial } from "../checks/privileges.ts";
 import type { TouchedKeys } from "../copy/touched-keys.ts";
+import { longestPrefix } from "../refusals/longest-prefix.ts";
+import { isRowRefused, type RefusedRow, withPosition, withRow } from "../refusals/refused-row.ts";
+import { describeRefusedRows, withTable } from "../refusals/refused-rows.ts";
+import { type Remedy, remedyFor, type Tried } from "../refusals/remedy.ts";
+import { isRowsMissing } from "../refusals/rows-missing.ts";
 import type { TableRegistry } from "../schema/table-registry.ts";
 import { BatchApplier } from "./batch-applier.ts";
 import { checkDeferred, refusedAtEnd } from "./deferred-constraints.ts";
-import { longestPrefix } from "./longest-prefix.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { isRowRefused, type RefusedRow, withPlace, withRow } from "./refused-row.ts";
-import { isRowsMissing } from "./rows-missing.ts";
 import type { RolledBackTo, UndoLog } from "./undo-log.ts";
 
-/** Each COMMIT empties every temporary table of the session, used or not. */
+/** Each COMMIT truncates every temporary table of the session, used or not: too many would make it slow. */
 const maxStagingTables = 40;
 
 const refusals: ReadonlySet<ErrorCode> = new Set(["sink_rejected_rows", "sink_schema_mismatch"]);
 
-/** What is known of the connector's tables, and changes with the transaction. */
+/** What the sink knows of the connector's tables. It changes with the transaction. */
 export interface AppliedTables extends TablesByName {
   readonly registry: TableRegistry;
   readonly setAside: SetAsideTables;
-  readonly owed: OwedRowNotes;
+  readonly incomplete: IncompleteRows;
   readonly touched: TouchedKeys;
-  /** Of what the transaction changes in what is remembered. */
+  /** Undoes changes of this knowledge when the transaction is rolled back. */
   readonly undo: UndoLog;
 }
 
 export class ApplyTransaction {
-  /** In which batches come. */
+  /** The form in which batches come. */
   form: TupleForm = "binary";
   #isOpen = false;
   readonly #staging: MergeSession["staging"] = new Map();
-  /** Tables that the source has dropped, and whose last changes do not fit the sink's table. */
-  readonly #leftOut = new Set<number>();
+  /** Dropped tables of the source whose last changes do not fit the target. */
+  readonly #skipped = new Set<number>();
 
   constructor(
     private readonly connectorId: string,
@@ -57,22 +57,22 @@ export class ApplyTransaction {
     private readonly tables: AppliedTables,
     private readonly makesCopies: boolean,
     private readonly events: SinkEvents,
-    /** The last run has ended because rows were refused: until something is durable, no row is trusted to be new. */
-    private isCareful: boolean,
+    /** The last run ended because rows were refused: until something is durable, inserts are upserts. */
+    private isUpsert: boolean,
   ) {}
 
-  /** It holds what is not committed. */
+  /** It has uncommitted changes. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
   /**
-   * Applies the batch. What the server refuses is undone, remedied where it can be, and applied once more; where it cannot be,
-   * the transaction holds what the source committed before.
+   * Applies the batch, again with a remedy if the server refuses it. Where no remedy helps, returns the refused row. The transaction then
+   * holds the source's transactions before that row's.
    */
   async apply(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
     const isPiece = this.#isOpen;
-    // What COMMIT refuses is undone as a whole: of pieces, it could not be applied again.
+    // A refused COMMIT rolls back all pieces, and the earlier ones are gone from memory. So the last piece checks deferred constraints first.
     const isStrict = isPiece && !batch.endsInTransaction;
     if (!isPiece) await client.query("begin");
     this.#isOpen = true;
@@ -85,15 +85,12 @@ export class ApplyTransaction {
       return await this.#findRefused(client, batch, isPiece, error as MillraceError, isStrict);
     }
     if (isPiece) await client.query("release savepoint piece");
-    // The next piece rolls back to a savepoint of its own.
+    // The next piece has a savepoint of its own, after these tables were made.
     for (const state of this.#staging.values()) state.outlivesRollback = true;
     return null;
   }
 
-  /**
-   * Behind a COMMIT that was refused, by a constraint that the sink checks there: applies the batch once more, with what can be
-   * done about it. Where that is not enough, as `apply`.
-   */
+  /** After a COMMIT that a deferred constraint refused: applies the batch again, with constraints checked at once. Returns as `apply` does. */
   async applyAgain(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
     await client.query("rollback; discard temp");
     this.#staging.clear();
@@ -107,9 +104,9 @@ export class ApplyTransaction {
     }
   }
 
-  /** `isStrict`: with what constraints at the sink would only check at COMMIT. */
+  /** `isStrict`: deferred constraints are checked now, not at COMMIT. */
   async #applyAll(client: Client, batch: ChangeBatch, isPiece: boolean, isStrict: boolean): Promise<void> {
-    const tried = { care: this.isCareful, order: false, look: false };
+    const tried = { upsert: this.isUpsert, order: false, refresh: false };
     while (true) {
       const applier = this.#applier(client, batch, tried);
       let isApplied = false;
@@ -119,17 +116,17 @@ export class ApplyTransaction {
         if (isStrict) await checkDeferred(client);
         return;
       } catch (error) {
-        // The copy of a table that was altered while it was caught up with is made again, by the next run.
+        // A table was altered before the stream passed its copy: the next run copies it again.
         const altered = this.tables.registry.takeAltered();
         if (altered !== null) await this.#voidCopy(client, altered);
         const remedy = remedyFor(error, tried, this.strategy);
-        if (remedy?.kind === "care" || remedy?.kind === "order" || remedy?.kind === "look")
+        if (remedy?.kind === "upsert" || remedy?.kind === "order" || remedy?.kind === "refresh")
           tried[remedy.kind] = true;
         else {
           const current = isApplied ? null : applier.current;
-          await this.#help(client, current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
-          // What earlier pieces hold of the table is to be left out as well.
-          if (isPiece && !this.#isOpen) throw beginAgain(current);
+          await this.#applyRemedy(client, current, remedy, error, lsn(batch.transactions.commitLsn[0]!));
+          // The rollback has also undone earlier pieces: the whole transaction must come again.
+          if (isPiece && !this.#isOpen) throw tableSetAside(current);
         }
         await this.#undo(client, isPiece);
         if (tried.order) await client.query("set constraints all deferred");
@@ -137,14 +134,14 @@ export class ApplyTransaction {
     }
   }
 
-  /** Back to where the batch began. */
+  /** Rolls back to where the batch began. */
   async #undo(client: Client, isPiece: boolean): Promise<void> {
     await client.query(isPiece ? "rollback to savepoint piece" : "rollback; begin");
     this.#isOpen = true;
-    this.#forgetUncommitted(isPiece ? "savepoint" : "begin");
+    this.#forgetRolledBack(isPiece ? "savepoint" : "begin");
   }
 
-  /** Which row it was: the server does not say where rows are merged. */
+  /** Finds the refused row by trying prefixes of the batch: the server does not name a row in a set-wise merge. */
   async #findRefused(
     client: Client,
     batch: ChangeBatch,
@@ -153,7 +150,7 @@ export class ApplyTransaction {
     isStrict: boolean,
   ): Promise<RefusedRow> {
     let error = refusal;
-    const isTaken = async (count: number) => {
+    const isAccepted = async (count: number) => {
       await this.#undo(client, isPiece);
       try {
         await this.#applyAll(client, { ...batch, count }, isPiece, isStrict);
@@ -164,31 +161,33 @@ export class ApplyTransaction {
         return false;
       }
     };
-    // The server does not say more, and an earlier piece cannot be applied again.
-    if (isStrict && isPiece && !(await isTaken(0))) throw withPlace(error, batch, 0);
-    const at = isStrict ? await refusedAtEnd(batch, isTaken) : await longestPrefix(batch.count, isTaken);
+    // The row is in an earlier piece, which cannot be applied again.
+    if (isStrict && isPiece && !(await isAccepted(0))) throw withPosition(error, batch, 0);
+    const at = isStrict
+      ? await refusedAtEnd(batch, isAccepted)
+      : await longestPrefix(batch.count, isAccepted);
     await this.#undo(client, isPiece);
     const relation = batch.relations[batch.relation[at]!]!;
     const described = await withRow(client, withTable(error, relation), batch, at);
     const transaction = batch.transaction[at]!;
     const rows = batch.transaction.indexOf(transaction);
     const resumeLsn = transaction === 0 || isPiece ? null : lsn(batch.transactions.endLsn[transaction - 1]!);
-    const isKept = resumeLsn !== null && (await isTaken(rows));
+    const isEarlierApplied = resumeLsn !== null && (await isAccepted(rows));
     return {
       error: described,
       relation,
       commitLsn: lsn(batch.transactions.commitLsn[transaction]!),
-      before: isKept ? { resumeLsn, rows } : null,
+      before: isEarlierApplied ? { resumeLsn, rows } : null,
     };
   }
 
-  /** Commits what was applied, with the checkpoint that it comes to. */
+  /** Commits what was applied, together with the checkpoint. */
   async commit(client: Client, from: Lsn, to: Lsn): Promise<void> {
     await moveCheckpoint(client, this.connectorId, from, to);
     if (this.#staging.size > maxStagingTables) await this.#dropStaging(client);
     await client.query("commit");
     this.#isOpen = false;
-    this.isCareful = false;
+    this.isUpsert = false;
     this.tables.undo.committed();
     for (const state of this.#staging.values()) {
       state.dirty = false;
@@ -196,11 +195,11 @@ export class ApplyTransaction {
     }
   }
 
-  /** Nothing of what it holds counts. What a broken session held the server undoes. */
+  /** Rolls back. If the session is broken, the server does that by itself. */
   async giveUp(client: Client): Promise<void> {
     await client.query("rollback").catch(() => {});
     this.#isOpen = false;
-    this.#forgetUncommitted("begin");
+    this.#forgetRolledBack("begin");
   }
 
   async #setSavepoint(client: Client): Promise<void> {
@@ -209,39 +208,39 @@ export class ApplyTransaction {
   }
 
   /**
-   * Sees to it that what follows `since` can be applied in spite of `error`, which came of this table; throws where it cannot. A
-   * table is set aside in a transaction of its own.
+   * Deals with `error`, which this table caused, so that changes from `since` on can be applied. Throws where nothing helps. Setting a table
+   * aside takes a transaction of its own, so the open one is rolled back.
    */
-  async #help(
+  async #applyRemedy(
     client: Client,
     relation: Relation | null,
-    remedy: Exclude<Remedy, { kind: "care" | "order" | "look" }> | null,
+    remedy: Exclude<Remedy, { kind: "upsert" | "order" | "refresh" }> | null,
     error: unknown,
     since: Lsn,
   ): Promise<void> {
     if (remedy?.kind === "allow null" && this.tables.registry.allowNull(relation, remedy.column)) return;
     const refusal = remedy?.kind === "set aside" ? remedy.refusal : null;
-    if (this.#leaveOut(relation, refusal ?? error)) return;
-    // Only another copy brings them back, and the next run makes it.
+    if (this.#skipIfDropped(relation, refusal ?? error)) return;
+    // Only another copy brings the missing rows. The next run makes it.
     if (relation !== null && this.makesCopies && isRowsMissing(error)) await this.#voidCopy(client, relation);
     if (refusal === null || relation === null || relation.isGone) throw error;
-    // Else it is a table that a trigger has written to.
+    // If the column is not ours, the table is one that a trigger has written to.
     const isOurs = refusal.column === null || relation.columns.some(({ name }) => name === refusal.column);
     if (!isOurs) throw error;
     if (!this.makesCopies) throw refusal;
     await this.giveUp(client);
-    // What was to be done before it in the transaction is undone: the SQL has to fit what is there.
+    // The rollback has undone earlier migrations, so the SQL is written for the table as it is now.
     const [now] = await this.tables.registry.checkMigrations(client, [
       { relation, nullColumn: refusal.column },
     ]);
     await this.tables.setAside.add(client, relation, now ?? refusal, since);
   }
 
-  /** A table that the source no longer has must not keep the others: there is nothing to mend it from. */
-  #leaveOut(relation: Relation | null, error: unknown): boolean {
+  /** Skips the changes of a table that the source has dropped: nothing could repair it, and it must not stop the others. */
+  #skipIfDropped(relation: Relation | null, error: unknown): boolean {
     const refusal = describePostgresError(error, "sink", "sink_rejected_rows");
-    if (!refusals.has(refusal.code) || !relation?.isGone || this.#leftOut.has(relation.id)) return false;
-    this.#leftOut.add(relation.id);
+    if (!refusals.has(refusal.code) || !relation?.isGone || this.#skipped.has(relation.id)) return false;
+    this.#skipped.add(relation.id);
     this.events.warning(
       "dropped tables",
       `Table ${qualifiedName(relation)} was dropped at the source. Its last changes do not fit the sink's table and are left ` +
@@ -250,15 +249,15 @@ export class ApplyTransaction {
     return true;
   }
 
-  /** Durable on return: the transaction is given up first. */
+  /** Durable on return. The open transaction is rolled back first. */
   async #voidCopy(client: Client, relation: Relation): Promise<void> {
     await client.query("rollback");
-    this.#forgetUncommitted("begin");
+    this.#forgetRolledBack("begin");
     await this.tables.ledger.voidOf(client, relation);
   }
 
-  /** After a rollback, staging tables and changes of tables that the transaction had made are gone. */
-  #forgetUncommitted(to: RolledBackTo): void {
+  /** A rollback has dropped the staging tables and undone the migrations of the transaction. */
+  #forgetRolledBack(to: RolledBackTo): void {
     for (const [name, state] of this.#staging) if (!state.outlivesRollback) this.#staging.delete(name);
     this.tables.registry.forgetShapes();
     this.tables.undo.rolledBack(to);
@@ -269,9 +268,9 @@ export class ApplyTransaction {
       client,
       form: this.form,
       staging: this.#staging,
-      careful: tried.care,
+      upserts: tried.upsert,
       repeats: false,
-      owed: null,
+      incomplete: null,
       touched: this.tables.touched,
       inOrder: tried.order,
       warn: (reason) => this.events.warning("rows", reason),
@@ -279,23 +278,22 @@ export class ApplyTransaction {
     return new BatchApplier(session, batch, {
       prepare: (relation, at) => this.#prepared(client, relation, at),
       copyOf: (relation) => this.tables.ledger.stateOf(relation),
-      isLeftOut: (relation) =>
-        this.#leftOut.has(relation.id) ||
+      isSkipped: (relation) =>
+        this.#skipped.has(relation.id) ||
         this.tables.setAside.has(relation.id) ||
         isReplaced(relation, this.tables),
-      owed: this.tables.owed,
-      held: this.tables.held,
+      incomplete: this.tables.incomplete,
       isSuperseded: (relation, at) => this.tables.registry.isSuperseded(relation, at),
     });
   }
 
-  /** A failure says of which table it is. */
+  /** Errors name the table. */
   async #prepared(client: Client, relation: Relation, at: Lsn): Promise<PreparedTable> {
     try {
       return await this.tables.registry.prepared(client, relation, this.form, at);
     } catch (error) {
       if (error instanceof MillraceError) throw error;
-      throw mendDenial(error, client.user, relation) ?? describeRefusedRows(error, relation, []);
+      throw describeDenial(error, client.user, relation) ?? describeRefusedRows(error, relation, []);
     }
   }
 
@@ -306,7 +304,7 @@ export class ApplyTransaction {
   }
 }
 
-function beginAgain(relation: Relation | null): MillraceError {
+function tableSetAside(relation: Relation | null): MillraceError {
   const table = relation ? qualifiedName(relation) : "a table";
   return new MillraceError(
     "table_changed",

@@ -1,13 +1,12 @@
-// Applies a batch inside the caller's transaction: sorts its changes by table, and cuts it only where order between
-// tables or shapes matters (TRUNCATE, a new shape of a table, a change that stands alone).
+// Applies a batch inside the caller's transaction. It groups changes by table, and writes them early only where order between tables or
+// shapes matters: at a TRUNCATE, a new shape of a table, or a change that must be applied alone.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { mendDenial } from "../checks/privileges.ts";
-import type { HeldChanges } from "../copy/held-changes.ts";
-import type { OwedRowNotes } from "../copy/owed-rows.ts";
-import { describeRefusedRows } from "../copy/refused-rows.ts";
+import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
+import { describeDenial } from "../checks/privileges.ts";
+import { describeRefusedRows } from "../refusals/refused-rows.ts";
 import { withLateChecks } from "./late-checks.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { InsertRuns, longValueBytes, NetChanges } from "./net-changes.ts";
@@ -18,20 +17,18 @@ import { truncateTables } from "./truncation.ts";
 
 type Pending = { readonly table: PreparedTable; readonly rows: InsertRuns | NetChanges };
 
-/** What an applier asks of its tables. */
+/** What the applier needs to know of tables. */
 export interface ApplierTables {
   /** `at`: the commit record of the first change that the relation is prepared for. */
   prepare(relation: Relation, at: Lsn): Promise<PreparedTable>;
   /** How the changes of a relation's table stand to its copy. */
   copyOf(relation: Relation): CopyState;
-  /** Whether the changes of the relation's table are left out. */
-  isLeftOut(relation: Relation): boolean;
-  /** Whether the copy, made later, is all that can be had of the relation's changes: its target cannot follow them. */
+  /** Whether the changes of the relation's table are skipped. */
+  isSkipped(relation: Relation): boolean;
+  /** Whether the target already follows a later shape, so that the table's later copy stands for these changes. */
   isSuperseded(relation: Relation, at: Lsn): boolean;
-  /** Rows that the tables' copies lack. */
-  readonly owed: OwedRowNotes;
-  /** Changes that cannot be applied yet. */
-  readonly held: HeldChanges;
+  /** Rows that the copies lack. */
+  readonly incomplete: IncompleteRows;
 }
 
 export class BatchApplier {
@@ -39,10 +36,8 @@ export class BatchApplier {
   readonly #tables: PreparedTable[] = [];
   readonly #pending = new Map<number, Pending>();
   #current: Relation | null = null;
-  /** Changes that are kept for later. */
-  readonly #kept: number[] = [];
   readonly #onlyInserts: readonly boolean[];
-  /** No change of the batch was committed before. Asked for each row, it is not to be made anew for each. */
+  /** The batch's first commit: no change of it is older. Cached, as it is needed for each row. */
   readonly #since: Lsn;
 
   constructor(
@@ -54,7 +49,7 @@ export class BatchApplier {
     this.#since = lsn(batch.transactions.commitLsn[0] ?? 0n);
   }
 
-  /** Whose changes were being applied last: those that failed. */
+  /** The relation whose changes were applied last: after a failure, the one that failed. */
   get current(): Relation | null {
     return this.#current;
   }
@@ -63,12 +58,11 @@ export class BatchApplier {
     const { batch } = this;
     for (let i = 0; i < batch.count; i++) {
       const at = batch.relation[i]!;
-      if (this.#keep(i)) continue;
-      // First: a table that has followed its copy's shape must not be made to fit an earlier one.
-      if (this.#isPassedOver(at, i)) continue;
-      const table = this.#tables[at] ?? (await this.#enter(at, i));
+      // Before the table is prepared: a target that follows its copy's shape must not be migrated back to an earlier one.
+      if (this.#isSkipped(at, i)) continue;
+      const table = this.#tables[at] ?? (await this.#prepareTable(at, i));
       if (batch.kind[i] === ChangeKind.shape) continue;
-      if (table.isShared) await this.#takeTurn(at, table);
+      if (table.isShared) await this.#flushOthersOfTarget(at, table);
       if (batch.kind[i] === ChangeKind.truncate) {
         await this.#flush();
         i = await this.#truncate(i);
@@ -77,55 +71,47 @@ export class BatchApplier {
         await this.#single(table, i);
       } else if (!this.#fold(at, table, i)) {
         await this.#flushBefore(at, table);
-        // An insert only had to wait for what was there under the same key.
+        // The key's earlier changes are written now, so that an insert can be folded.
         if (batch.kind[i] === ChangeKind.insert) this.#fold(at, table, i);
         else await this.#single(table, i);
       }
       if (this.session.inOrder) await this.#flush();
     }
     await this.#flush();
-    if (this.#kept.length > 0) await this.tables.held.keep(this.session.client, batch, this.#kept);
-  }
-
-  /** Whether the change is kept for later. */
-  #keep(i: number): boolean {
-    const isKept = this.tables.held.has(this.batch.relations[this.batch.relation[i]!]!.id);
-    if (isKept) this.#kept.push(i);
-    return isKept;
   }
 
   /**
-   * A relation's first change in the batch. What another shape of the same table left is written first; and what is left of
-   * another table that had the name, while the sink's table still has it.
+   * Prepares the target at a relation's first change in the batch. Pending changes of an earlier shape of the table are written first, and so
+   * are those of another table that had its name.
    */
-  async #enter(at: number, i: number): Promise<PreparedTable> {
+  async #prepareTable(at: number, i: number): Promise<PreparedTable> {
     const relation = this.batch.relations[at]!;
     const name = qualifiedName(relation);
     const isInTheWay = (other: Relation) => other.id === relation.id || qualifiedName(other) === name;
     if (this.#tables.some((table) => table && isInTheWay(table.relation))) await this.#flush();
     this.#current = relation;
     const table = await this.tables.prepare(relation, this.#commitLsn(i));
-    // One whose name it has got is elsewhere at the sink by now: a row that still comes of it is prepared for anew.
+    // The other table that had the name was moved aside: if a change of it still comes, it must be prepared again.
     this.#tables.forEach((other, i) => {
       if (other.relation.id !== relation.id && qualifiedName(other.relation) === name) delete this.#tables[i];
     });
     this.#tables[at] = table;
-    await this.session.touched.entered(this.session.client, relation);
+    await this.session.touched.checkShape(this.session.client, relation);
     return table;
   }
 
-  /** The change is in the table's copy already, or its table is left out: nothing is to be done about it. */
-  #isPassedOver(at: number, i: number): boolean {
+  /** Whether the change is in the table's copy already, or its table is skipped. */
+  #isSkipped(at: number, i: number): boolean {
     const relation = this.batch.relations[at]!;
     const table = this.#tables[at];
-    if (!table && this.tables.isLeftOut(relation)) return true;
+    if (!table && this.tables.isSkipped(relation)) return true;
     const copy = table?.copy ?? this.tables.copyOf(relation);
     if (copy.kind === "none" || this.#since >= copy.point || this.#commitLsn(i) >= copy.point) return false;
     if (copy.kind === "exact" || (copy.first !== null && this.#commitLsn(i) < copy.first)) return true;
     return !table && this.#isSuperseded(relation, i);
   }
 
-  /** The copy was put over what is there. It has each row that stands, and does not tell which are gone. */
+  /** The later copy has the changed rows, but it was merged: it did not delete rows that are gone. */
   #isSuperseded(relation: Relation, i: number): boolean {
     if (!this.tables.isSuperseded(relation, this.#commitLsn(i))) return false;
     if (this.batch.oldEnd[i]! > this.batch.oldStart[i]!) {
@@ -141,23 +127,33 @@ export class BatchApplier {
     return lsn(this.batch.transactions.commitLsn[this.batch.transaction[i]!]!);
   }
 
-  /** The session for one table: with care where equal rows are one, and while its merged copy is caught up with, from change `i` on. */
+  /**
+   * The session for one table. It upserts where equal rows are one row, and until the stream has passed the point of a merged copy. `i`: the
+   * first change that is applied by it.
+   */
   #sessionFor(table: PreparedTable, i = 0): MergeSession {
     const { copy } = table;
     const mayLack = copy.kind === "merged" && copy.first !== null;
-    const lacks = mayLack && this.tables.owed.has(table.relation.id);
+    const lacks = mayLack && this.tables.incomplete.has(table.relation.id);
     if (copy.kind === "merged" && (lacks || this.#commitLsn(i) < copy.point)) {
-      return { ...this.session, careful: true, repeats: true, owed: mayLack ? this.tables.owed : null };
+      return {
+        ...this.session,
+        upserts: true,
+        repeats: true,
+        incomplete: mayLack ? this.tables.incomplete : null,
+      };
     }
-    return table.relation.isKeyedByHash ? { ...this.session, careful: true } : this.session;
+    return table.relation.isKeyedByHash ? { ...this.session, upserts: true } : this.session;
   }
 
   async #single(table: PreparedTable, i: number): Promise<void> {
-    await this.#run(table, () => applySingle(this.#sessionFor(table, i), table, this.batch, i));
+    await this.#withDescribedErrors(table, () =>
+      applySingle(this.#sessionFor(table, i), table, this.batch, i),
+    );
   }
 
-  /** A row may move between tables that share a target: what the one has of it is written before what the other has. */
-  async #takeTurn(at: number, table: PreparedTable): Promise<void> {
+  /** A row may move between tables that share a target: the other table's pending changes are written first. */
+  async #flushOthersOfTarget(at: number, table: PreparedTable): Promise<void> {
     if (this.#pending.has(at)) return;
     const others = [...this.#pending.values()].some(({ table: other }) => isSameTarget(other, table));
     if (others) await this.#flush();
@@ -167,14 +163,14 @@ export class BatchApplier {
     let pending = this.#pending.get(at);
     if (!pending) {
       const { isKeyedByHash = false } = table.relation;
-      const isNoted = this.session.touched.allOf(table.relation).length > 0;
-      const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !isNoted);
-      // A row that is known to be there keeps what it has; where it is not, all of it is put there, with care.
-      const isThere = table.copy.kind === "exact" && !this.session.careful && !isKeyedByHash;
-      const longestTaken = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
+      const recordsTouched = this.session.touched.of(table.relation) !== null;
+      const isPlain = table.key.length === 0 || (this.#onlyInserts[at] && !isKeyedByHash && !recordsTouched);
+      // If the row is known to be there, it keeps its own large unchanged values. Otherwise all values are written.
+      const isThere = table.copy.kind === "exact" && !this.session.upserts && !isKeyedByHash;
+      const longestInlined = isThere ? longValueBytes : Number.POSITIVE_INFINITY;
       const rows = isPlain
         ? new InsertRuns()
-        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestTaken);
+        : new NetChanges(table.key, this.batch.arena, isKeyedByHash, longestInlined);
       pending = { table, rows };
       this.#pending.set(at, pending);
     }
@@ -189,7 +185,7 @@ export class BatchApplier {
     this.#pending.clear();
   }
 
-  /** What a change of this table by itself must not come before: its own rows, and those of tables that order ties to others. */
+  /** Before a single change: writes the table's own pending rows, and where foreign keys give an order, those of all tables. */
   async #flushBefore(at: number, table: PreparedTable): Promise<void> {
     const own = this.#pending.get(at);
     const hasOrder = [table, ...[...this.#pending.values()].map((each) => each.table)].some(
@@ -204,33 +200,33 @@ export class BatchApplier {
     if (pending.length === 0) return;
     const hasOrder = pending.length > 1 && pending.some(({ table }) => table.rank > 0);
     if (hasOrder) pending.sort((a, b) => a.table.rank - b.table.rank);
-    // Rows that others refer to come before them, and go after them.
+    // A referenced row is written before the rows that refer to it, and deleted after them.
     const deletes: { readonly table: PreparedTable; readonly later: (() => Promise<void>)[] }[] = [];
     for (const { table, rows } of pending) {
       const later: (() => Promise<void>)[] = [];
-      await this.#run(table, () =>
+      await this.#withDescribedErrors(table, () =>
         rows instanceof NetChanges
           ? mergeNetChanges(this.#sessionFor(table), table, rows, hasOrder ? later : null)
           : insertRuns(this.#sessionFor(table), table, rows),
       );
       deletes.unshift({ table, later });
     }
-    for (const { table, later } of deletes) for (const run of later) await this.#run(table, run);
+    for (const { table, later } of deletes)
+      for (const run of later) await this.#withDescribedErrors(table, run);
   }
 
-  /** One statement for all tables that one TRUNCATE named. Returns the index of its last change. */
+  /** Truncates all tables that one TRUNCATE named, in one statement. Returns the index of its last change. */
   async #truncate(first: number): Promise<number> {
     const { batch } = this;
     const targets: PreparedTable[] = [];
     let last = first;
     for (let i = first; i < batch.count && belongsTo(batch, i, first); i++) {
       const at = batch.relation[i]!;
-      if (!this.#keep(i) && !this.#isPassedOver(at, i))
-        targets.push(this.#tables[at] ?? (await this.#enter(at, i)));
+      if (!this.#isSkipped(at, i)) targets.push(this.#tables[at] ?? (await this.#prepareTable(at, i)));
       last = i;
     }
     const { client, touched } = this.session;
-    for (const { relation } of targets) await touched.spoilWith(client, relation.id, "was truncated");
+    for (const { relation } of targets) await touched.invalidate(client, relation.id, "was truncated");
     const restart = (batch.flags[first]! & ChangeFlag.restartIdentity) !== 0;
     for (const { relation } of targets.filter(({ isShared }) => isShared)) {
       this.session.warn(
@@ -239,17 +235,17 @@ export class BatchApplier {
     }
     const own = targets.filter(({ isShared }) => !isShared);
     const table = own[0];
-    if (table) await this.#run(table, () => truncateTables(client, own, restart));
+    if (table) await this.#withDescribedErrors(table, () => truncateTables(client, own, restart));
     return last;
   }
 
-  async #run(table: PreparedTable, action: () => Promise<unknown>): Promise<void> {
+  async #withDescribedErrors(table: PreparedTable, action: () => Promise<unknown>): Promise<void> {
     this.#current = table.relation;
     try {
       await withLateChecks(this.session.client, table, action);
     } catch (error) {
       throw (
-        mendDenial(error, this.session.client.user, table.target) ??
+        describeDenial(error, this.session.client.user, table.target) ??
         describeRefusedRows(error, table.target, table.columnNames)
       );
     }

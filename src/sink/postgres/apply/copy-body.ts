@@ -1,27 +1,26 @@
-// Collects tuples as the body of a COPY FROM STDIN: as bytes that lie ready for the binary form, or escaped for the text form.
+// Collects tuples as the body of a COPY FROM STDIN: as they are for the binary form, or escaped for the text form.
 // https://www.postgresql.org/docs/current/sql-copy.html#SQL-COPY-FILE-FORMATS
 
 import { NULL_LENGTH, type TupleForm, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
-import { binaryHeader, binaryTrailer } from "../copy/copy-in.ts";
 import { copyEscapes } from "./copy-escapes.ts";
+import { binaryHeader, binaryTrailer } from "./copy-in.ts";
 import { readInt32 } from "./key-index.ts";
 import { largeTextRow } from "./large-text-row.ts";
 
 export interface CopyBody {
   /** Tuples so far. */
   readonly rows: number;
-  /** A tuple as it lies. Of one that is `isPartial`, what the source did not send becomes null. */
+  /** `isPartial`: values that the source did not send become null. */
   add(tuple: TupleRef, isPartial?: boolean): void;
-  /** The same behind a column of its own: an int4. */
+  /** As `add`, with an int4 column `group` before the others. */
   addGrouped(group: number, tuple: TupleRef, isPartial?: boolean): void;
-  /** Tuples that lie one behind the other. */
+  /** Adds tuples that are contiguous in memory. */
   addRun(run: TupleRef, rows: number): void;
-  /** The body. */
   chunks(): Iterable<Uint8Array>;
-  /** Gives back the memory of a body that nobody reads any more. */
+  /** Frees the memory. The body must not be read after that. */
   release(): void;
 }
 
@@ -34,18 +33,18 @@ const { copy } = Buffer.prototype;
 const chunkBytes = 256 * 1024;
 /** Most batches are small. */
 const firstChunkBytes = 8 * 1024;
-/** What is longer is not copied, but passed on from where it lies. */
+/** Longer values are not copied: the chunk is a view of them. */
 const passedBytes = chunkBytes / 4;
 
 /** Bytes that are made when they are sent. */
 type Deferred = () => Iterable<Uint8Array>;
 
-/** Bytes in chunks, which are handed out and not used again. */
+/** Appends bytes to chunks. A chunk is never reused. */
 class Chunks {
   chunk = new Uint8Array(firstChunkBytes);
   end = 0;
   readonly #full: (Uint8Array | Deferred)[] = [];
-  /** Null: given back. */
+  /** Null: released. */
   #own: Uint8Array[] | null = [];
 
   reserve(length: number): void {
@@ -62,12 +61,12 @@ class Chunks {
       return;
     }
     this.reserve(length);
-    // Makes no view, and is faster than a loop from a few bytes on.
+    // Makes no view, and is faster than a loop except for a few bytes.
     copy.call(bytes, this.chunk, this.end, start, end);
     this.end += length;
   }
 
-  /** Takes the bytes over as they are. */
+  /** Appends the bytes without copying them. */
   pass(bytes: Uint8Array | Deferred): void {
     this.flush();
     this.#full.push(bytes);
@@ -86,7 +85,7 @@ class Chunks {
   }
 
   *taken(): Generator<Uint8Array> {
-    // Else rows would be missing without a word.
+    // Otherwise rows would be missing silently.
     if (this.#own === null) throw new Error("a body that was given back is read");
     this.flush();
     for (const chunk of this.#full) {

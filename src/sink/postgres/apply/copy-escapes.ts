@@ -1,4 +1,4 @@
-// What COPY's text form writes behind a backslash for a byte that it cannot hold as it is; 0 for the others.
+// For each byte, the letter that COPY's text form writes after a backslash; 0 for bytes that need no escape.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
 export const copyEscapes = new Uint8Array(256);

@@ -1,11 +1,10 @@
-// Constraints that the sink checks at COMMIT only: checked sooner, to find what they refuse. What is done about it is
-// apply-transaction.ts's.
+// Checks the sink's deferred constraints before COMMIT, to find the change that they refuse. apply-transaction.ts deals with it.
 // https://www.postgresql.org/docs/current/sql-set-constraints.html
 
 import type { Client } from "pg";
 import type { ChangeBatch } from "../../../change/change-batch.ts";
-import { describeRefusedLate } from "../copy/refused-rows.ts";
-import { lastTaken, longestPrefix } from "./longest-prefix.ts";
+import { lastAccepted, longestPrefix } from "../refusals/longest-prefix.ts";
+import { describeRefusedLate } from "../refusals/refused-rows.ts";
 
 /** Throws a MillraceError where COMMIT would fail. */
 export async function checkDeferred(client: Client): Promise<void> {
@@ -17,15 +16,15 @@ export async function checkDeferred(client: Client): Promise<void> {
 }
 
 /**
- * The change that leaves the first transaction that is refused as it is. Within one, rows may break a deferred constraint for a
- * while: the last that begins to break it counts.
+ * The index of the change that is to blame in the first refused transaction. Inside a transaction rows may violate a deferred constraint for
+ * a while, so the last change after which it stays violated counts.
  */
 export async function refusedAtEnd(
   { transaction, count }: ChangeBatch,
-  isTaken: (count: number) => Promise<boolean>,
+  isAccepted: (count: number) => Promise<boolean>,
 ): Promise<number> {
   const ends: number[] = [];
   for (let i = 1; i <= count; i++) if (i === count || transaction[i] !== transaction[i - 1]) ends.push(i);
-  const taken = await longestPrefix(ends.length, (length) => isTaken(ends[length - 1]!));
-  return await lastTaken(ends[taken - 1] ?? 0, ends[taken]!, isTaken);
+  const taken = await longestPrefix(ends.length, (length) => isAccepted(ends[length - 1]!));
+  return await lastAccepted(ends[taken - 1] ?? 0, ends[taken]!, isAccepted);
 }

@@ -1,16 +1,16 @@
-// Finds rows of a batch by the bytes of their keys: an open-addressing hash table over one byte array, because a
-// string or a Map entry for each row would cost more than the rest of the merge.
+// Finds rows of a batch by the bytes of their keys. It is an open-addressing hash table over one byte array: a string or a Map entry per row
+// would cost more than the rest of the merge.
 
 import { storedBytes } from "../../../change/packed-hex.ts";
 
-/** Where a tuple's key columns are: their indexes, rising. */
+/** The indexes of a tuple's key columns, ascending. */
 export type KeyColumns = readonly number[];
 
-/** Room is made for all of a tuple that is no longer. */
+/** For a tuple up to this size, its whole length is reserved: cheaper than measuring the key. */
 const wholeBytes = 4096;
 
 export class KeyIndex {
-  /** Entries so far; they are numbered from 0 in the order of their first appearance. */
+  /** The number of entries. They are numbered from 0 in the order in which their keys first appeared. */
   size = 0;
 
   #keys = new Uint8Array(4096);
@@ -22,10 +22,10 @@ export class KeyIndex {
 
   constructor(private readonly columns: KeyColumns) {}
 
-  /** The entry of the key in the tuple at `arena[at]`; a new one where `size` was returned. */
+  /** The entry of the key in the tuple at `arena[at]`. The key is new if this is the former `size`. */
   entryOf(arena: Uint8Array, at: number, tupleEnd: number): number {
     const start = this.#keysEnd;
-    // Of a long tuple the key is a small part.
+    // The key is a small part of a long tuple.
     this.#reserve(tupleEnd - at <= wholeBytes ? tupleEnd - at : this.#keyBytes(arena, at));
     const hash = this.#appendKey(arena, at);
     const mask = this.#table.length - 1;
@@ -54,7 +54,7 @@ export class KeyIndex {
     return bytes;
   }
 
-  /** Copies the key columns, with their lengths, behind the other keys, and hashes them (FNV-1a). */
+  /** Appends the key columns with their lengths to `#keys`, and returns their hash (FNV-1a). */
   #appendKey(arena: Uint8Array, at: number): number {
     const keys = this.#keys;
     let hash = 0x811c9dc5;

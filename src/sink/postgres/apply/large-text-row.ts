@@ -1,8 +1,8 @@
-// One long row as COPY's text form writes it, made in parts while it is sent: the row itself is the only copy in memory.
+// Writes one long row in COPY's text form, part by part while it is sent, so that memory holds no second copy of it.
 // https://www.postgresql.org/docs/current/sql-copy.html#id-1.9.3.55.9.2
 
+import { GcPacer } from "../../../change/gc-pacer.ts";
 import { hexDigits, isPacked, storedBytes } from "../../../change/packed-hex.ts";
-import { PassingBytes } from "../../../change/passing-bytes.ts";
 import type { TupleRef } from "../../../change/tuple.ts";
 import { copyEscapes } from "./copy-escapes.ts";
 import { readInt32 } from "./key-index.ts";
@@ -12,10 +12,10 @@ const backslash = 0x5c;
 const nullValue = Buffer.from("\\N");
 const tab = Buffer.from("\t");
 const newline = Buffer.from("\n");
-/** Of bytea. */
+/** The prefix of a bytea in hex format. */
 const escapedPrefix = Buffer.from("\\\\x");
 
-/** The row's bytes, with a column before it that holds `group`, where that is given. */
+/** The row's bytes. If `group` is given, it is an additional first column. */
 export function* largeTextRow({ bytes, start }: TupleRef, group: number | null): Generator<Uint8Array> {
   if (group !== null) yield Buffer.from(String(group));
   const columns = (bytes[start]! << 8) | bytes[start + 1]!;
@@ -41,15 +41,15 @@ function* plainValue(bytes: Uint8Array, start: number, end: number): Generator<U
 }
 
 function* packedValue(bytes: Uint8Array, start: number, end: number): Generator<Uint8Array> {
-  const passing = new PassingBytes();
+  const passing = new GcPacer();
   yield escapedPrefix;
   for (const part of hexDigits(bytes, start, end)) {
     yield part;
-    passing.note(part.length);
+    passing.released(part.length);
   }
 }
 
-/** Most text has nothing to escape, and goes as it lies. */
+/** Most text has nothing to escape: it is returned as it is. */
 function escaped(value: Uint8Array): Uint8Array {
   let count = 0;
   for (let i = 0; i < value.length; i++) if (copyEscapes[value[i]!] !== 0) count++;

@@ -1,11 +1,11 @@
-// Unique and exclusion constraints that can be deferred are checked by a trigger of the server's own, which a session that has
-// switched triggers off does not set off either: what breaks them would be there unseen.
+// Deferrable unique and exclusion constraints are checked by an internal trigger. A session with session_replication_role = replica does not
+// fire it: rows that violate such a constraint would go unnoticed.
 // https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-SESSION-REPLICATION-ROLE
 
 import type { Client } from "pg";
 import type { TargetTable } from "../schema/target-table.ts";
 
-/** What is written to the table in `action`, in the open transaction, is checked as the constraints say. */
+/** In the open transaction: what `action` writes to the table is checked by such constraints. */
 export async function withLateChecks<T>(
   client: Client,
   { hasLateChecks }: Pick<TargetTable, "hasLateChecks">,
@@ -14,7 +14,7 @@ export async function withLateChecks<T>(
   if (!hasLateChecks) return await action();
   await client.query("set local session_replication_role = origin");
   const result = await action();
-  // Where the action fails, the setting is undone with it.
+  // If the action fails, the rollback resets the setting.
   await client.query("set local session_replication_role = replica");
   return result;
 }

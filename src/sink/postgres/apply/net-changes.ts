@@ -1,5 +1,5 @@
-// Works out what a run of changes to one table comes to: for each key, whether its row is inserted, updated or
-// deleted, and its last state. Only that is written. Pure, but for the arrays it fills.
+// Folds changes of one table into one net change per key: whether its row is inserted, updated or deleted, and its last state. Only that
+// is written.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { storedBytes } from "../../../change/packed-hex.ts";
@@ -12,19 +12,19 @@ import {
 } from "../../../change/tuple.ts";
 import { KeyIndex, readInt32 } from "./key-index.ts";
 
-/** A value that is longer, and that an update left as it was, is not sent where the row can keep its own. */
+/** A longer value that an update left unchanged is not sent if the sink's row can keep its own. */
 export const longValueBytes = 64 * 1024;
 
 /** How a key's row ends up. */
 export type NetKind = "insert" | "update" | "delete" | "none";
 
-/** Tuples that lie one behind the other. */
+/** Tuples that are contiguous in memory. */
 interface InsertRun {
   readonly run: { readonly bytes: Uint8Array; readonly start: number; end: number };
   rows: number;
 }
 
-/** Tables whose changes in a batch are inserts alone: their tuples go to COPY as they lie, run by run. */
+/** For tables whose changes in a batch are only inserts: their tuples go to COPY unchanged, run by run. */
 export class InsertRuns {
   readonly runs: InsertRun[] = [];
   #last: InsertRun | null = null;
@@ -42,7 +42,7 @@ export class InsertRuns {
     }
   }
 
-  /** The tuples one by one. Each says how many columns it has, and they how long they are. */
+  /** The tuples one by one. */
   *tuples(): Generator<TupleRef> {
     for (const { run } of this.runs) {
       for (let at = run.start; at < run.end; ) {
@@ -63,20 +63,20 @@ const present = 2;
 export class NetChanges {
   readonly #index: KeyIndex;
   #state: Uint8Array = new Uint8Array(128);
-  /** The row's last state, or the tuple that holds the key of a row that is gone. */
+  /** Where the row's last state is in the arena, or for a deleted row, the tuple with its key. */
   #start = new Uint32Array(128);
   #end = new Uint32Array(128);
-  /** Entries whose last state was put together from several tuples, or may hold unchanged values. */
+  /** Entries whose last state was assembled from several tuples, or may have unchanged values. */
   readonly #own = new Map<number, TupleRef>();
   readonly #incomplete = new Set<number>();
 
   constructor(
     private readonly key: readonly number[],
     private readonly arena: Uint8Array,
-    /** Rows of the same key are the same in all: one that comes again, or is moved to, is there already. */
+    /** The key is a hash of the whole row: an insert of a key that is there changes nothing. */
     private readonly equalRowsAreOne = false,
-    /** Longer values that an update left as they were are not taken from the old row: the sink's row keeps its own. */
-    private readonly longestTaken = Number.POSITIVE_INFINITY,
+    /** Longer unchanged values are not taken from the old tuple: the sink's row keeps its own. */
+    private readonly longestInlined = Number.POSITIVE_INFINITY,
   ) {
     this.#index = new KeyIndex(key);
   }
@@ -86,8 +86,8 @@ export class NetChanges {
   }
 
   /**
-   * Folds change `i` in. Returns false, and takes nothing, when it cannot be expressed as a state: a row that moves to
-   * another key while the source did not send all of its values, or a key that turns out not to be one.
+   * Folds change `i` in. Returns false, and changes nothing, if no net change can express it: a row moves to another key without all of its
+   * values, or the key is there twice.
    */
   add(batch: ChangeBatch, i: number): boolean {
     switch (batch.kind[i]) {
@@ -106,14 +106,14 @@ export class NetChanges {
   }
 
   kindOf(entry: number): NetKind {
-    if (!this.isTaken(entry)) return "none";
+    if (!this.isResolved(entry)) return "none";
     const state = this.#state[entry]!;
     if ((state & present) !== 0) return (state & existed) !== 0 ? "update" : "insert";
     return (state & existed) !== 0 ? "delete" : "none";
   }
 
-  /** Whether a change has said what became of the key's row: one that was not taken leaves its keys behind alone. */
-  isTaken(entry: number): boolean {
+  /** Whether a folded change has set the entry's state. A change that could not be folded leaves entries without one. */
+  isResolved(entry: number): boolean {
     return this.#end[entry]! > 0;
   }
 
@@ -122,7 +122,7 @@ export class NetChanges {
     return own ?? { bytes: this.arena, start: this.#start[entry]!, end: this.#end[entry]! };
   }
 
-  /** Columns of an updated row that keep the value they have at the sink. */
+  /** Columns of an updated row that keep their values at the sink. */
   unchangedOf(entry: number): readonly number[] {
     if (!this.#incomplete.has(entry)) return [];
     const { bytes, start } = this.tupleOf(entry);
@@ -140,7 +140,7 @@ export class NetChanges {
       this.#put(this.#entry(this.arena, newStart, newEnd, existed), newStart, newEnd);
       return true;
     }
-    // Without an old tuple the key is as it was, and in the new one: Postgres sends an old key that was left out of line.
+    // Without an old tuple the key did not change and is in the new tuple: Postgres sends the old key if it is stored out of line.
     const from = hasOld
       ? this.#entry(this.arena, oldStart, oldEnd, existed)
       : this.#entry(this.arena, newStart, newEnd, existed);
@@ -151,9 +151,9 @@ export class NetChanges {
         : this.#entry(tuple.bytes, tuple.start, tuple.end, existed);
     const isNewEntry = this.#isUntouched(to);
     const moves = from !== to;
-    const isTaken = this.#isPresent(to) && !this.equalRowsAreOne;
-    if (moves && (isTaken || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
-    // A key that is moved to did not exist unless something before said so.
+    const isOccupied = this.#isPresent(to) && !this.equalRowsAreOne;
+    if (moves && (isOccupied || (tuple !== null && hasUnchangedColumn(tuple)))) return false;
+    // The key that a row moves to did not exist before, unless an earlier change says so.
     if (moves && isNewEntry) this.#state[to] = 0;
     if (moves) this.#remove(oldStart, oldEnd);
     this.#put(to, newStart, newEnd);
@@ -164,16 +164,16 @@ export class NetChanges {
     return true;
   }
 
-  /** The new tuple with what the source left out, from the old tuple or from the row's state in this batch. */
+  /** The new tuple, with unchanged values filled in from the old tuple or from the row's state in this batch. */
   #complete(batch: ChangeBatch, i: number, from: number): TupleRef {
-    const known = newTuple(batch, i, this.key, this.longestTaken);
+    const known = newTuple(batch, i, this.key, this.longestInlined);
     if (!this.#isPresent(from) || !hasUnchangedColumn(known)) return known;
     const base = this.tupleOf(from);
     const bytes = fillUnchanged(known.bytes, known.start, base.bytes, base.start);
     return { bytes, start: 0, end: bytes.length };
   }
 
-  /** The entry of a tuple's key; a new one begins as a row that `initial` says existed, or not. */
+  /** The entry of a tuple's key. `initial`: the state of a new entry. */
   #entry(bytes: Uint8Array, start: number, end: number, initial: number): number {
     const before = this.#index.size;
     const entry = this.#index.entryOf(bytes, start, end);
@@ -185,7 +185,7 @@ export class NetChanges {
     return entry;
   }
 
-  /** The batch has said that the row is there, and what it holds. */
+  /** Whether the batch says that the row is there, and with which values. */
   #isPresent(entry: number): boolean {
     return (this.#state[entry]! & present) !== 0 && this.#end[entry]! > 0;
   }

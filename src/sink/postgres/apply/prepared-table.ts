@@ -1,4 +1,4 @@
-// A target table made ready for the rows of one relation's shape: names and types in the order of its tuples.
+// A target table that is ready for the rows of one relation: its columns are in the order of the relation's tuples.
 
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
@@ -19,25 +19,25 @@ export interface PreparedTable {
   readonly columnNames: readonly string[];
   /** Indexes into `columns`; empty without a key. */
   readonly key: readonly number[];
-  /** A row is found by its key without reading the whole table. */
+  /** An index finds a row by its key. */
   readonly isKeyIndexed: boolean;
-  /** Of staged rows `s`, as ORDER BY: as the index that finds rows by the key has them. Empty where there is none. */
+  /** ORDER BY for staged rows `s`, in the order of the key's index. Empty without an index. */
   readonly keyOrder: string;
   /** Indexes of columns beside the key that an UPDATE cannot set. */
   readonly fixed: readonly number[];
-  /** Columns that somebody has added at the sink, and that hold what we do not know. */
+  /** Columns that somebody has added at the sink. */
   readonly extras: readonly string[];
-  /** Foreign keys that are in force refer to it: a row that is taken away and put back would take others with it. */
+  /** Foreign keys that are in force refer to it: deleting a row and inserting it again would fail or cascade. */
   readonly isReferred: boolean;
   /** As `TargetTable` has it. */
   readonly hasLateChecks: boolean;
-  /** Its place among tables that refer to each other: after those that it refers to. */
+  /** Its rank among tables that refer to each other: higher than that of the tables that it refers to. */
   readonly rank: number;
-  /** Rows of another table of the source are in it as well. */
+  /** It also has rows of other source tables. */
   readonly isShared: boolean;
-  /** A staging row may have no room for one column more. */
+  /** A staging row may be too wide for one more column. */
   readonly isWide: boolean;
-  /** Name of the staging table in pg_temp; safe as it stands. */
+  /** The staging table's name in pg_temp. It needs no quotes. */
   readonly staging: string;
   readonly copy: CopyState;
 }
@@ -47,23 +47,23 @@ export interface PreparedColumn {
   /** As `TargetColumn` has it. */
   readonly plainType: string;
   readonly isDomain: boolean;
-  /** In the index that finds rows by the key, where it is part of it. */
+  /** Its entry in the key's index, if it has one. */
   readonly indexed: KeyColumn | undefined;
 }
 
 /** How the changes of a table stand to its copy. */
 export type CopyState =
-  /** There is none: rows that changes refer to may not be there. */
+  /** There is no copy: rows that are to be updated or deleted may be missing. */
   | { readonly kind: "none" }
-  /** Changes committed before `point` are in the copy, and must not be applied. */
+  /** Changes committed before `point` are in the copy and must not be applied. */
   | { readonly kind: "exact"; readonly point: Lsn }
   /**
-   * The copy was put over rows that were there, or its ranges are as of several points: changes from before `point` are applied
-   * again, to rows in any state. `first`: not null where a row may be in none of the ranges; all before it are in the copy.
+   * The copy was merged into rows that were there, or its ranges have several points. Changes from before `point` are applied again, to rows in
+   * any state. `first`: not null if a row may be in none of the ranges; changes committed before it are in all ranges.
    */
   | { readonly kind: "merged"; readonly point: Lsn; readonly first: Lsn | null };
 
-/** Throws `stream_form_changed` when the table cannot take the relation's rows in the stream's form. */
+/** Throws `stream_form_changed` if the table cannot take the relation's rows in the stream's form. */
 export function prepareTable(
   table: TargetTable,
   relation: Relation,

@@ -1,5 +1,5 @@
-// Applies one change by itself, for the few that cannot be folded into a batch: changes of rows without a key, which are
-// found by their whole old row, and rows that move to another key while the source did not send all of their values.
+// Applies one change by itself, if it cannot be folded into net changes: a change of a table without a key, whose row is found by the whole
+// old row, or a row that moves to another key while the source did not send all of its values.
 
 import { type Client, escapeIdentifier } from "pg";
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
@@ -7,30 +7,32 @@ import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import { isSystemColumn, qualifiedName } from "../../../change/relation.ts";
 import { newTuple, type TupleRef, unchangedColumns } from "../../../change/tuple.ts";
-import type { OwedRowNotes } from "../copy/owed-rows.ts";
-import { noteMove } from "../copy/touch-notes.ts";
+import type { IncompleteRows } from "../bookkeeping/incomplete-rows.ts";
+import { recordMove } from "../copy/touch-recorder.ts";
+import { RowsMissing } from "../refusals/rows-missing.ts";
 import { equalSql } from "../schema/target-table.ts";
 import { copyBody } from "./copy-body.ts";
 import type { MergeSession } from "./merge-session.ts";
 import { longValueBytes } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { RowsMissing } from "./rows-missing.ts";
 import { stage } from "./staged-rows.ts";
 import { deleteSameSql, deleteSql, findSql, inGroups, stageGroup, updateSql } from "./staging.ts";
 import { warnOfReplaced } from "./table-merge.ts";
 
-/** Where the first row lies that is copied into an empty table. */
+/** The position of the first row that COPY writes into an empty table. */
 const firstRow = "'(0,1)'::pg_catalog.tid";
 
-/** Whether change `i` of a table has to be applied by itself, whatever the batch holds. */
+/** Whether change `i` must be applied by itself. */
 export function isSingle(batch: ChangeBatch, i: number, table: PreparedTable): boolean {
   return table.key.length === 0 && batch.kind[i] !== ChangeKind.insert;
 }
 
 /**
- * A row without a key that is not there is reported as a warning. Throws RowsMissing for one that moves and is not there; for one that moves while a merged copy is caught up with,
- * and that the copy does not have where it moves to, unless it is owed then: what is under its old key may be another row of the copy's by now, whose
- * values would stand for those that were not sent, unless it is known to be no row of the copy; and for one that nothing tells from others.
+ * A missing row of a table without a key is a warning. Throws RowsMissing where only a copy can help:
+ * - the row is to move to another key, and is missing;
+ * - nothing identifies the row;
+ * - the stream has not passed the point of a merged copy yet, the copy does not have the row under its new key, and incomplete rows are not
+ *   recorded. Under its old key there may be another row of the copy by now, and its values must not stand for those that were not sent.
  */
 export async function applySingle(
   session: MergeSession,
@@ -40,7 +42,7 @@ export async function applySingle(
 ): Promise<void> {
   const hasOld = batch.oldEnd[i]! > batch.oldStart[i]!;
   const isOldWhole = hasOld && (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
-  if (table.key.length === 0 && !isOldWhole) throw rowUnknown(table);
+  if (table.key.length === 0 && !isOldWhole) throw rowUnidentified(table);
   const old: TupleRef = { bytes: batch.arena, start: batch.oldStart[i]!, end: batch.oldEnd[i]! };
   const body = copyBody(session.form);
   if (table.isWide) body.add(old);
@@ -52,18 +54,18 @@ export async function applySingle(
   }
   const replacement = newTuple(batch, i, table.key, longValueBytes);
   const keeps = unchangedColumns(replacement.bytes, replacement.start);
-  await noteMove(session, table, old, replacement);
+  await recordMove(session, table, old, replacement);
   if (table.isWide) body.add(replacement, true);
   else body.addGrouped(stageGroup.update, replacement, true);
   await stage(session, table, body);
   if (session.repeats && table.key.length > 0) {
     const commitLsn = lsn(batch.transactions.commitLsn[batch.transaction[i]!]!);
     const known = await knownOf(session, table, commitLsn);
-    if (!known.isNewStreamed && (await isMovedAlready(session, table, keeps))) return;
-    if (session.owed === null) throw new RowsMissing();
-    if (known.isNewStreamed) await giveWay(session, table, known.isOldThere ? isOldWhole : null);
-    if (!known.isOldThere) return await oweMoved(session.client, session.owed, table);
-  } else if (session.careful && table.key.length > 0) await giveWay(session, table, isOldWhole);
+    if (!known.isNewStreamed && (await applyToMovedRow(session, table, keeps))) return;
+    if (session.incomplete === null) throw new RowsMissing();
+    if (known.isNewStreamed) await deleteConflicting(session, table, known.isOldThere ? isOldWhole : null);
+    if (!known.isOldThere) return await recordMoved(session.client, session.incomplete, table);
+  } else if (session.upserts && table.key.length > 0) await deleteConflicting(session, table, isOldWhole);
   const set = table.columns
     .map((column, c) => ({ column, c }))
     .filter(({ c }) => !keeps.includes(c))
@@ -76,7 +78,7 @@ export async function applySingle(
   );
 }
 
-function rowUnknown({ target }: PreparedTable): RowsMissing {
+function rowUnidentified({ target }: PreparedTable): RowsMissing {
   return new RowsMissing(
     `Table ${qualifiedName(target)}: a row was changed under a key that is not known any more, and the source did not send ` +
       "the whole of the old row: the table is copied again.",
@@ -84,10 +86,10 @@ function rowUnknown({ target }: PreparedTable): RowsMissing {
 }
 
 /**
- * What else has the key that a row moves to takes nothing with it: the source has nothing there. Where no row is to move, it stays, unless
- * `isOldWhole` is null: then the one that moves comes otherwise.
+ * Deletes another row under the key that a row moves to: the source has no row there. If the moving row is missing, the other stays. If
+ * `isOldWhole` is null, it is deleted in any case: the moving row is copied by key.
  */
-async function giveWay(
+async function deleteConflicting(
   session: MergeSession,
   table: PreparedTable,
   isOldWhole: boolean | null,
@@ -99,27 +101,27 @@ async function giveWay(
 }
 
 interface KnownRows {
-  /** The row that is to move is there as the stream has brought it. */
+  /** The row under the old key is the one that the stream has brought, not a later one of the copy. */
   readonly isOldThere: boolean;
-  /** What is under the new key is no row of the copy: the source had nothing there. */
+  /** The row under the new key is not from the copy. The source had no row there. */
   readonly isNewStreamed: boolean;
 }
 
-/** What is known of both rows while a merged copy is caught up with. */
+/** What is known of both rows before the stream has passed the point of a merged copy. */
 async function knownOf(
-  { client, owed }: MergeSession,
+  { client, incomplete }: MergeSession,
   table: PreparedTable,
   commitLsn: Lsn,
 ): Promise<KnownRows> {
   const isLoose = table.key.some((c) => table.columns[c]!.indexed?.isLoose !== false);
-  if (owed === null || isLoose) return { isOldThere: false, isNewStreamed: false };
+  if (incomplete === null || isLoose) return { isOldThere: false, isNewStreamed: false };
   const key = table.key.map((c) => `s.c${c}::text`).join(", ");
   const isThere = `exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")})`;
   const { rows } = await client.query<{ key: RowKey; isOld: boolean; isThere: boolean }>(
     `select array[${key}] as key, ${staged(table).isOld} as "isOld", ${isThere} as "isThere" ` +
       `from pg_temp.${table.staging} s`,
   );
-  const isStreamed = ({ key }: { key: RowKey }) => !owed.ahead.mayHold(table.relation, key, commitLsn);
+  const isStreamed = ({ key }: { key: RowKey }) => !incomplete.ahead.mayHold(table.relation, key, commitLsn);
   return {
     isOldThere: rows.some((row) => row.isOld && row.isThere && isStreamed(row)),
     isNewStreamed: rows.some((row) => !row.isOld && isStreamed(row)),
@@ -127,11 +129,10 @@ async function knownOf(
 }
 
 /**
- * While a merged copy is caught up with, it may hold the row under its new key, beside the one under the old key that was
- * there before. Then the copy's is the one to go on with: it has the values that were not sent, where the other may by now be
- * another row that took the old key.
+ * A merged copy may have the row under its new key already. Then that row is updated: it has the values that were not sent. The row under the
+ * old key is deleted, as it may be another one by now. Returns whether the copy had the row.
  */
-async function isMovedAlready(
+async function applyToMovedRow(
   { client }: MergeSession,
   table: PreparedTable,
   keeps: readonly number[],
@@ -144,11 +145,11 @@ async function isMovedAlready(
   return true;
 }
 
-/** The row is under no key any more until it is copied by itself: what was under the old one may be another's. */
-async function oweMoved(client: Client, owed: OwedRowNotes, table: PreparedTable): Promise<void> {
+/** Deletes the row under its old key, which may be another row's by now, and records the new key: the row is copied by itself later. */
+async function recordMoved(client: Client, incomplete: IncompleteRows, table: PreparedTable): Promise<void> {
   const { isOld, isNew } = staged(table);
-  await client.query(owed.noteSql(table, isNew));
-  owed.noted(table.relation.id);
+  await client.query(incomplete.recordSql(table, isNew));
+  incomplete.recorded(table.relation.id);
   await client.query(deleteSql(table, isOld));
 }
 
@@ -158,7 +159,7 @@ function staged({ isWide }: PreparedTable): { readonly isOld: string; readonly i
   return { isOld: inGroups([stageGroup.delete]), isNew: inGroups([stageGroup.update]) };
 }
 
-/** The one row that the staged old row stands for: by its key, and where the source sent it whole, by all of it. */
+/** Selects the one row that matches the staged old row: by its key and, if the source sent all columns, by all of them. */
 function found(table: PreparedTable, isOldWhole: boolean): string {
   const match = [...byKey(table), ...(isOldWhole ? [byImage(table)] : [])].join(" and ");
   return (
@@ -192,8 +193,8 @@ async function run(session: MergeSession, table: PreparedTable, sql: string): Pr
   const { rowCount } = await session.client.query(sql);
   if (rowCount === 1 || table.copy.kind === "none" || session.repeats) return;
   if (table.key.length > 0) {
-    // The copy that is made beside the stream brings it.
-    if (session.touched.brings(table.relation)) return;
+    // The incremental copy brings the row.
+    if (session.touched.willBring(table.relation)) return;
     throw new RowsMissing();
   }
   session.warn(

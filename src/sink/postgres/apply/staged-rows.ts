@@ -1,18 +1,18 @@
-// Rows on their way through a table's staging table: collected by what is to become of them, copied there, and merged by
-// statements. Where the staging table has no room for the group's column, the groups are copied there one after the other.
+// Rows that are merged by way of a staging table. They are collected in groups by what is done with them, copied there, and merged by
+// statements. If the staging table has no room for a group column, the groups are copied there one after the other.
 
 import type { TupleRef } from "../../../change/tuple.ts";
-import { copyIn } from "../copy/copy-in.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
+import { copyIn } from "./copy-in.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 import { copyToStagingSql, createStagingSql, inGroups } from "./staging.ts";
 
 export class StagedRows {
   rows = 0;
-  /** By group where they are apart, else all under 0. */
+  /** By group if the table is wide, otherwise all under 0. */
   readonly #bodies = new Map<number, CopyBody>();
-  /** The body that the staging table holds. */
+  /** The body that is in the staging table now. */
   #staged: CopyBody | null = null;
 
   constructor(
@@ -34,10 +34,7 @@ export class StagedRows {
     else body.addGrouped(group, tuple, isPartial);
   }
 
-  /**
-   * Runs a statement over the rows of these groups; `sqlOf` is given the condition that picks them from the staging table.
-   * Returns how many rows of the target it touched.
-   */
+  /** Runs a statement over the rows of these groups. `sqlOf` gets the condition that selects them. Returns how many target rows it touched. */
   async over(groups: readonly number[], sqlOf: (condition: string) => string): Promise<number> {
     if (!this.table.isWide) return await this.#run(this.#bodies.get(0), sqlOf(inGroups(groups)));
     let touched = 0;
@@ -48,14 +45,14 @@ export class StagedRows {
   async #run(body: CopyBody | undefined, sql: string): Promise<number> {
     if (!body) return 0;
     if (this.#staged !== body) await stage(this.session, this.table, body);
-    // Where groups are apart, one may be staged again.
+    // A wide table's group may be staged again.
     if (!this.table.isWide) body.release();
     this.#staged = body;
     return (await this.session.client.query(sql)).rowCount ?? 0;
   }
 }
 
-/** COPY into the table's staging table, made or emptied first. */
+/** Copies the body into the table's staging table, which is created or truncated first. */
 export async function stage(session: MergeSession, table: PreparedTable, body: CopyBody): Promise<void> {
   const known = session.staging.get(table.staging);
   if (!known) await session.client.query(createStagingSql(table));

@@ -1,6 +1,5 @@
-// The staging table of one target table: a temporary table that takes a batch's rows by COPY, from which they are
-// merged set-wise. Column `g` says what is to become of a row; `c0`, `c1`, … are the relation's columns. A wide table's has
-// no `g`.
+// The SQL of a target's staging table: a temporary table that takes a batch's rows by COPY, from which they are merged set-wise. Column `g`
+// is the row's group; `c0`, `c1`, … are the relation's columns. The staging table of a wide table has no `g`.
 
 import { escapeIdentifier } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
@@ -9,12 +8,12 @@ import { sqlList } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 
-/** Values of `g`; from 1 on: updates that leave some columns as they are, one number for each set of columns. */
+/** Values of `g`. From 1 on: updates with unchanged columns, one number for each set of such columns. */
 export const stageGroup = { insert: -2, delete: -1, update: 0 } as const;
 
 /**
- * Typed as the target is but for modifiers, which the assignment to the target then enforces: varchar(5) refuses what is too
- * long, where a cast would cut it.
+ * Has the target's types without modifiers, which the assignment to the target enforces: varchar(5) then refuses a value that is too long. A
+ * cast would truncate it.
  */
 export function createStagingSql(table: PreparedTable): string {
   const columns = table.columns.map((column, i) => `c${i} ${column.plainType}`);
@@ -31,22 +30,22 @@ export function copyToTargetSql(table: PreparedTable, form: TupleForm): string {
   return `copy ${sqlName(table.target)}${list} from stdin (format ${form})`;
 }
 
-/** The condition that picks the rows of these groups, in statements where `s` is the staging table. */
+/** The condition that selects the rows of these groups, where `s` is the staging table. */
 export function inGroups(groups: readonly number[]): string {
   return `s.g in (${groups.join(", ")})`;
 }
 
-/** The staged rows that `condition` picks, in the order of the index that finds theirs: neighbours lie on the same pages. */
+/** The staged rows that `condition` selects, in the order of the key's index: neighbours are on the same pages. */
 function inKeyOrder(table: PreparedTable, condition: string): string {
   return `(select * from pg_temp.${table.staging} s where ${condition}${table.keyOrder}) s`;
 }
 
-/** Rows whose keys are staged are deleted. */
+/** Deletes target rows whose keys are staged. */
 export function deleteSql(table: PreparedTable, condition: string): string {
   return `delete from ${table.ownRows} t using ${inKeyOrder(table, condition)} where ${keyMatch(table)}`;
 }
 
-/** As `deleteSql`, but for rows whose keys are the staged ones for the index alone: they are other rows of the source's. */
+/** As `deleteSql`, but spares rows whose keys are equal only by the index's collation: they are other rows of the source. */
 export function deleteSameSql(table: PreparedTable, condition: string): string {
   const same = table.key.flatMap((i) => {
     const { name, indexed } = table.columns[i]!;
@@ -57,7 +56,7 @@ export function deleteSameSql(table: PreparedTable, condition: string): string {
   return deleteSql(table, condition) + same.join("");
 }
 
-/** The statement by which staged rows replace those of the same key, but for the key and the `unchanged` columns. Null: nothing to set. */
+/** Updates target rows from staged ones, except the key and the `unchanged` columns. Null: there is nothing to set. */
 export function updateSql(
   table: PreparedTable,
   unchanged: readonly number[],
@@ -73,7 +72,7 @@ export function updateSql(
     `where ${[keyMatch(table), ...fixedMatch(table)].join(" and ")}`;
 }
 
-/** Rows whose keys are staged, and that an UPDATE cannot make what is staged, are deleted. */
+/** Deletes target rows that UPDATE cannot change as staged: a GENERATED ALWAYS column differs. */
 export function deleteFixedSql(table: PreparedTable, condition: string): string {
   return `${deleteSql(table, condition)} and not (${fixedMatch(table).join(" and ")})`;
 }
@@ -82,7 +81,7 @@ function fixedMatch(table: PreparedTable): readonly string[] {
   return table.fixed.map((i) => `t.${escapeIdentifier(table.columns[i]!.name)} is not distinct from s.c${i}`);
 }
 
-/** Staged rows get the values of these columns that the target's rows of their keys have. */
+/** Fills these columns of staged rows from the target's rows of the same keys. */
 export function completeSql(
   table: PreparedTable,
   unchanged: readonly number[],
@@ -92,12 +91,12 @@ export function completeSql(
     `update pg_temp.${table.staging} s set ${set} from ${table.ownRows} t where ${condition} and ${keyMatch(table)}`;
 }
 
-/** Gives a row for each that has a staged key. */
+/** Selects one row for each target row whose key is staged. */
 export function findSql(table: PreparedTable, condition: string): string {
   return `select from ${table.ownRows} t, pg_temp.${table.staging} s where ${condition} and ${keyMatch(table)}`;
 }
 
-/** Staged rows are inserted; with `ifMissing`, those whose key is not there. */
+/** Inserts staged rows. `ifMissing`: only those whose key is not there. */
 export function insertSql(table: PreparedTable, condition: string, ifMissing = false): string {
   const values = table.columns.map((_, i) => `s.c${i}`).join(", ");
   const missing = ifMissing
@@ -117,36 +116,37 @@ function keyEquality(table: PreparedTable, other: (i: number) => string): string
   return table.key.map((i) => equalSql(table.columns[i]!.indexed, other(i), `s.c${i}`)).join(" and ");
 }
 
-/** What rows that are taken away hold in columns that we know nothing of, by their key. */
-const kept = "pg_temp.millrace_kept";
+/** A table for the values of columns that somebody has added at the sink, by key, while their rows are deleted and inserted again. */
+const savedExtras = "pg_temp.millrace_kept";
 
-export const dropKeptSql = `drop table if exists ${kept}`;
+export const dropExtrasSql = `drop table if exists ${savedExtras}`;
 
-export function createKeptSql(table: PreparedTable): string {
-  return `create temporary table millrace_kept on commit drop as select ${keptColumns(table)} from ${table.ownRows} t with no data`;
+export function createExtrasSql(table: PreparedTable): string {
+  return `create temporary table millrace_kept on commit drop as select ${keyAndExtras(table)} from ${table.ownRows} t with no data`;
 }
 
-export function keepSql(table: PreparedTable, condition: string): string {
+export function saveExtrasSql(table: PreparedTable, condition: string): string {
   return (
-    `insert into ${kept} select ${keptColumns(table)} from ${table.ownRows} t, pg_temp.${table.staging} s ` +
+    `insert into ${savedExtras} select ${keyAndExtras(table)} from ${table.ownRows} t, pg_temp.${table.staging} s ` +
     `where ${condition} and ${keyMatch(table)}`
   );
 }
 
-function keptColumns({ key, columns, extras }: PreparedTable): string {
+function keyAndExtras({ key, columns, extras }: PreparedTable): string {
   const keys = key.map((i) => `t.${escapeIdentifier(columns[i]!.name)} as k${i}`);
   return [...keys, ...extras.map((name, i) => `t.${escapeIdentifier(name)} as e${i}`)].join(", ");
 }
 
-/** Staged rows are inserted: those that were taken away with what was kept of them, or, `isNew`, the others. */
-export function insertKeptSql(table: PreparedTable, condition: string, isNew: boolean): string {
+/** Inserts staged rows: those that were deleted, with their saved columns; or with `isNew`, the others. */
+export function insertWithExtrasSql(table: PreparedTable, condition: string, isNew: boolean): string {
   const match = keyEquality(table, (i) => `k.k${i}`);
-  if (isNew) return insertSql(table, `${condition} and not exists (select from ${kept} k where ${match})`);
+  if (isNew)
+    return insertSql(table, `${condition} and not exists (select from ${savedExtras} k where ${match})`);
   const values = [...table.columns.map((_, i) => `s.c${i}`), ...table.extras.map((_, i) => `k.e${i}`)].join(
     ", ",
   );
   return (
     `insert into ${sqlName(table.target)} (${sqlList([...table.columnNames, ...table.extras])}) overriding system value ` +
-    `select ${values} from pg_temp.${table.staging} s, ${kept} k where ${condition} and ${match}`
+    `select ${values} from pg_temp.${table.staging} s, ${savedExtras} k where ${condition} and ${match}`
   );
 }

@@ -1,38 +1,38 @@
-// Writes what a batch comes to for one table: COPY for new rows, and set-wise deletes and updates from a staging table.
-// Runs inside a transaction that the caller began.
+// Writes a batch's net changes of one table: COPY for new rows, set-wise deletes and updates from a staging table. Runs in the caller's
+// transaction.
 
 import { qualifiedName } from "../../../change/relation.ts";
-import { keyAlone, type TupleRef } from "../../../change/tuple.ts";
-import { copyIn } from "../copy/copy-in.ts";
-import { noteNetChanges } from "../copy/touch-notes.ts";
+import { keyOnlyTuple, type TupleRef } from "../../../change/tuple.ts";
+import { recordNetChanges } from "../copy/touch-recorder.ts";
+import { RowsMissing } from "../refusals/rows-missing.ts";
 import { type CopyBody, copyBody } from "./copy-body.ts";
+import { copyIn } from "./copy-in.ts";
 import type { MergeSession } from "./merge-session.ts";
 import type { InsertRuns, NetChanges } from "./net-changes.ts";
 import type { PreparedTable } from "./prepared-table.ts";
-import { RowsMissing } from "./rows-missing.ts";
 import { StagedRows } from "./staged-rows.ts";
 import {
   completeSql,
   copyToTargetSql,
-  createKeptSql,
+  createExtrasSql,
   deleteFixedSql,
   deleteSameSql,
   deleteSql,
-  dropKeptSql,
-  insertKeptSql,
+  dropExtrasSql,
   insertSql,
-  keepSql,
+  insertWithExtrasSql,
+  saveExtrasSql,
   stageGroup,
   updateSql,
 } from "./staging.ts";
 
-/** Inserts rows that are new to the table. */
+/** Inserts rows. If the session upserts, they replace rows of the same key. */
 export async function insertRuns(
   session: MergeSession,
   table: PreparedTable,
   inserts: InsertRuns,
 ): Promise<void> {
-  if (session.careful && table.key.length > 0) {
+  if (session.upserts && table.key.length > 0) {
     const staged = new StagedRows(session, table);
     for (const tuple of inserts.tuples()) staged.add(stageGroup.insert, tuple);
     await usingIndex(session, table, () => replaceRows(session, table, staged, [], [stageGroup.insert]));
@@ -44,18 +44,18 @@ export async function insertRuns(
   body.release();
 }
 
-/** Writes the last state of each key. `later` takes what deletes rows, where other tables may have to let go of them first. */
+/** Writes the last state of each key. If `later` is given, it takes the deletes: other tables may still refer to those rows. */
 export async function mergeNetChanges(
   session: MergeSession,
   table: PreparedTable,
   net: NetChanges,
   later: (() => Promise<void>)[] | null = null,
 ): Promise<void> {
-  await noteNetChanges(session, table, net);
+  await recordNetChanges(session, table, net);
   const plan = planMerge(session, table, net);
   if (plan.staged.rows > 0) {
     await usingIndex(session, table, () =>
-      session.careful ? replaceStaged(session, table, plan) : applyStaged(session, table, plan, later),
+      session.upserts ? replaceStaged(session, table, plan) : applyStaged(session, table, plan, later),
     );
   }
   if (plan.direct.rows > 0) {
@@ -65,8 +65,8 @@ export async function mergeNetChanges(
 }
 
 /**
- * The planner knows nothing of a temporary table, and would rather read a large target whole than follow its index. Where
- * there is no index, it is left to choose.
+ * Makes the planner use the key's index. It has no statistics of a temporary table, and would scan a large target instead. Without an index it
+ * may choose.
  */
 async function usingIndex(
   { client }: MergeSession,
@@ -90,11 +90,11 @@ const shortTupleBytes = 4096;
 
 interface MergePlan {
   readonly staged: StagedRows;
-  /** New rows that go straight into the target. */
+  /** New rows that go straight to the target. */
   readonly direct: CopyBody;
   readonly deletes: number;
   readonly updates: number;
-  /** Updates that leave columns as they are: group number, columns, rows. */
+  /** Updates with unchanged columns: group, columns, and number of rows. */
   readonly partial: readonly {
     readonly group: number;
     readonly unchanged: readonly number[];
@@ -102,30 +102,30 @@ interface MergePlan {
   }[];
 }
 
-/** A row to delete is found by its key: what else is in a long one need not travel. */
-function withoutRest(tuple: TupleRef, key: readonly number[]): TupleRef {
+/** A delete needs only the key: the rest of a long tuple is not sent. */
+function keyOnlyIfLong(tuple: TupleRef, key: readonly number[]): TupleRef {
   if (tuple.end - tuple.start <= shortTupleBytes) return tuple;
-  const bytes = keyAlone(tuple.bytes, tuple.start, key);
+  const bytes = keyOnlyTuple(tuple.bytes, tuple.start, key);
   return { bytes, start: 0, end: bytes.length };
 }
 
 function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges): MergePlan {
-  const { form, careful } = session;
+  const { form, upserts } = session;
   const staged = new StagedRows(session, table);
   const direct = copyBody(form);
   const partial = new Map<string, { group: number; unchanged: readonly number[]; rows: number }>();
-  const isNoted = session.touched.of(table.relation) !== null;
+  const recordsTouched = session.touched.of(table.relation) !== null;
   let deletes = 0;
   let updates = 0;
   for (let entry = 0; entry < net.size; entry++) {
     switch (net.kindOf(entry)) {
       case "insert":
-        if (careful) staged.add(stageGroup.insert, net.tupleOf(entry));
+        if (upserts) staged.add(stageGroup.insert, net.tupleOf(entry));
         else direct.add(net.tupleOf(entry));
         break;
       case "delete":
         deletes++;
-        staged.add(stageGroup.delete, withoutRest(net.tupleOf(entry), table.key));
+        staged.add(stageGroup.delete, keyOnlyIfLong(net.tupleOf(entry), table.key));
         break;
       case "update": {
         const unchanged = net.unchangedOf(entry);
@@ -141,11 +141,11 @@ function planMerge(session: MergeSession, table: PreparedTable, net: NetChanges)
         break;
       }
       case "none":
-        // A copy that was made between its insert and its delete has the row, and begins before both. One that is made beside the
-        // stream does not look any more at what else may have its key.
-        if (!(session.repeats || isNoted) || !net.isTaken(entry)) break;
+        // Inserted and deleted in this batch. A merged copy made in between has the row. And while touched keys are recorded, an incremental
+        // copy skips this key, so that a stale row under it would stay.
+        if (!(session.repeats || recordsTouched) || !net.isResolved(entry)) break;
         deletes++;
-        staged.add(stageGroup.delete, withoutRest(net.tupleOf(entry), table.key));
+        staged.add(stageGroup.delete, keyOnlyIfLong(net.tupleOf(entry), table.key));
         break;
     }
   }
@@ -190,22 +190,22 @@ async function updatePartial(session: MergeSession, table: PreparedTable, plan: 
   for (const { group, unchanged, rows } of plan.partial) {
     const sql = updateSql(table, unchanged);
     const updated = sql === null ? 0 : await plan.staged.over([group], sql);
-    if (session.owed !== null && updated !== rows) {
-      const { owed } = session;
-      const noted = await plan.staged.over([group], (condition) => owed.noteSql(table, condition));
-      if (noted > 0) owed.noted(table.relation.id);
+    if (session.incomplete !== null && updated !== rows) {
+      const { incomplete } = session;
+      const noted = await plan.staged.over([group], (condition) => incomplete.recordSql(table, condition));
+      if (noted > 0) incomplete.recorded(table.relation.id);
       continue;
     }
     if (sql === null) continue;
-    // While a merged copy is caught up with, a row may be gone already; without a copy it was never there.
+    // Before the stream has passed a merged copy's point, the row may be deleted already. Without a copy it was never there.
     if (updated === rows || table.copy.kind === "none" || session.repeats) continue;
-    // The copy that is made beside the stream brings it.
-    if (session.touched.brings(table.relation)) continue;
+    // The incremental copy brings the row.
+    if (session.touched.willBring(table.relation)) continue;
     throw new RowsMissing();
   }
 }
 
-/** As `applyStaged`, but takes away whatever has a staged key first: for value swaps, and for rows that should not be there. */
+/** As `applyStaged`, but deletes rows with staged keys first: rows may swap unique values, and there may be rows that should not be. */
 async function replaceStaged(session: MergeSession, table: PreparedTable, plan: MergePlan): Promise<void> {
   const completed = await completeStaged(table, plan);
   const whole = [stageGroup.update, stageGroup.insert, ...completed];
@@ -216,8 +216,8 @@ async function replaceStaged(session: MergeSession, table: PreparedTable, plan: 
 }
 
 /**
- * Rows that an update left in part as they were are made whole, from those that are there: values may have swapped between them, too.
- * Returns their groups; not those of which a row is missing. Where groups are staged apart, what was completed would not stay.
+ * Fills unchanged columns of staged rows from the target, so that these rows can be replaced too: they may swap unique values. Returns the
+ * groups of which no row was missing. Does nothing for a wide table, whose groups are staged again for each statement.
  */
 async function completeStaged(
   table: PreparedTable,
@@ -232,8 +232,8 @@ async function completeStaged(
 }
 
 /**
- * Rows of the groups `gone` are deleted, and those of `whole` put in the place of what has their keys; `between` runs when all of
- * these are away. Rows that others refer to stay where they are; columns of the sink's own keep what they hold.
+ * Deletes rows of the groups `gone`, and replaces rows of the groups `whole`. `between` runs after the deletes. Rows that foreign keys refer
+ * to are updated instead. Columns that somebody has added at the sink keep their values.
  */
 async function replaceRows(
   session: MergeSession,
@@ -252,10 +252,10 @@ async function replaceRows(
     await staged.over(whole, (condition) => insertSql(table, condition, true));
     return;
   }
-  const isKept = extras.length > 0;
-  if (isKept) {
-    await session.client.query(createKeptSql(table));
-    await staged.over(whole, (condition) => keepSql(table, condition));
+  const hasExtras = extras.length > 0;
+  if (hasExtras) {
+    await session.client.query(createExtrasSql(table));
+    await staged.over(whole, (condition) => saveExtrasSql(table, condition));
   }
   const isNew = (group: number) => group === stageGroup.insert && !session.repeats;
   const known = [...gone, ...whole].filter((group) => !isNew(group));
@@ -265,9 +265,9 @@ async function replaceRows(
     if (replaced > 0 && !table.relation.isKeyedByHash) warnOfReplaced(session, table, replaced);
   }
   await between();
-  if (isKept) await staged.over(whole, (condition) => insertKeptSql(table, condition, false));
+  if (hasExtras) await staged.over(whole, (condition) => insertWithExtrasSql(table, condition, false));
   await staged.over(whole, (condition) =>
-    isKept ? insertKeptSql(table, condition, true) : insertSql(table, condition),
+    hasExtras ? insertWithExtrasSql(table, condition, true) : insertSql(table, condition),
   );
-  if (isKept) await session.client.query(dropKeptSql);
+  if (hasExtras) await session.client.query(dropExtrasSql);
 }

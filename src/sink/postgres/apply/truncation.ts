@@ -1,4 +1,4 @@
-// TRUNCATE at the sink, of the tables that the source named and of no others.
+// Truncates at the sink the tables that the source has truncated, and no others.
 
 import type { Client } from "pg";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
@@ -6,8 +6,8 @@ import { sqlState } from "../../../connection/sql-state.ts";
 import type { PreparedTable } from "./prepared-table.ts";
 
 /**
- * Never with CASCADE: at the source it reached tables that are named as well, and at the sink it would reach others. Where a
- * foreign key of such a table stands in the way, the rows are deleted.
+ * Never uses CASCADE: the source names every table that its own CASCADE reached, and the sink may have others. If a foreign key of another
+ * table prevents TRUNCATE, the rows are deleted.
  */
 export async function truncateTables(
   client: Client,
@@ -19,7 +19,7 @@ export async function truncateTables(
   try {
     await client.query(`truncate ${names.join(", ")}${restartIdentity ? " restart identity" : ""}`);
   } catch (error) {
-    // A table that was not named refers to one of these.
+    // Another table refers to one of these.
     if (sqlStateOf(error) !== sqlState.featureNotSupported) throw error;
     await client.query("rollback to savepoint before_truncate");
     for (const name of names) await client.query(`delete from ${name}`);

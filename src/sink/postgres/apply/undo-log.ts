@@ -1,26 +1,25 @@
-// Takes back what is remembered of a transaction as far as the database takes the transaction back: to its savepoint, or all of it.
-// It knows how each thing is undone, not what it is.
+// Undoes changes of in-memory state when the database rolls a transaction back, to its savepoint or as a whole.
 
 export class UndoLog {
   #steps: (() => void)[] = [];
-  /** How many of them are from before the savepoint. */
+  /** How many steps are from before the savepoint. */
   #savepoint = 0;
 
-  /** Something was changed. `undo` makes it what it was, once everything that was changed later is undone. */
+  /** Something was changed. `undo` restores it; later changes are undone before. */
   changed(undo: () => void): void {
     this.#steps.push(undo);
   }
 
-  /** The transaction has a savepoint here, and no longer an earlier one. */
+  /** The transaction has a savepoint here, which replaces an earlier one. */
   savepoint(): void {
     this.#savepoint = this.#steps.length;
   }
 
-  /** The transaction, or what followed its savepoint, is undone. */
+  /** The transaction was rolled back to `to`. */
   rolledBack(to: RolledBackTo): void {
-    const kept = to === "savepoint" ? this.#savepoint : 0;
-    while (this.#steps.length > kept) this.#steps.pop()?.();
-    this.#savepoint = kept;
+    const remaining = to === "savepoint" ? this.#savepoint : 0;
+    while (this.#steps.length > remaining) this.#steps.pop()?.();
+    this.#savepoint = remaining;
   }
 
   committed(): void {

@@ -1,5 +1,5 @@
-// The tables of millrace's own in the target database, as SQL that makes those which are missing. What they hold is told where it is
-// read and written.
+// The SQL that creates millrace's own tables in the target database, where they are missing. The files that read and write a table say what
+// is in it.
 
 export const bookkeepingSql = `
 create schema if not exists millrace;
@@ -77,35 +77,7 @@ create table if not exists millrace.owed_row (
   row_key text[] not null,
   primary key (connector_id, table_id, key_hash)
 );
-create table if not exists millrace.copy_beside (
-  connector_id text not null,
-  name text not null,
-  primary key (connector_id, name)
-);
-alter table millrace.copy_beside add column if not exists kept json;
-create table if not exists millrace.beside_range (
-  connector_id text not null,
-  name text not null,
-  first_page int8 not null,
-  next_page int8,
-  row_count int8 not null,
-  primary key (connector_id, name, first_page)
-);
-create table if not exists millrace.held_table (
-  connector_id text not null,
-  table_id int8 not null,
-  mark text not null,
-  primary key (connector_id, table_id)
-);
-create table if not exists millrace.held_change (
-  connector_id text not null,
-  table_id int8 not null,
-  place int8 generated always as identity,
-  is_last boolean not null,
-  body bytea not null,
-  primary key (connector_id, table_id, place)
-);
-alter table millrace.held_change alter column body set storage external;
+alter table millrace.divided_copy add column if not exists is_beside boolean not null default false;
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 alter table millrace.table_copy add column if not exists targets text[] not null default '{}';
 create unlogged table if not exists millrace.unlogged_witness (

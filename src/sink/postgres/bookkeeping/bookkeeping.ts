@@ -1,5 +1,5 @@
-// What the sink keeps of a connector in the target database, so that it moves in the same transaction as the rows:
-// the checkpoint, the point of each table's copy, the columns that each table has followed, and the tables that are set aside.
+// What the sink stores of a connector in the target database, so that it changes in the same transaction as the rows: the checkpoint and
+// the record of each table's copy.
 
 import type { Client } from "pg";
 import type { Checkpoint } from "../../../change/checkpoint.ts";
@@ -18,18 +18,18 @@ export interface Bookkeeping {
 export interface TableCopyRecord {
   readonly schema: string;
   readonly name: string;
-  /** `copyMark` of the table that was copied. */
+  /** `copyFingerprint` of the table that was copied. */
   readonly identity: string;
-  /** Changes committed before it are in the copy. Zero: changes were missed since, and the next copy takes its place. */
+  /** Changes committed before it are in the copy. Zero: changes were missed since, so the next copy replaces it. */
   readonly point: Lsn;
-  /** The copy was put over rows that were there, or its ranges are as of several points. */
+  /** The copy was merged into rows that were there, or its ranges have several points. */
   readonly isMerged: boolean;
   /**
-   * Not null: its ranges are as of several points, so that a row may be in none of them. Changes committed before it are in all of
-   * them; zero: rows that were there before need those as well.
+   * Not null: the ranges have several points, so that a row may be in none of them. Changes committed before `first` are in all ranges. Zero:
+   * rows that were there before the copy need those changes as well.
    */
   readonly first: Lsn | null;
-  /** What the tables are called at the sink that it has been copied to, by `qualifiedName`; the last one is where it is. Empty: not known. */
+  /** The targets that it has been copied to, by `qualifiedName`; the last one is the current one. Empty: not known. */
   readonly targets: readonly string[];
 }
 
@@ -49,11 +49,12 @@ interface TableCopyRow {
   readonly targets: readonly string[];
 }
 
-/** Makes the tables unless they are there. */
+/** Creates the tables that are missing. */
 export async function ensureBookkeeping(client: Client): Promise<void> {
   const { rows } = await client.query<{ exists: boolean }>(
     "select to_regclass('millrace.table_claim') is not null and to_regclass('millrace.owed_row') is not null " +
-      "and to_regclass('millrace.beside_range') is not null and to_regclass('millrace.held_change') is not null and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "and to_regclass('millrace.unlogged_witness') is not null and exists " +
+      "(select from pg_attribute where attrelid = to_regclass('millrace.divided_copy') and attname = 'is_beside') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_copy') and attname = 'targets') and exists " +
       "(select from pg_attribute where attrelid = to_regclass('millrace.table_shape') and attname = 'displaced') as exists",
   );
@@ -116,10 +117,7 @@ export async function updateLog(client: Client, connectorId: string, log: string
   ]);
 }
 
-/**
- * Moves the checkpoint from where this run last saw it. Throws when it is elsewhere: then another run has written
- * meanwhile, and these rows must not be committed.
- */
+/** Moves the checkpoint from where this run left it. Throws if it is elsewhere: another run has written, so these rows must not be committed. */
 export async function moveCheckpoint(client: Client, connectorId: string, from: Lsn, to: Lsn): Promise<void> {
   const { rowCount } = await client.query({
     name: "millrace_move_checkpoint",
@@ -135,13 +133,20 @@ export async function moveCheckpoint(client: Client, connectorId: string, from: 
   );
 }
 
-export async function recordCopy(client: Client, connectorId: string, copy: TableCopyRecord): Promise<void> {
+/** `isPart`: only some rows were copied. `copied_at` stays, as it identifies the copy of the other rows. */
+export async function recordCopy(
+  client: Client,
+  connectorId: string,
+  copy: TableCopyRecord,
+  isPart = false,
+): Promise<void> {
   const { schema, name, identity, point, isMerged, first, targets } = copy;
   await client.query(
     "insert into millrace.table_copy (connector_id, table_schema, table_name, table_identity, point_lsn, is_merged, first_lsn, targets) " +
       "values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict (connector_id, table_schema, table_name) do update " +
       "set table_identity = excluded.table_identity, point_lsn = excluded.point_lsn, " +
-      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, copied_at = now()",
+      "is_merged = excluded.is_merged, first_lsn = excluded.first_lsn, targets = excluded.targets, " +
+      `copied_at = ${isPart ? "table_copy.copied_at" : "now()"}`,
     [
       connectorId,
       schema,
@@ -155,7 +160,7 @@ export async function recordCopy(client: Client, connectorId: string, copy: Tabl
   );
 }
 
-/** The table that the copy is of has another name by now; what is recorded under that is of a table that is gone. */
+/** The copied table was renamed. A record under its new name is of a table that is gone, and is deleted. */
 export async function renameCopy(
   client: Client,
   connectorId: string,
@@ -173,7 +178,7 @@ export async function renameCopy(
   );
 }
 
-/** Changes of these tables are missed from here on: their copies are to be made again. */
+/** Changes of these tables are missed from here on: they must be copied again. */
 export async function voidCopies(
   client: Client,
   connectorId: string,
@@ -186,20 +191,20 @@ export async function voidCopies(
   );
 }
 
-/** Forgets the connector's place: its next run begins anew. That its tables hold an earlier copy is kept. */
+/** Forgets the connector's checkpoint: its next run begins anew. The records of its copies stay, as void. */
 export async function forgetConnector(
   client: Client,
   connectorId: string,
   keepsShapes: boolean,
 ): Promise<void> {
-  const emptied = ["set_aside", "owed_row", "held_table", "held_change", "checkpoint"];
+  const emptied = ["set_aside", "owed_row", "checkpoint"];
   const parts = [
     "update millrace.table_copy set point_lsn = '0/0' where connector_id = $1",
     ...[...emptied, ...(keepsShapes ? [] : ["table_shape"])].map(
       (table) => `delete from millrace.${table} where connector_id = $1`,
     ),
   ];
-  // One statement: what is forgotten in part would be taken for what it was.
+  // One statement, so that a crash cannot leave a part behind that still counts.
   await client.query(`with ${parts.map((part, i) => `part${i} as (${part})`).join(", ")} select`, [
     connectorId,
   ]);

@@ -1,41 +1,42 @@
-// Keeps the runs of one connector apart at the sink: a session of an earlier one may still be about to commit. One that its
-// service left behind, because it died while the network had forgotten the connection, is ended; anybody else's is waited for.
+// Allows one run of a connector at a time at the sink, by an advisory lock: a session of an earlier run may still be about to commit. A
+// session that the same service left behind is terminated. Anybody else's is waited for.
 // https://www.postgresql.org/docs/current/explicit-locking.html#ADVISORY-LOCKS
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
-import { describeSession, type HoldingSession, sessionColumns } from "../../../connection/holding-session.ts";
+import {
+  type BlockingSession,
+  describeSession,
+  sessionColumns,
+} from "../../../connection/blocking-session.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
-/** First key of the advisory locks: "mill" in ASCII, so that they meet nobody else's. */
+/** The first key of the advisory locks: "mill" in ASCII, which nobody else is likely to use. */
 export const lockSpace = 0x6d696c6c;
 
 export interface ConnectorAtSink {
   readonly connectorId: string;
-  /** Names the one service that may run the connector. Without it nobody is known well enough to be ended. */
+  /** Names the one service that may run the connector. Without it no session is terminated. */
   readonly owner?: string | undefined;
   readonly signal: AbortSignal;
 }
 
-/** How long it is waited; a session of an earlier run has `graceMs` to end by itself before it is ended. */
+/** How long to wait. A session of an earlier run is terminated after `graceMs`. */
 export interface LockPatience {
   readonly boundMs: number;
   readonly graceMs: number;
 }
 
-/** A backend whose client has just gone needs a moment to notice. */
+/** A backend needs a moment to notice that its client is gone. */
 const defaultPatience: LockPatience = { boundMs: 15_000, graceMs: 500 };
 const pollMs = 50;
 
-/** What a connector's sessions are called: by this, and no less, the next run of the same service knows them for its own. */
+/** The application_name of a connector's sessions. Only by the full name does the next run of the same service recognize its own. */
 export function sinkSessionName(purpose: "apply" | "copy", { connectorId, owner }: ConnectorAtSink): string {
   return `millrace ${purpose} ${connectorId}${owner === undefined ? "" : ` ${owner}`}`;
 }
 
-/**
- * For the session that applies: returns when no session of another run is left. Throws `sink_connection_lost`, which names
- * who holds the lock.
- */
+/** For the session that applies. Returns when no other run has a session. Throws `sink_connection_lost`, which names the lock's holder. */
 export async function lockConnector(
   client: Client,
   connector: ConnectorAtSink,
@@ -45,14 +46,14 @@ export async function lockConnector(
 }
 
 /**
- * For a session beside the one that applies, to the end of its transaction: one that rests between two copies keeps nobody
- * waiting when the network has forgotten it.
+ * For the other sessions, until the end of the transaction: an idle session between two copies must not block the next run after its network
+ * connection was lost.
  */
 export async function lockForCopy(client: Client, connector: ConnectorAtSink): Promise<void> {
   await lock(client, connector, "pg_try_advisory_xact_lock_shared", defaultPatience);
 }
 
-/** Lets sessions beside this one take their shared lock: the exclusive one has shown that nobody else is left. */
+/** Replaces the exclusive lock, which has shown that no other run is left, by a shared one, so that this run's other sessions can share it. */
 export async function shareConnectorLock(client: Client, { connectorId }: ConnectorAtSink): Promise<void> {
   await client.query(
     "select pg_advisory_lock_shared($1, hashtext($2)), pg_advisory_unlock($1, hashtext($2))",
@@ -75,13 +76,13 @@ async function lock(
     );
     if (rows[0]?.locked) return;
     const waitedMs = performance.now() - begunAt;
-    if (waitedMs > boundMs) throw heldBy(connectorId, await readHolders(client, connectorId));
+    if (waitedMs > boundMs) throw lockTimeout(connectorId, await readHolders(client, connectorId));
     if (waitedMs > graceMs && tryLock === "pg_try_advisory_lock") await endEarlierRun(client, connector);
     await sleep(pollMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 
-/** `objid` is the hash as an unsigned number. Another connector's id may have the same. */
+/** `objid` is the hash as an unsigned number. Another connector's id may have the same hash. */
 const holdersQuery = `
 select l.pid, ${sessionColumns}
 from pg_locks l left join pg_stat_activity a on a.pid = l.pid
@@ -89,12 +90,12 @@ where l.locktype = 'advisory' and l.granted and l.pid <> pg_backend_pid()
   and l.database = (select oid from pg_database where datname = current_database())
   and l.classid = $1::int8::oid and l.objid = (hashtext($2)::int8 & 4294967295)::oid and l.objsubid = 2`;
 
-async function readHolders(client: Client, connectorId: string): Promise<readonly HoldingSession[]> {
-  const { rows } = await client.query<HoldingSession>(holdersQuery, [lockSpace, connectorId]);
+async function readHolders(client: Client, connectorId: string): Promise<readonly BlockingSession[]> {
+  const { rows } = await client.query<BlockingSession>(holdersQuery, [lockSpace, connectorId]);
   return rows;
 }
 
-/** Whatever such a session was about to commit, it has or has not when the lock is free: the bookkeeping tells which. */
+/** A session that is terminated during COMMIT may have committed or not. The checkpoint is read once the lock is free, and tells which. */
 async function endEarlierRun(client: Client, connector: ConnectorAtSink): Promise<void> {
   if (connector.owner === undefined) return;
   const ours = [sinkSessionName("apply", connector), sinkSessionName("copy", connector)];
@@ -107,7 +108,7 @@ async function endEarlierRun(client: Client, connector: ConnectorAtSink): Promis
   ]);
 }
 
-function heldBy(connectorId: string, holders: readonly HoldingSession[]): MillraceError {
+function lockTimeout(connectorId: string, holders: readonly BlockingSession[]): MillraceError {
   const who = holders.map(describeSession);
   const end = holders.map(({ pid }) => `SELECT pg_terminate_backend(${pid});`).join(" ");
   return new MillraceError(

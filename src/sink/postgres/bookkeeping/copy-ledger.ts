@@ -1,8 +1,7 @@
-// Which tables' copies the sink holds, and what each means for the table's changes. The records are in bookkeeping.ts's
-// tables; this is what a run knows of them.
+// What a run knows of the tables' copies: which are valid, and which changes each copy includes. bookkeeping.ts stores the records.
 
 import type { Client } from "pg";
-import { copyMark, isCopyOf } from "../../../change/copy-mark.ts";
+import { copyFingerprint, isCopyOf } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { isCopyOfTable, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import type { CopyState } from "../apply/prepared-table.ts";
@@ -35,20 +34,20 @@ export class CopyLedger {
     return this.#of(relation) !== null;
   }
 
-  /** Under this name there are rows of a copy since which changes were missed: the source may have deleted some of them. */
+  /** Whether the target of this name has rows of a void copy: the source may have deleted some of them. */
   isVoid(name: Name): boolean {
     const record = this.#byName.get(qualifiedName(name));
     if (record?.point !== zeroLsn) return false;
     return record.targets.length === 0 || record.targets.includes(this.#target(name));
   }
 
-  /** Whether its last copy was to another table of the sink: names are made in another way by now. */
+  /** Whether its last copy went to another target: the naming was changed since. */
   isElsewhere(name: Name): boolean {
     const record = this.#byName.get(qualifiedName(name));
     return record !== undefined && !this.#isHere(record);
   }
 
-  /** For the record of a copy that is made now. */
+  /** `TableCopyRecord.targets` of a copy that is made now. */
   targetsWith(name: Name): readonly string[] {
     const target = this.#target(name);
     const before = this.#byName.get(qualifiedName(name))?.targets ?? [];
@@ -56,8 +55,8 @@ export class CopyLedger {
   }
 
   /**
-   * The rows under the table's name are another's, which has it by now: what still comes of the table itself is not for them. It
-   * was dropped, or is still to be copied.
+   * Whether another table has the relation's name by now, and the rows at the sink are that table's. The relation's own table was dropped, or is
+   * still to be copied: its changes must not reach those rows.
    */
   isReplaced(relation: Relation): boolean {
     const named = this.#byName.get(qualifiedName(relation));
@@ -65,23 +64,20 @@ export class CopyLedger {
     return isOthers && !this.holds(relation);
   }
 
-  /** Of the copy that counts for the table; null: there is none. */
+  /** The point of the table's valid copy; null: there is none. */
   pointOf(tableId: number): Lsn | null {
     return this.#byName.values().find((record) => countsFor(record, tableId))?.point ?? null;
   }
 
   stateOf(relation: Relation): CopyState {
     const record = this.#of(relation);
-    // A change from before the point is in the copy, in whatever shape the table was then.
+    // A valid copy includes a change from before its point, whatever the table's shape was then.
     if (!record || !isCopyOfTable(record.identity, relation)) return { kind: "none" };
     const { point, first } = record;
     return record.isMerged ? { kind: "merged", point, first } : { kind: "exact", point };
   }
 
-  /**
-   * Copies that no longer count: their tables are not among `tables`, are others by now, are gone at the sink, or are to be written to
-   * another table there.
-   */
+  /** Copies that are no longer valid: the table is not among `tables`, is another table by now, or has no target or another one. */
   outdated(tables: readonly TableShape[], isThere: (relation: Relation) => boolean): TableCopyRecord[] {
     const byId = new Map(tables.map((table) => [table.relation.id, table]));
     return [...this.#byName.values()].filter((record) => {
@@ -91,18 +87,18 @@ export class CopyLedger {
     });
   }
 
-  /** Notes what the copies that count are copies of from here on: the selection may have changed. Durable as `void` is. */
-  async remark(client: Client, tables: readonly TableShape[]): Promise<void> {
+  /** Updates the identities of valid copies, as the selection may have changed. Durable as `void` is. */
+  async updateIdentities(client: Client, tables: readonly TableShape[]): Promise<void> {
     for (const table of tables) {
       const record = this.#of(table.relation);
-      const identity = copyMark(table);
+      const identity = copyFingerprint(table);
       if (!record || record.identity === identity) continue;
       await recordCopy(client, this.connectorId, { ...record, identity });
       this.add({ ...record, identity });
     }
   }
 
-  /** Copies that count, and are in one of these tables of the sink. */
+  /** Valid copies in these targets. */
   amongTargets(targets: readonly TargetName[]): TableCopyRecord[] {
     if (targets.length === 0) return [];
     const names = new Set(targets.map((target) => qualifiedName(target)));
@@ -111,7 +107,7 @@ export class CopyLedger {
     );
   }
 
-  /** The table that is called `from` at the sink is called `to` by now. Durable with the transaction that is open. */
+  /** The table `from` was renamed to `to`. Durable with the open transaction. */
   async rename(client: Client, from: Name, to: Name): Promise<void> {
     const record = this.#byName.get(qualifiedName(from));
     if (!record) return;
@@ -126,7 +122,7 @@ export class CopyLedger {
     this.add({ ...record, schema: to.schema, name: to.name, targets });
   }
 
-  /** Durable on return, unless a transaction is open. */
+  /** Marks copies void: changes were missed since. Durable on return, unless a transaction is open. */
   async void(client: Client, records: readonly TableCopyRecord[]): Promise<void> {
     if (records.length === 0) return;
     await voidCopies(client, this.connectorId, records);
@@ -138,7 +134,7 @@ export class CopyLedger {
     if (record) await this.void(client, [record]);
   }
 
-  /** As `voidOf`, of rows that are at the sink without a copy. */
+  /** As `voidOf`, for a table whose rows are at the sink without a copy. */
   async voidUncopied(client: Client, { id, schema, name }: Relation): Promise<void> {
     if (this.#byName.has(qualifiedName({ schema, name }))) return;
     const targets = [this.#target({ schema, name })];
@@ -148,7 +144,7 @@ export class CopyLedger {
     this.add(record);
   }
 
-  /** As `voidOf`, of the copy that counts for the table with this OID. */
+  /** As `voidOf`, by the table's OID. */
   async voidById(client: Client, tableId: number): Promise<void> {
     await this.void(
       client,
@@ -168,7 +164,7 @@ export class CopyLedger {
     return record.targets.length === 0 || record.targets.at(-1) === this.#target(record);
   }
 
-  /** The copy that counts for the table, also when it is held under a name that the table had before. */
+  /** The table's valid copy, which may be recorded under an earlier name of the table. */
   #of(relation: Relation): TableCopyRecord | null {
     const own = this.#byName.get(qualifiedName(relation));
     if (own && countsFor(own, relation.id)) return own;
@@ -180,16 +176,16 @@ function countsFor(record: TableCopyRecord, tableId: number): boolean {
   return record.point > zeroLsn && tableIdOf(record) === tableId;
 }
 
-/** A copy's identity begins with it; see `copyIdentity`. */
+/** A copy's identity begins with the OID; see `copyFingerprint`. */
 function tableIdOf({ identity }: TableCopyRecord): number {
   return Number.parseInt(identity, 10);
 }
 
-/** What is recorded of a copy of `table`. */
+/** The record of a copy of `table`. */
 export function copyRecord(
   table: TableShape,
   made: Pick<TableCopyRecord, "point" | "isMerged" | "first" | "targets">,
 ): TableCopyRecord {
   const { schema, name } = table.relation;
-  return { schema, name, identity: copyMark(table), ...made };
+  return { schema, name, identity: copyFingerprint(table), ...made };
 }

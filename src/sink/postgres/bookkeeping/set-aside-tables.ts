@@ -1,19 +1,19 @@
-// Tables that stand while the others go on: they need a change at the sink that the connector may not make, or cannot be read at
-// the source. Their changes are left out from a place on, so that only a new copy brings them back. The records are kept in the target database: one is made
-// before the checkpoint passes a change that is left out, and it goes in the transaction of the copy.
+// Tables that are set aside while the others go on: they need a change at the sink that the connector may not make, or the source does not
+// let them be read. Their changes are skipped until a new copy. The record, in the target database, is made before the checkpoint passes a
+// skipped change, and deleted in the transaction of the copy.
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
-import type { SetAsideTable, UnreadableTable } from "../../sink.ts";
-import type { MigrationRefused } from "../schema/migration-refused.ts";
+import type { SetAsideTable, UnreadableTable } from "../../sink-events.ts";
+import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
 import type { ShapeLedger } from "./shape-ledger.ts";
 
 interface SetAsideRecord extends SetAsideTable {
   readonly since: Lsn;
   readonly tableId: number;
-  /** The column at the sink that would have to take null; null: that is not the matter. */
+  /** The column at the sink that must take null; null: the reason is another one. */
   readonly column: string | null;
 }
 
@@ -27,18 +27,18 @@ interface SetAsideRow {
   readonly null_column: string | null;
 }
 
-/** Why each of the tables cannot go on; null: it can. */
+/** Returns for each table why it cannot go on; null: it can. */
 export type MigrationCheck = (
   tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
 ) => Promise<readonly (MigrationRefused | null)[]>;
 
 export class SetAsideTables {
   readonly #records = new Map<number, SetAsideRecord>();
-  /** Tables that still had to wait when they were looked at last. */
+  /** Tables that still had to wait at the last `review`. */
   readonly #waiting = new Map<number, Relation>();
-  /** Ids of those that can go on: a copy of each is on its way. */
+  /** Ids of those that can go on: each is about to be copied. */
   #ready = new Set<number>();
-  /** The tables that the source has, as they are called there by now. */
+  /** The tables of the source, under their current names. */
   #present = new Map<number, Relation>();
 
   constructor(
@@ -60,39 +60,36 @@ export class SetAsideTables {
     }
   }
 
-  /** Whether the changes of the table with this id are left out. */
+  /** Whether the changes of the table with this id are skipped. */
   has(tableId: number): boolean {
     return this.#records.has(tableId);
   }
 
-  /** The column that the table's copy has to take null in. */
+  /** The column that must take null before the table is copied. */
   nullColumnOf({ id }: Relation): string | null {
     return this.#records.get(id)?.column ?? null;
   }
 
-  /** The SQL that mends it, as it was told last; null: it is not set aside. */
+  /** The SQL that was last reported; null: the table is not set aside. */
   commandsOf({ id }: Relation): readonly string[] | null {
     return this.#records.get(id)?.commands ?? null;
   }
 
-  /** Whether there is one that waits for a change at the sink. */
+  /** Whether a table waits for a change at the sink. */
   get isAnyWaiting(): boolean {
     return this.#waiting.size > 0;
   }
 
-  /**
-   * Leaves the table's changes out from `since` on, the place of the first. In a transaction of its own: durable on return, and
-   * the table's copy counts as none.
-   */
+  /** Skips the table's changes from `since` on, and voids its copy. In a transaction of its own: durable on return. */
   async add(client: Client, relation: Relation, refusal: MigrationRefused, since: Lsn): Promise<void> {
     const { why: reason, commands, column } = refusal;
-    await this.#leaveOut(client, relation, { reason, commands, column }, since);
+    await this.#recordSetAside(client, relation, { reason, commands, column }, since);
     this.#waiting.set(relation.id, relation);
     this.#ready.delete(relation.id);
-    this.#tell();
+    this.#reportAll();
   }
 
-  async #leaveOut(
+  async #recordSetAside(
     client: Client,
     relation: Relation,
     { reason, commands, column }: Pick<SetAsideRecord, "reason" | "commands" | "column">,
@@ -104,7 +101,7 @@ export class SetAsideTables {
     if (JSON.stringify(facts(record)) !== JSON.stringify(before && facts(before))) {
       await client.query("begin");
       await this.ledger.voidOf(client, relation);
-      // What the stream has brought of it before its first copy is not caught up with: the copy has to take its place.
+      // Without a copy, the stream may have brought rows before. They miss changes now, so the first copy must replace them.
       if (this.shapes.of(relation) !== null) await this.ledger.voidUncopied(client, relation);
       await client.query(writeSql, [this.connectorId, ...facts(record)]);
       await client.query("commit");
@@ -114,10 +111,10 @@ export class SetAsideTables {
   }
 
   /**
-   * Of the tables that no copy is held of, those that one can be made of now. The others are set aside, or stay so, for the
-   * reasons of now, and so are those that cannot be read, until their copies are made; `since`: changes before it were taken.
+   * Returns those of the `missing` tables that can be copied now. The others are set aside, or stay so for their current reasons. Unreadable
+   * tables are set aside until they are copied. `since`: changes before it were applied.
    */
-  async look(
+  async review(
     client: Client,
     tables: readonly TableShape[],
     missing: readonly TableShape[],
@@ -128,7 +125,7 @@ export class SetAsideTables {
     this.#present = new Map(tables.map(({ relation }) => [relation.id, relation]));
     this.#waiting.clear();
     this.#ready = new Set(missing.map(({ relation }) => relation.id));
-    const refusals = await check(missing.map(({ relation }) => this.#asked(relation)));
+    const refusals = await check(missing.map(({ relation }) => this.#checkable(relation)));
     const waiting = new Set<TableShape>();
     for (const [i, table] of missing.entries()) {
       const { relation } = table;
@@ -138,19 +135,19 @@ export class SetAsideTables {
       else if (denied) {
         const { reason, isDue } = denied;
         const column = this.nullColumnOf(relation);
-        await this.#leaveOut(client, relation, { reason, commands: [], column }, since);
+        await this.#recordSetAside(client, relation, { reason, commands: [], column }, since);
         this.#ready.delete(relation.id);
         if (!isDue) waiting.add(table);
       }
       if (refusal) waiting.add(table);
     }
-    this.#tell();
+    this.#reportAll();
     return missing.filter((table) => !waiting.has(table));
   }
 
-  /** Whether one of those that wait need not wait any longer, or waits for something else by now. */
+  /** Whether a waiting table can go on, or waits for something else by now. */
   async isAnyChanged(check: MigrationCheck): Promise<boolean> {
-    const waiting = [...this.#waiting.values()].map((relation) => this.#asked(relation));
+    const waiting = [...this.#waiting.values()].map((relation) => this.#checkable(relation));
     const refusals = await check(waiting);
     return waiting.some(({ relation }, i) => {
       const known = this.#records.get(relation.id);
@@ -158,9 +155,9 @@ export class SetAsideTables {
     });
   }
 
-  /** A copy of the table is durable, and with it that it is no longer set aside. */
+  /** A copy of the table is durable, and with it the end of the set-aside. */
   copied({ id }: Relation): void {
-    if (this.#records.delete(id)) this.#tell();
+    if (this.#records.delete(id)) this.#reportAll();
   }
 
   forget(): void {
@@ -168,19 +165,19 @@ export class SetAsideTables {
     this.#waiting.clear();
   }
 
-  #asked(relation: Relation): { readonly relation: Relation; readonly nullColumn: string | null } {
+  #checkable(relation: Relation): { readonly relation: Relation; readonly nullColumn: string | null } {
     return { relation, nullColumn: this.nullColumnOf(relation) };
   }
 
-  /** Of a table that the source no longer has, nothing is to be mended. */
-  #tell(): void {
-    const told = [...this.#records.values()].flatMap((record) => {
+  /** Tables that the source has dropped are not reported: nobody needs to repair them. */
+  #reportAll(): void {
+    const reported = [...this.#records.values()].flatMap((record) => {
       const now = this.#present.get(record.tableId);
       if (!now) return [];
       const what = this.#ready.has(record.tableId) ? goesOn : {};
       return [{ ...record, schema: now.schema, name: now.name, ...what }];
     });
-    this.report(told);
+    this.report(reported);
   }
 }
 
@@ -205,7 +202,7 @@ function facts({
   return [tableId, schema, name, formatLsn(since), reason, commands, column];
 }
 
-/** With the transaction of the table's copy. */
+/** In the transaction of the table's copy. */
 export async function endSetAside(client: Client, connectorId: string, { id }: Relation): Promise<void> {
   await client.query("delete from millrace.set_aside where connector_id = $1 and table_id = $2", [
     connectorId,

@@ -1,6 +1,5 @@
-// What each table at the sink has followed so far: the source's name for it, and its columns. It is kept in the target database,
-// so that it moves with the rows. From it a later run can tell a renamed table or column from one that was dropped and one
-// that was added.
+// Records the shape that each target follows: the source table's name, columns and key. The records are in the target database and change with
+// the rows. They let a later run tell a renamed table or column from one that was dropped and one that was added.
 
 import type { Client } from "pg";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
@@ -20,7 +19,7 @@ export interface ShapeRecord extends FollowedShape {
   /** At the source. */
   readonly schema: string;
   readonly name: string;
-  /** Changes committed before it may have been made under an earlier shape. */
+  /** Changes committed before it may have an earlier shape. */
   readonly since: Lsn;
   /** As `Relation.displaced`; null: not known. */
   readonly displaced: readonly number[] | null;
@@ -61,22 +60,22 @@ export class ShapeLedger {
     return this.#records.get(id) ?? null;
   }
 
-  /** The table that has the name at the sink; null when none that is known has it. */
+  /** The known table that has the name at the sink; null: there is none. */
   named({ schema, name }: Pick<Relation, "schema" | "name">): ShapeRecord | null {
     return this.#records.values().find((record) => record.schema === schema && record.name === name) ?? null;
   }
 
-  /** The table, as it is by now, follows the relation. Durable with the transaction that is open. */
+  /** Records that `table` follows the relation. Durable with the open transaction. */
   async record(client: Client, relation: Relation, since: Lsn, table: TargetTable): Promise<void> {
     await this.#write(client, shapeRecord(relation, since, this.of(relation), table));
   }
 
-  /** The table has another name by now. Durable with the transaction that is open. */
+  /** Records that the table was renamed. Durable with the open transaction. */
   async rename(client: Client, record: ShapeRecord, to: Pick<Relation, "schema" | "name">): Promise<void> {
     await this.#write(client, { ...record, schema: to.schema, name: to.name });
   }
 
-  /** What another session has recorded and committed. */
+  /** Adds what another session has recorded and committed. */
   add(record: ShapeRecord): void {
     for (const { tableId } of this.#othersNamed(record)) this.#records.delete(tableId);
     this.#records.set(record.tableId, record);
@@ -106,7 +105,7 @@ export class ShapeLedger {
   }
 }
 
-/** In the open transaction, for a session that has no ledger. `before`: what the table followed; `table`: null for a new one. */
+/** For another session, in its open transaction. `before`: the shape that the table followed. `table`: null for a new one. */
 export async function recordShape(
   client: Client,
   connectorId: string,
@@ -120,7 +119,7 @@ export async function recordShape(
   return record;
 }
 
-/** Whether the table follows the relation: it has its name, its columns, and its key. */
+/** Whether the table follows the relation's name, columns and key. */
 export function isFollowed(record: ShapeRecord | null, relation: Relation): boolean {
   return (
     record !== null &&
@@ -132,19 +131,19 @@ export function isFollowed(record: ShapeRecord | null, relation: Relation): bool
   );
 }
 
-/** A column of the relation's was left out before for the sake of another: rows that are there lack what they have in it. */
+/** Whether a column of the relation was displaced by another one before: rows at the sink lack its values. */
 export function hasColumnFromBefore(record: ShapeRecord | null, { columns }: Relation): boolean {
   return columns.some(({ number }) => number > 0 && record?.displaced?.includes(number));
 }
 
-/** Whether the record holds all that there is to know of the relation. */
+/** Whether the record is up to date with the relation. */
 export function isRecorded(record: ShapeRecord | null, relation: Relation): boolean {
   return (
     isFollowed(record, relation) && (record?.displaced ?? []).join() === (relation.displaced ?? []).join()
   );
 }
 
-/** One that is not known is taken for the same. */
+/** An unknown key counts as the same. */
 export function hasSameKey({ key }: FollowedShape, relation: Relation): boolean {
   return key === null || key.join() === keyNumbers(relation).join();
 }
@@ -157,16 +156,13 @@ function shapeRecord(
 ): ShapeRecord {
   const { id: tableId, schema, name } = relation;
   const names = new Set(table?.columns.map((column) => column.name));
-  const kept = keptColumns(before?.columns ?? [], relation, names);
-  const columns = [...followedColumns(relation), ...kept];
+  const retained = keptColumns(before?.columns ?? [], relation, names);
+  const columns = [...followedColumns(relation), ...retained];
   const { displaced = [] } = relation;
   return { tableId, schema, name, since, columns, key: keyNumbers(relation), displaced };
 }
 
-/**
- * What else had the name is a table that is gone, and whose rows have made room: what still comes of it must not rename, or alter,
- * the table that is there now.
- */
+/** Deletes the record of another table of this name, which is gone: its late changes must not rename or alter the current table. */
 async function writeShape(client: Client, connectorId: string, record: ShapeRecord): Promise<void> {
   const { tableId, schema, name, since, columns, key, displaced } = record;
   await client.query(

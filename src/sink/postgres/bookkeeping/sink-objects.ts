@@ -1,25 +1,26 @@
-// Removes what a connector has at its sink that is of no use to anybody: the side tables of copies that did not come to their end.
+// Drops what a deleted connector leaves at its sink and nobody can use: the tables of its unfinished copies.
 
 import { withPostgres } from "../../../connection/postgres-client.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import { dropAllBesideTables } from "../copy/beside-tables.ts";
-import { DividedCopies } from "../copy/divided-copies.ts";
+import { ensureBookkeeping } from "./bookkeeping.ts";
+import { CopyRecords } from "./copy-records.ts";
+import { dropFormerCopies } from "./former-copies.ts";
 
-/** What it has delivered stays, and where it stood. Throws MillraceErrors of the connection, or `signal.reason`. */
+/** Delivered rows and the checkpoint stay. Throws MillraceErrors of the connection, or `signal.reason`. */
 export async function dropSideTables(
   { connection }: PostgresSinkConfig,
   connectorId: string,
   signal: AbortSignal,
 ): Promise<void> {
   await withPostgres(connection, "control", signal, "sink", async (client) => {
-    const { rows } = await client.query<{ known: boolean; hasBeside: boolean }>(
-      "select to_regclass('millrace.divided_copy') is not null as known, " +
-        "to_regclass('millrace.beside_range') is not null as \"hasBeside\"",
+    const { rows } = await client.query<{ known: boolean }>(
+      "select to_regclass('millrace.divided_copy') is not null as known",
     );
     if (!rows[0]?.known) return;
-    const copies = new DividedCopies(connectorId);
-    await copies.load(client);
-    await copies.drop(client);
-    if (rows[0].hasBeside) await dropAllBesideTables(client, connectorId);
+    await ensureBookkeeping(client);
+    const records = new CopyRecords(connectorId);
+    await records.load(client);
+    await records.dropAll(client);
+    await dropFormerCopies(client, connectorId);
   });
 }

@@ -1,5 +1,5 @@
-// Which connector writes to which table of the sink's database: two must not write to one, as neither would know the other's rows.
-// A connector that does not run gives its tables up to the next one that wants them, and copies them again when it gets them back.
+// Records which connector writes to which target. Two connectors must not write to one, as neither would know the other's rows. A connector
+// that is not running loses its targets to the next one that claims them, and copies them again when it gets them back.
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
@@ -18,7 +18,7 @@ interface ClaimRow {
 const ownQuery =
   "select table_schema as schema, table_name as name from millrace.table_claim where connector_id = $1";
 
-/** A run holds its connector's lock: see connector-lock.ts. Two ids may have one hash. */
+/** A running connector holds its lock: see connector-lock.ts. Two ids may have one hash. */
 const claimedQuery = `
 select c.table_schema as schema, c.table_name as name, c.connector_id as owner, exists (
     select from pg_locks l where l.locktype = 'advisory' and l.granted and l.pid <> pg_backend_pid()
@@ -35,8 +35,8 @@ on conflict (table_schema, table_name) do update set connector_id = excluded.con
 where table_claim.connector_id <> excluded.connector_id`;
 
 /**
- * Whoever gets a table back later must not find in the claims alone that it was another's: that one may have released it by then, or
- * be gone. Of copies from before their tables were noted, all.
+ * Voids the former owner's copies of these targets. Later the claims alone would not tell it that somebody else wrote there: that connector may
+ * have released the target or be gone. Old records without targets are all voided.
  */
 const voidSql = `
 update millrace.table_copy c set point_lsn = '0/0' from unnest($1::text[], $2::text[]) as t(owner, target)
@@ -46,15 +46,15 @@ const releaseSql = `
 delete from millrace.table_claim c where connector_id = $1 and not exists (
   select from unnest($2::text[], $3::text[]) as t(schema, name) where t.schema = c.table_schema and t.name = c.table_name)`;
 
-/** `targets` are the connector's; what another has written to since is to be copied again. In a transaction of its own. */
-export async function takeTables(
+/** Claims `targets` for the connector, and voids its copies in targets that another has owned since. In a transaction of its own. */
+export async function claimTargets(
   client: Client,
   connectorId: string,
   targets: readonly TargetName[],
   ledger: CopyLedger,
 ): Promise<void> {
   try {
-    // Two that begin at once see each other.
+    // Two connectors that start at the same time must see each other's claims.
     await client.query("begin; lock table millrace.table_claim in share row exclusive mode");
     const lost = await claimTables(client, connectorId, targets);
     await ledger.void(client, ledger.amongTargets(lost));
@@ -66,8 +66,8 @@ export async function takeTables(
 }
 
 /**
- * In the open transaction, with the claims locked: `targets`, and no others, are the connector's. Returns those that were another's, which may have
- * written to them. Throws `sink_table_taken` when that one is running.
+ * In the open transaction, with the claims locked: makes `targets`, and no others, the connector's. Returns those that another connector owned
+ * and may have written to. Throws `sink_table_taken` if that one is running.
  */
 async function claimTables(
   client: Client,

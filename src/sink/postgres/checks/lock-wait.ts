@@ -1,7 +1,7 @@
-// Says what a session at the sink waits for while somebody else holds a lock: which table, and who; and that it waits for a standby.
+// Describes what a session at the sink waits for: a lock, with its table and its holder, or a synchronous standby.
 
 import type { Client } from "pg";
-import { describeProcess } from "../../../connection/holding-session.ts";
+import { describeProcess } from "../../../connection/blocking-session.ts";
 
 interface Blocker {
   readonly relation: string | null;
@@ -11,20 +11,20 @@ interface Blocker {
   readonly since: string | null;
 }
 
-/** Tells of the lock that a session waits for, and when that is over. */
+/** Reports the lock that a session waits for, and when the wait is over. */
 export class LockWait {
-  #isTold = false;
+  #isReported = false;
 
-  constructor(private readonly tell: (reason: string | null) => void) {}
+  constructor(private readonly report: (reason: string | null) => void) {}
 
-  /** Looks, by another session, after the one with this process id. */
-  readonly look = async (observer: Client, pid: number): Promise<void> =>
+  /** Checks, in another session, the one with this process id. */
+  readonly check = async (observer: Client, pid: number): Promise<void> =>
     this.show(await describeLockWait(observer, pid).catch(() => null));
 
   show(reason: string | null): void {
-    if (reason === null && !this.#isTold) return;
-    this.#isTold = reason !== null;
-    this.tell(reason);
+    if (reason === null && !this.#isReported) return;
+    this.#isReported = reason !== null;
+    this.report(reason);
   }
 }
 

@@ -1,4 +1,4 @@
-// What the sink's role may not do, told with the SQL that an owner or an administrator runs.
+// Describes missing privileges of the sink's role, with the SQL that an owner or an administrator must run.
 // https://www.postgresql.org/docs/current/ddl-priv.html
 
 import { DatabaseError, escapeIdentifier } from "pg";
@@ -13,7 +13,7 @@ import type { TargetName } from "../schema/target-name.ts";
  * `error` of a statement of the role's, where it says that a privilege is missing, as a MillraceError with the SQL; else null.
  * `target`: the table that it was about; null: one of millrace's own, or none.
  */
-export function mendDenial(
+export function describeDenial(
   error: unknown,
   user: string | undefined,
   target: TargetName | null,
@@ -26,7 +26,7 @@ export function mendDenial(
   return new MillraceError(described.code, `${where}${described.message}${run}`, { cause: error });
 }
 
-/** Of a server that speaks another language nothing is known but its words, which stand before. */
+/** Null: the message is in another language, or does not say which privilege is missing. */
 function remedy(message: string, role: string, target: TargetName | null): string | null {
   const schema = /^permission denied for schema (.+)$/s.exec(message)?.[1];
   if (schema !== undefined) return `GRANT USAGE, CREATE ON SCHEMA ${escapeIdentifier(schema)} TO ${role};`;

@@ -1,92 +1,123 @@
-// Puts a copy's rows, which lie in a staging table, over the rows that are in a table already. Runs inside a transaction that the
-// caller began.
+// Merges a copy's rows from a staging table into a table that has rows already. Rows that are equal are not written. Runs in the caller's
+// transaction.
 
 import { type Client, escapeIdentifier } from "pg";
 import type { Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList } from "../schema/target-name.ts";
-import { equalSql, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
+import { keyIndexOf, type TargetTable } from "../schema/target-table.ts";
+import { keyNames, matchSql, sameSql } from "./row-match.ts";
 
 export interface CopiedRows {
-  /** Where they lie, as SQL: with the relation's columns, by their names. */
+  /** The staging table, as SQL. It has the relation's columns under their names. */
   readonly staging: string;
   readonly relation: Relation;
-  /** Rows that are not among them stay. */
+  /** Rows of the target that the copy does not have stay. */
   readonly isMerged: boolean;
+  readonly keepsOrigin: boolean;
+}
+
+/** All statements share one transaction: a reader sees the rows before or the rows after. */
+export async function mergeCopy(client: Client, target: TargetTable, rows: CopiedRows): Promise<void> {
+  const { staging, relation, isMerged, keepsOrigin } = rows;
+  await client.query(`analyze ${staging}`);
+  // Rows without a key cannot be matched: the copy replaces all of them in either mode.
+  if (relation.key.length === 0 || relation.isKeyedByHash) return await replaceAll(client, target, rows);
+  const compared = { target, relation, keepsOrigin };
+  const match = matchSql(compared, "t", "s");
+  const columns = sqlList(namesOf(relation));
+  const insert = () =>
+    client.query(
+      `insert into ${sqlName(target.target)} (${columns}) overriding system value ` +
+        `select ${columns} from ${staging} s where not exists (select from ${target.ownRows} t where ${match})`,
+    );
+  const remove = async () => {
+    if (isMerged) return;
+    const isCopied = `exists (select from ${staging} s where ${match})`;
+    await client.query(`delete from ${target.ownRows} t where not ${isCopied}`);
+  };
+  // Foreign keys are in force: insert rows before others refer to them, and delete last. With several unique indexes the deletes come
+  // first, as the new rows may need unique values of the deleted ones.
+  if (target.isReferred && target.uniqueKeys.length <= 1) {
+    await insert();
+    await updateInPlace(client, target, rows, match, sameSql(compared));
+    await insert();
+    return await remove();
+  }
+  await remove();
+  if (target.isReferred) await updateInPlace(client, target, rows, match, sameSql(compared));
+  else if (keyIndexOf(target, relation))
+    await replaceDiffering(client, target, rows, match, sameSql(compared));
+  // Without an index several rows may have the same key.
+  else await client.query(`delete from ${target.ownRows} t using ${staging} s where ${match}`);
+  await insert();
+}
+
+async function replaceAll(
+  client: Client,
+  target: TargetTable,
+  { staging, relation }: CopiedRows,
+): Promise<void> {
+  const columns = sqlList(namesOf(relation));
+  const list = columns === "" ? "" : `(${columns}) `;
+  const distinct = relation.isKeyedByHash ? `distinct on (${sqlList(keyNames(relation))}) ` : "";
+  await client.query(`delete from ${target.ownRows}`);
+  await client.query(
+    `insert into ${sqlName(target.target)} ${list}overriding system value select ${distinct}${columns} from ${staging}`,
+  );
 }
 
 /**
- * Rows without a key cannot be matched: the copy takes the place of all of them, in either mode. A reader sees the
- * rows before or the rows after, as DELETE and INSERT share the transaction.
+ * Deletes rows that differ and inserts them anew: an update could fail where rows swap unique values. Columns that somebody added at the sink
+ * keep their values.
  */
-export async function mergeCopy(client: Client, table: TargetTable, rows: CopiedRows): Promise<void> {
-  const { staging, relation, isMerged } = rows;
-  await client.query(`analyze ${staging}`);
-  const columns = sqlList(relation.columns.map((column) => column.name));
-  const match = keyMatch(table, relation);
-  if (match !== null && (table.isReferred || hasExtras(table, relation))) {
-    await updateInPlace(client, table, columns, rows, match);
-    return;
-  }
-  if (isMerged && match !== null) {
-    await client.query(`delete from ${table.ownRows} t using ${staging} s where ${match}`);
-  } else {
-    await client.query(`delete from ${table.ownRows}`);
-  }
-  const list = columns === "" ? "" : `(${columns}) `;
-  const key = sqlList(relation.key.map((i) => relation.columns[i]!.name));
-  const distinct = relation.isKeyedByHash ? `distinct on (${key}) ` : "";
+async function replaceDiffering(
+  client: Client,
+  target: TargetTable,
+  { staging, relation }: CopiedRows,
+  match: string,
+  same: string,
+): Promise<void> {
+  const names = namesOf(relation);
+  const extras = target.columns.filter(({ name, generated }) => !generated && !names.includes(name));
+  const added = extras.map(({ name }) => `, t.${escapeIdentifier(name)}`).join("");
   await client.query(
-    `insert into ${sqlName(table.target)} ${list}overriding system value select ${distinct}${columns} from ${staging}`,
+    `create temporary table millrace_differing on commit drop as select s.*${added} from ${staging} s, ${target.ownRows} t ` +
+      `where ${match} and not ${same}`,
+  );
+  await client.query(`delete from ${target.ownRows} t using pg_temp.millrace_differing s where ${match}`);
+  const columns = sqlList([...names, ...extras.map(({ name }) => name)]);
+  await client.query(
+    `insert into ${sqlName(target.target)} (${columns}) overriding system value select ${columns} from pg_temp.millrace_differing`,
   );
 }
 
-/** Null without a key. */
-function keyMatch(table: TargetTable, relation: Relation): string | null {
-  if (relation.key.length === 0 || relation.isKeyedByHash) return null;
-  const index = keyIndexOf(table, relation);
-  const matches = relation.key.map((i) => {
-    const { name } = relation.columns[i]!;
-    const indexed = index?.columns.find(({ column }) => column === name);
-    return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.${escapeIdentifier(name)}`);
-  });
-  return matches.join(" and ");
-}
-
-/** Somebody has added columns at the sink: what they hold is known to nobody else. */
-function hasExtras(table: TargetTable, relation: Relation): boolean {
-  return table.columns.some(
-    ({ name, generated }) => !generated && !relation.columns.some((column) => column.name === name),
-  );
-}
-
-/** Rows whose keys come again stay where they are: others refer to them, or they hold more than the copy brings. */
+/** Rows that foreign keys refer to are updated, not deleted: a delete would fail or cascade. */
 async function updateInPlace(
   client: Client,
-  table: TargetTable,
-  columns: string,
-  { staging, relation, isMerged }: CopiedRows,
+  target: TargetTable,
+  { staging, relation }: CopiedRows,
   match: string,
+  same: string,
 ): Promise<void> {
-  const isStaged = `exists (select from ${staging} s where ${match})`;
-  if (!isMerged) await client.query(`delete from ${table.ownRows} t where not ${isStaged}`);
-  const fixed = table.columns.filter(({ isFixed }) => isFixed).map(({ name }) => name);
-  const written = relation.columns.map(({ name }) => name).filter((_, i) => !relation.key.includes(i));
+  const fixed = target.columns.filter(({ isFixed }) => isFixed).map(({ name }) => name);
+  const written = namesOf(relation).filter((_, i) => !relation.key.includes(i));
   const differs = written
     .filter((name) => fixed.includes(name))
     .map((name) => `t.${escapeIdentifier(name)} is distinct from s.${escapeIdentifier(name)}`);
   if (differs.length > 0) {
     const condition = `${match} and (${differs.join(" or ")})`;
-    await client.query(`delete from ${table.ownRows} t using ${staging} s where ${condition}`);
+    await client.query(`delete from ${target.ownRows} t using ${staging} s where ${condition}`);
   }
   const set = written
     .filter((name) => !fixed.includes(name))
     .map((name) => `${escapeIdentifier(name)} = s.${escapeIdentifier(name)}`);
-  if (set.length > 0) {
-    await client.query(`update ${table.ownRows} t set ${set.join(", ")} from ${staging} s where ${match}`);
-  }
+  if (set.length === 0) return;
   await client.query(
-    `insert into ${sqlName(table.target)} (${columns}) overriding system value ` +
-      `select ${columns} from ${staging} s where not exists (select from ${table.ownRows} t where ${match})`,
+    `update ${target.ownRows} t set ${set.join(", ")} from ${staging} s where ${match} and not ${same}`,
   );
+}
+
+function namesOf({ columns }: Relation): readonly string[] {
+  return columns.map(({ name }) => name);
 }

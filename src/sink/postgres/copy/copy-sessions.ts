@@ -1,5 +1,4 @@
-// The sessions that copies are made in: beside the one that applies batches, several at once, or that one itself where the sink is to
-// have no other.
+// The sessions that copies use: a pool of their own, or the session that applies batches where the sink may have only one.
 
 import type { Client } from "pg";
 import { destroyClient, processIdOf } from "../../../connection/postgres-client.ts";
@@ -8,7 +7,7 @@ import type { PostgresSinkConfig } from "../../../connector/config/sink-config.t
 import type { ConnectorAtSink } from "../bookkeeping/connector-lock.ts";
 import { endCopySession, openCopySession } from "../sink-session.ts";
 
-/** Runs `action` in a session that nobody else uses. `stop` ends it; what `action` has not committed is undone where it fails. */
+/** `within` runs `action` in a session that nobody else uses. `stop` ends it. If it fails, what it has not committed is rolled back. */
 export interface CopySessions extends AsyncDisposable {
   within<T>(action: (client: Client) => Promise<T>, stop: AbortSignal): Promise<T>;
 }
@@ -36,7 +35,7 @@ export class PooledCopySessions implements CopySessions {
       return result;
     } catch (error) {
       destroyClient(client);
-      // A statement would go on for seconds, and keep its locks.
+      // Otherwise its statement would run on for seconds and keep its locks.
       const goesOn = stop.aborted && !this.connector.signal.aborted;
       if (goesOn) await endCopySession(this.config, this.connector, pid);
       throw signal.aborted ? signal.reason : error;
@@ -50,7 +49,7 @@ export class PooledCopySessions implements CopySessions {
   }
 }
 
-/** One copy after the other, while no batch is applied. The session breaks with the connector's signal, and with no other. */
+/** One copy at a time, between batches. Only the connector's signal breaks the session. */
 export class CopiesInApplySession implements CopySessions {
   constructor(
     private readonly client: () => Client,
@@ -64,7 +63,7 @@ export class CopiesInApplySession implements CopySessions {
     try {
       return await action(client);
     } catch (error) {
-      // Of a session that is broken, batches are told by the next statement.
+      // If the session is broken, the next statement reports it.
       await client.query("rollback").catch(() => {});
       throw signal.aborted ? signal.reason : error;
     }

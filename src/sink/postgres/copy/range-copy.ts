@@ -1,9 +1,9 @@
-// A copy that is made in ranges of the table's pages: each lands in a side table, in a transaction of its own with its record, so that
-// a reader sees nothing of it and it is there after any death. When all are there, they take their place together.
+// A blocking copy in ranges of the table's pages. Each range goes to a side table in one transaction with its record, so that it survives
+// any crash and no reader sees it. When all ranges are there, they become visible together.
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import { dividedMark } from "../../../change/divided-mark.ts";
+import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import { isIdentified, type Relation, type TableShape } from "../../../change/relation.ts";
@@ -11,65 +11,76 @@ import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
-import type { CopyRequest } from "../../sink.ts";
+import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
+import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
-import { withRefusedKey } from "../apply/refused-key.ts";
 import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
+import {
+  type CopiedRange,
+  type CopyRecord,
+  dropCopy,
+  recordBegun,
+  recordRange,
+} from "../bookkeeping/copy-records.ts";
+import { withRefusedKey } from "../refusals/refused-key.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
 import { addKey, addKeyOf, createSchemas, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { copyIn } from "./copy-in.ts";
 import { mergeCopy } from "./copy-merge.ts";
-import {
-  type CopiedRange,
-  type DividedCopy,
-  dropDivided,
-  recordDivided,
-  recordRange,
-} from "./divided-copies.ts";
+import { copyTables } from "./copy-tables.ts";
 import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./table-copy.ts";
 
-/** One copy in ranges: what is copied, where it goes, and where its rows lie until then. */
+/** What is copied, and where it goes. */
 export interface RangeCopy {
   readonly connector: ConnectorAtSink;
   readonly table: TableShape;
   readonly target: TargetName;
-  readonly side: TargetName;
+}
+
+/** The table that takes the ranges until all are there. */
+function sideOf({ connector, table }: Pick<RangeCopy, "connector" | "table">): TargetName {
+  return copyTables(connector.connectorId, table.relation.id).side;
 }
 
 /**
- * Makes the side table, unless `begun` holds ranges that count still. Returns the form that rows can come in; null: the table is to
- * be copied whole, and nothing is left of ranges.
+ * Makes the side table, or resumes `begun` if its ranges are still valid. Returns the form that rows must have; null: the table must be
+ * copied whole, and no ranges are left.
  */
 export async function beginRanges(
   client: Client,
-  { connector, table, target, side }: RangeCopy,
-  begun: DividedCopy | null,
-): Promise<{ readonly form: TupleForm; readonly goesOn: boolean } | null> {
+  copy: RangeCopy,
+  begun: CopyRecord | null,
+): Promise<{ readonly form: TupleForm; readonly isResumed: boolean } | null> {
+  const { connector, table, target } = copy;
   const { relation } = table;
+  const side = sideOf(copy);
   await client.query("begin");
   await lockForCopy(client, connector);
   const isPossible = isDivisible(await readTargetTable(client, target), relation);
   const there = begun && isPossible ? await readTargetTable(client, side) : null;
-  const goesOn = there !== null && (await isAsMade(client, there, relation));
-  if (!goesOn) {
-    await dropDivided(client, connector.connectorId, relation.id, side);
+  const isResumed = there !== null && (await isAsMade(client, there, relation));
+  if (!isResumed) {
+    await dropCopy(client, connector.connectorId, relation.id);
     if (isPossible) {
       await createTable(client, side, table);
-      await recordDivided(client, connector.connectorId, relation.id, dividedMark(table));
+      await recordBegun(client, connector.connectorId, {
+        tableId: relation.id,
+        kind: "side",
+        fingerprint: chunkedCopyFingerprint(table),
+      });
     }
   }
   const made = isPossible ? await readTargetTable(client, side) : null;
   const form = made && formOf(made, relation);
-  if (made && !form) await dropDivided(client, connector.connectorId, relation.id, side);
+  if (made && !form) await dropCopy(client, connector.connectorId, relation.id);
   await client.query("commit");
-  return form && { form, goesOn };
+  return form && { form, isResumed };
 }
 
 /**
- * Rows of ranges as of several points may hold a value of another unique index twice, or refer to a row that is not there yet, until
- * the stream has brought what lies between.
+ * Whether ranges of several points may stand side by side. Until the stream brings the changes in between, they may violate another unique
+ * index or a foreign key.
  */
 function isDivisible(target: TargetTable | null, relation: Relation): boolean {
   if (!isIdentified(relation) || relation.key.length === 0) return false;
@@ -81,7 +92,7 @@ function isDivisible(target: TargetTable | null, relation: Relation): boolean {
   return isKey && target.refersTo.length === 0 && !target.isReferred;
 }
 
-/** Types may have been made anew at the sink since. */
+/** Whether the side table's types are still those at the sink: they may have been recreated. */
 async function isAsMade(client: Client, side: TargetTable, { columns }: Relation): Promise<boolean> {
   const types = await resolveTypes(client, columns);
   return columns.every(({ name }, i) =>
@@ -89,52 +100,56 @@ async function isAsMade(client: Client, side: TargetTable, { columns }: Relation
   );
 }
 
-/** Null: what a type of the user's own makes of text is told where the table is copied whole. */
+/** Null: a user-defined type may refuse text, which only a copy as a whole can report with its row. */
 function formOf(side: TargetTable, relation: Relation): TupleForm | null {
   if (takesBinary(side, relation)) return "binary";
   return relation.columns.some(({ typeDefinitions }) => typeDefinitions) ? null : "text";
 }
 
-/** All in one transaction: rows, and that the range was copied. */
+/** In one transaction: the rows, and the record that the range is done. */
 export async function copyRange(
   client: Client,
-  { connector, table, side }: RangeCopy,
-  { form, chunks, lsn: point }: CopyRequest,
+  { connector, table }: RangeCopy,
+  { form, chunks, lsn: point }: CopyChunk,
   range: PageRange,
 ): Promise<CopiedRange> {
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   await client.query("begin");
   await lockForCopy(client, connector);
-  const rows = await copyIn(client, `copy ${sqlName(side)} (${columns}) from stdin (format ${form})`, chunks);
+  const rows = await copyIn(
+    client,
+    `copy ${sqlName(sideOf({ connector, table }))} (${columns}) from stdin (format ${form})`,
+    chunks,
+  );
   const copied = { ...range, point, rows };
   await recordRange(client, connector.connectorId, table.relation.id, copied);
   await client.query("commit");
   return copied;
 }
 
-/** All in one transaction: the rows take their place, and that the copy was made. */
+/** In one transaction: makes the rows visible and records the copy. */
 export async function joinRanges(
   client: Client,
   config: PostgresSinkConfig,
-  copy: RangeCopy & Pick<CopyRequest, "mode">,
+  copy: RangeCopy & { readonly mode: CopyMode },
   ranges: readonly CopiedRange[],
   known: KnownTable,
 ): Promise<CopyOutcome> {
-  const { connector, table, target, side } = copy;
+  const { connector, table } = copy;
   const points = ranges.map(({ point }) => point).sort((a, b) => (a < b ? -1 : 1));
   const [first = zeroLsn, point = first] = [points[0], points.at(-1)];
   const areMixed = first !== point;
   await client.query("begin");
   await lockForCopy(client, connector);
-  const existing = await readTargetTable(client, target);
+  const existing = await readTargetTable(client, copy.target);
   const { hasOthers, fitted } =
     existing === null
       ? { hasOthers: false, fitted: null }
-      : await putOver(client, config, copy, existing, areMixed, known);
-  if (fitted === null) await putInPlace(client, copy, areMixed);
+      : await mergeIntoExisting(client, config, copy, existing, areMixed, known);
+  if (fitted === null) await renameIntoPlace(client, copy, areMixed);
   const made = { point, isMerged: areMixed || hasOthers, first: firstOf(areMixed, hasOthers, first) };
   const outcome = await recordOutcome(client, connector, table, made, known, fitted, null);
-  await dropDivided(client, connector.connectorId, table.relation.id, side);
+  await dropCopy(client, connector.connectorId, table.relation.id);
   await client.query("commit");
   return { rows: ranges.reduce((sum, { rows }) => sum + rows, 0), ...outcome };
 }
@@ -145,12 +160,10 @@ function firstOf(areMixed: boolean, hasOthers: boolean, first: Lsn): Lsn | null 
   return hasOthers ? zeroLsn : first;
 }
 
-/** The side table becomes the table. Its key is made last: rows go in faster without. */
-async function putInPlace(
-  client: Client,
-  { table, target, side }: RangeCopy,
-  areMixed: boolean,
-): Promise<void> {
+/** Renames the side table to be the target. The key is added last: loading is faster without an index. */
+async function renameIntoPlace(client: Client, copy: RangeCopy, areMixed: boolean): Promise<void> {
+  const { table, target } = copy;
+  const side = sideOf(copy);
   await createSchemas(client, new Set([target.schema]));
   await client.query(`alter table ${sqlName(side)} set schema ${escapeIdentifier(target.schema)}`);
   const moved = { schema: target.schema, name: side.name };
@@ -163,12 +176,12 @@ async function putInPlace(
   } catch (error) {
     if (sqlStateOf(error) !== sqlState.uniqueViolation) throw error;
     await client.query("rollback to savepoint millrace_key");
-    await keepOneOfEach(client, target, table.relation);
+    await deduplicate(client, target, table.relation);
     await addKeyOf(client, target, table);
   }
 }
 
-/** What a table gets that is made in its schema. */
+/** The default privileges that a table gets when it is created in its schema: a moved table gets none. */
 const defaultGrantsQuery = `
 select format('grant %s on table %s to %s%s', g.privilege_type, $2::text,
   case g.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end,
@@ -186,10 +199,10 @@ async function grantDefaults(client: Client, target: TargetName): Promise<void> 
 }
 
 /**
- * Ranges as of several points may hold a row twice: it lay in one, and in another later. Which of them stays does not matter, as the
- * stream brings what it became.
+ * Ranges of several points may hold a row twice, if it moved from one range to another. Either may stay, as the stream brings the row's
+ * last state.
  */
-async function keepOneOfEach(client: Client, table: TargetName, relation: Relation): Promise<void> {
+async function deduplicate(client: Client, table: TargetName, relation: Relation): Promise<void> {
   const key = sqlList(relation.key.map((i) => relation.columns[i]!.name));
   await client.query(
     `delete from ${sqlName(table)} where ctid in (select unnest((array_agg(ctid))[2:]) from ${sqlName(table)} ` +
@@ -197,26 +210,28 @@ async function keepOneOfEach(client: Client, table: TargetName, relation: Relati
   );
 }
 
-/** The rows go into a table that is there. `hasOthers`: beside those that it holds otherwise. */
-async function putOver(
+/** Merges the rows into a target that exists. `hasOthers`: it keeps rows that the copy does not have. */
+async function mergeIntoExisting(
   client: Client,
   config: PostgresSinkConfig,
-  copy: RangeCopy & Pick<CopyRequest, "mode">,
+  copy: RangeCopy & { readonly mode: CopyMode },
   before: TargetTable,
   areMixed: boolean,
   known: KnownTable,
 ): Promise<{ readonly hasOthers: boolean; readonly fitted: TargetTable }> {
-  const { table, mode, side } = copy;
+  const { table, mode } = copy;
+  const side = sideOf(copy);
   const { relation } = table;
   const knownAlone = { ...known, isShared: false };
   const { existing, isKeyChanged, key } = await fitExisting(client, config, before, copy, knownAlone);
-  if (areMixed) await keepOneOfEach(client, side, relation);
-  const isEmpty = mode === "initial" && !(await hasRows(client, existing));
+  if (areMixed) await deduplicate(client, side, relation);
+  const isEmpty = mode !== "merge" && !(await hasRows(client, existing));
   const hasOthers = !isEmpty && mode !== "replace" && !isKeyChanged;
   const staging = await stagingFor(client, existing, side, relation);
   const columns = sqlList(relation.columns.map(({ name }) => name));
   const write = async () => {
-    if (!isEmpty) return await mergeCopy(client, existing, { staging, relation, isMerged: hasOthers });
+    const merged = { staging, relation, isMerged: hasOthers, keepsOrigin: known.isCopied };
+    if (!isEmpty) return await mergeCopy(client, existing, merged);
     await client.query(
       `insert into ${sqlName(existing.target)} (${columns}) overriding system value select ${columns} from ${staging}`,
     );
@@ -227,7 +242,7 @@ async function putOver(
   return { hasOthers, fitted: existing };
 }
 
-/** Where the table has other types than the source's, its own input makes the values of their text, as it would in a copy. */
+/** Where the target's types differ from the source's, values are converted by way of their text, as COPY would. */
 async function stagingFor(
   client: Client,
   existing: TargetTable,

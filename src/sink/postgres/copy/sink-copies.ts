@@ -1,49 +1,33 @@
-// Copies of tables on their way into the sink, several side by side, each in a session of its own beside the one that applies batches:
-// whole tables, and ranges of large ones. What is known of the tables is told when a copy is durable.
+// Takes copies of tables into the sink, several at once, each in a session of its own. Decides whether a copy is incremental or the stream
+// waits for it, and updates what the sink knows of a table once its copy is durable.
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import { dividedMark } from "../../../change/divided-mark.ts";
+import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import type { PageRange } from "../../../change/page-range.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
-import { type WatchedSession, whileWatched } from "../../../connection/session-watch.ts";
+import { whileWatched } from "../../../connection/session-watch.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { toMillraceError } from "../../../errors/millrace-error.ts";
-import type { BegunCopy, CopyBeside, CopyRequest, SinkContext } from "../../sink.ts";
+import type { CopyChunk, CopyMode, CopySink, StreamDuring, TableCopy } from "../../copy-sink.ts";
+import type { SinkContext } from "../../sink.ts";
+import { CopyRefusals } from "../refusals/copy-refusals.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import type { SinkTables } from "../sink-tables.ts";
-import { CopiesBegunBeside, type CopySteps } from "./copies-begun-beside.ts";
-import { CopyRefusals } from "./copy-refusals.ts";
+import type { ApplySession } from "./apply-session.ts";
+import { beginIncremental, type IncrementalCopyContext } from "./begin-incremental.ts";
+import { BlockingCopy } from "./blocking-copy.ts";
 import { CopiesInApplySession, type CopySessions, PooledCopySessions } from "./copy-sessions.ts";
-import { watchedCopy } from "./copy-watch.ts";
+import { CountedChunks } from "./counted-chunks.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
 import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
 
-/** What copies need of the session that applies. */
-export interface ApplySession {
-  /** Runs `action` in it; no batch is being applied. */
-  guard<T>(action: (client: Client) => Promise<T>): Promise<T>;
-  /** It is idle. */
-  readonly client: () => Client;
-  watched(client: Client): WatchedSession;
-  /** What the stream has brought before it is durable. */
-  readonly resumeLsn: () => Lsn;
-  /** Applies a piece of what is kept of a table's changes. Returns whether more is. */
-  applyHeld(tableId: number): Promise<boolean>;
-  /** No copy waits for a lock any longer. */
-  readonly wentOn: () => void;
-  /** In which batches come. */
-  readonly form: () => TupleForm;
-  /** A transaction in progress that is applied beside. */
-  readonly giveUpInProgress: () => void;
-}
-
-export class SinkCopies implements AsyncDisposable {
+export class SinkCopies implements CopySink, AsyncDisposable {
   readonly #sessions: CopySessions;
   readonly #refusals: CopyRefusals;
-  readonly #besides: CopiesBegunBeside;
+  /** By OID of a table whose first copy is under way: the latest point at which rows were copied by key. */
+  readonly #rowsAsOf = new Map<number, Lsn>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -53,110 +37,159 @@ export class SinkCopies implements AsyncDisposable {
     private readonly apply: ApplySession,
   ) {
     this.#refusals = new CopyRefusals(config, naming, context, tables, apply);
-    this.#besides = new CopiesBegunBeside(
-      config,
-      naming,
-      context,
-      tables,
-      apply,
-      this.#refusals,
-      this.#steps,
-    );
     this.#sessions = hasOneSession(config.connection)
       ? new CopiesInApplySession(apply.client, context)
       : new PooledCopySessions(config, context);
   }
 
-  /** Its last copy may have ended because a row was refused. */
-  isTraced(relation: Relation): boolean {
-    return this.#refusals.isTraced(relation);
+  async begin(
+    table: TableShape,
+    mode: CopyMode,
+    stream: StreamDuring,
+    stop: AbortSignal,
+  ): Promise<TableCopy> {
+    // The keys that it has touched are not recorded, and it may hold locks.
+    this.apply.giveUpInProgress();
+    const incremental = stream === "runs" ? await this.#beginIncremental(table, mode, stop) : null;
+    return incremental ?? (await this.#beginBlocking(table, mode, stop));
   }
 
-  async begin(table: TableShape, goesOn: boolean): Promise<BegunCopy | null> {
-    const { divided } = this.tables;
-    const { id } = table.relation;
-    if (table.isPartitioned || this.naming.isShared(table.relation)) return null;
-    const copy = this.#rangeCopy(table);
-    const held = goesOn ? divided.of(id) : null;
-    // A row that is refused is told where the table is copied whole.
-    if (this.isTraced(table.relation) && !held?.ranges.length) return null;
-    const begun = await this.#inSession(table.relation, false, (client) =>
-      whileWatched(this.apply.watched(client), () => beginRanges(client, copy, held)),
+  rowsForm(table: TableShape): TupleForm {
+    return this.#wholeForm(table);
+  }
+
+  async takeRows(rows: CopyChunk): Promise<void> {
+    this.apply.giveUpInProgress();
+    const { table, part } = rows;
+    const { relation } = table;
+    await this.apply.guard((client) => this.tables.takeName(client, relation));
+    const before = this.tables.ledger.pointOf(relation.id);
+    const outcome = await this.#intoTarget(rows, "merge", this.context.signal);
+    this.#made(relation, outcome, false);
+    const keys = part?.kind === "rows" ? part.keys : [];
+    this.tables.incomplete.ahead.copied(relation.id, keys, before, this.apply.resumeLsn());
+    if (outcome.record === null) this.#rowsAsOf.set(relation.id, rows.lsn);
+    this.tables.touched.shapeRecorded(relation);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#sessions[Symbol.asyncDispose]();
+  }
+
+  /** Null: the table cannot be copied incrementally. */
+  async #beginIncremental(table: TableShape, mode: CopyMode, stop: AbortSignal): Promise<TableCopy | null> {
+    const { relation } = table;
+    const isFirst = mode === "initial";
+    const isPossible = !hasOneSession(this.config.connection) && !this.#refusals.isTraced(relation);
+    if (!isPossible || (isFirst && !this.context.makesCopies)) return null;
+    this.#rowsAsOf.delete(relation.id);
+    return await beginIncremental(
+      this.#incrementalContext(relation, stop),
+      table,
+      this.#modeOf(table, mode),
+      isFirst,
     );
-    if (begun === null) divided.ended(id);
-    else if (!begun.goesOn) divided.begun(id, dividedMark(table));
-    if (begun === null) return null;
-    const ranges = divided.of(id)?.ranges ?? [];
-    return { form: begun.form, ranges, rows: ranges.reduce((sum, { rows }) => sum + rows, 0) };
   }
 
-  /** Between two batches. Null: the table is to be copied between two batches as well. */
-  beginBeside(table: TableShape, mode: CopyRequest["mode"], stop: AbortSignal): Promise<CopyBeside | null> {
-    return this.#besides.begin(table, mode, stop);
-  }
-
-  /** In a session beside the one that applies, or in that where there is no other. */
-  async #inCopySession<T>(
-    relation: Relation,
-    action: (client: Client) => Promise<T>,
-    stop: AbortSignal | undefined,
-    isWaiting: () => boolean = () => false,
-  ): Promise<T> {
-    const result = await this.#inSession(
-      relation,
-      false,
-      (client) => whileWatched({ ...this.apply.watched(client), isOurTurn: isWaiting }, () => action(client)),
-      stop,
-    );
-    this.apply.wentOn();
-    return result;
-  }
-
-  get #steps(): CopySteps {
+  #incrementalContext(relation: Relation, stop: AbortSignal): IncrementalCopyContext {
+    const { context, naming, tables, apply } = this;
     return {
-      inSession: (...args) => this.#inCopySession(...args),
-      passing: async (request, copy, stop) => {
-        const outcome = await this.#inSession(
-          request.table.relation,
-          false,
-          (client) => watchedCopy(this.apply.watched(client), request, (counted) => copy(client, counted)),
-          stop,
-        );
-        this.apply.wentOn();
-        return outcome;
-      },
-      divide: (table) => this.begin(table, true),
-      whole: (client, request) => this.#copyWhole(client, request),
-      rangeCopy: (table) => this.#rangeCopy(table),
-      join: (client, table) => this.#join(client, table),
-      known: (relation) => this.#known(relation),
-      modeOf: (table) => this.#modeOf({ table, mode: "initial" }),
-      made: (relation, outcome) => this.#made(relation, outcome),
-      applyKept: (relation) => this.#applyPiece(relation.id),
+      ...{ connector: context, naming, tables },
+      form: apply.form,
+      resumeLsn: apply.resumeLsn,
+      betweenBatches: (action) =>
+        apply.guard((client) =>
+          action(client).catch((error: unknown) => {
+            throw this.#refusals.described(relation, error);
+          }),
+        ),
+      inSession: (action, { isWaiting: isClientBusy = () => false, isLast = false } = {}) =>
+        this.#inSession(relation, false, isLast ? context.signal : stop, (client) =>
+          whileWatched({ ...apply.watched(client), isClientBusy }, () => action(client)),
+        ),
+      known: () => this.#known(relation),
+      rowsAsOf: () => this.#rowsAsOf.get(relation.id) ?? null,
+      made: (outcome) => this.#made(relation, outcome, true),
     };
   }
 
-  async take(request: CopyRequest): Promise<void> {
-    const { table, part } = request;
+  async #beginBlocking(table: TableShape, mode: CopyMode, stop: AbortSignal): Promise<TableCopy> {
     const { relation } = table;
-    if (part?.kind === "range") return await this.#takeRange(request, part.range);
-    // First copies come by themselves, once `prepare` has seen to the names.
-    if (request.mode !== "initial") {
-      await this.apply.guard((client) => this.tables.takeName(client, relation));
-    }
-    const before = this.tables.ledger.pointOf(relation.id);
-    const copying = this.#inSession(relation, true, (client) =>
-      watchedCopy(this.apply.watched(client), request, (counted) => this.#copyWhole(client, counted)),
-    );
-    const outcome = await copying.catch((error: unknown) => this.#endUnlessKnown(error));
-    this.#made(relation, outcome, part === undefined);
-    if (part) this.tables.owed.ahead.copied(relation.id, part.keys, before, this.apply.resumeLsn());
-    if (outcome.record === null) this.#besides.tookPart(relation, request.lsn);
-    if (part) this.tables.touched.followed(relation);
-    else await this.#applyKept(relation);
+    const { tables, apply } = this;
+    await apply.guard((client) => tables.interrupted.drop(client, relation.id));
+    // `prepare` has already settled the names of tables that get their first copy.
+    if (mode !== "initial") await apply.guard((client) => tables.takeName(client, relation));
+    return new BlockingCopy({
+      form: this.#wholeForm(table),
+      divide: () => this.#divide(table),
+      range: (chunk, range) => this.#takeRange(chunk, range, stop),
+      join: async () => {
+        const outcome = await this.#join(table, mode, stop);
+        tables.records.ended(relation.id);
+        return outcome;
+      },
+      whole: (chunk) => this.#intoTarget(chunk, this.#modeOf(table, mode), stop),
+      made: (outcome) => this.#made(relation, outcome, true),
+    });
   }
 
-  /** Whether a copy is there that had no answer to its COMMIT only the next run knows: changes are not to be applied to it as if it were not. */
+  /** Begins or resumes ranges in a side table. Null: the table must be copied whole. */
+  async #divide(table: TableShape) {
+    const { records } = this.tables;
+    const { id } = table.relation;
+    if (table.isPartitioned || this.naming.isShared(table.relation)) return null;
+    const copy = this.#rangeCopy(table);
+    await this.apply.guard((client) => records.reload(client, id));
+    // Without a stream, nothing brings the changes between an earlier run's points and this one's.
+    const known = this.apply.hasStream() ? records.of(id, "side") : null;
+    // Only a copy as a whole can report which row was refused.
+    if (this.#refusals.isTraced(table.relation) && !known?.ranges.length) return null;
+    const begun = await this.#inSession(table.relation, false, this.context.signal, (client) =>
+      whileWatched(this.apply.watched(client), () => beginRanges(client, copy, known)),
+    );
+    if (begun === null) records.ended(id);
+    else if (!begun.isResumed) records.begun(id, "side", chunkedCopyFingerprint(table));
+    return begun && { form: begun.form, ranges: records.of(id, "side")?.ranges ?? [] };
+  }
+
+  async #takeRange(
+    chunk: CopyChunk,
+    range: Parameters<typeof copyRange>[3],
+    stop: AbortSignal,
+  ): Promise<void> {
+    const { relation } = chunk.table;
+    const copy = this.#rangeCopy(chunk.table);
+    const copied = await this.#takeCounted(chunk, false, stop, (client, chunk) =>
+      copyRange(client, copy, chunk, range),
+    );
+    this.tables.records.added(relation.id, copied);
+    this.apply.lockWaitEnded();
+  }
+
+  #join(table: TableShape, mode: CopyMode, stop: AbortSignal): Promise<CopyOutcome> {
+    const { relation } = table;
+    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf(table, mode) };
+    const ranges = this.tables.records.of(relation.id, "side")?.ranges ?? [];
+    return this.#inSession(relation, true, stop, (client) =>
+      whileWatched(this.apply.watched(client), () =>
+        joinRanges(client, this.config, copy, ranges, this.#known(relation)),
+      ),
+    );
+  }
+
+  /** Copies the table, or some of its rows, in one transaction. */
+  async #intoTarget(chunk: CopyChunk, mode: CopyMode, stop: AbortSignal): Promise<CopyOutcome> {
+    const known = this.#known(chunk.table.relation);
+    const copying = this.#takeCounted(chunk, true, stop, (client, chunk) =>
+      copyIntoTarget(client, this.config, this.naming, this.context, { ...chunk, mode }, known),
+    );
+    return await copying.catch((error: unknown) => this.#endUnlessKnown(error));
+  }
+
+  /**
+   * If the connection broke, the copy may have been committed or not. This run must not go on as if it was not: it ends, and the next one
+   * reads the truth.
+   */
   #endUnlessKnown(error: unknown): never {
     const failure = toMillraceError(error);
     const isOfSink = failure.code.startsWith("sink_") && failure.retry === "transient";
@@ -164,104 +197,82 @@ export class SinkCopies implements AsyncDisposable {
     throw error;
   }
 
-  #copyWhole(client: Client, request: CopyRequest): Promise<CopyOutcome> {
-    const whole = { ...request, mode: this.#modeOf(request) };
-    const known = this.#known(request.table.relation);
-    return copyIntoTarget(client, this.config, this.naming, this.context, whole, known);
+  #wholeForm(table: TableShape): TupleForm {
+    return this.#refusals.isTraced(table.relation) ? "text" : this.tables.registry.copyForm(table);
   }
 
-  /** Between two batches: a copy that was begun beside the stream has been made here. */
-  async #applyKept({ id }: Relation): Promise<void> {
-    while (this.tables.held.has(id) && (await this.#applyPiece(id))) {}
-  }
-
-  /** Rows that were owed meanwhile are due with the last piece, and the stream may rest. */
-  async #applyPiece(tableId: number): Promise<boolean> {
-    const isMore = await this.apply.applyHeld(tableId);
-    if (!isMore && this.tables.owed.has(tableId)) this.context.events.mended();
-    return isMore;
-  }
-
-  /** All ranges are there. */
-  async end(table: TableShape): Promise<void> {
-    const { relation } = table;
-    const outcome = await this.#inSession(relation, true, (client) =>
-      whileWatched(this.apply.watched(client), () => this.#join(client, table)),
-    );
-    this.tables.divided.ended(relation.id);
-    this.#made(relation, outcome);
-    await this.#applyKept(relation);
-  }
-
-  #join(client: Client, table: TableShape): Promise<CopyOutcome> {
-    const copy = { ...this.#rangeCopy(table), mode: this.#modeOf({ table, mode: "initial" }) };
-    const ranges = this.tables.divided.of(table.relation.id)?.ranges ?? [];
-    return joinRanges(client, this.config, copy, ranges, this.#known(table.relation));
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#sessions[Symbol.asyncDispose]();
-  }
-
-  async #takeRange(request: CopyRequest, range: PageRange): Promise<void> {
-    const { relation } = request.table;
-    const copy = this.#rangeCopy(request.table);
-    const copied = await this.#inSession(relation, false, (client) =>
-      watchedCopy(this.apply.watched(client), request, (counted) => copyRange(client, copy, counted, range)),
-    );
-    this.tables.divided.added(relation.id, copied);
-    this.apply.wentOn();
-  }
-
-  #made(relation: Relation, { record, shape, owesMore }: Omit<CopyOutcome, "rows">, isWhole = true): void {
-    if (record) this.tables.ledger.add(record);
-    if (isWhole) this.tables.touched.spoil(relation.id, "was copied anew");
-    if (isWhole) this.tables.owed.ahead.copiedWhole(relation.id);
-    this.tables.owed.brought(relation.id, !owesMore);
-    if (shape) this.tables.shapes.add(shape);
-    if (record) this.tables.setAside.copied(relation);
+  #made(
+    relation: Relation,
+    { record, shape, isStillIncomplete }: Omit<CopyOutcome, "rows">,
+    isWhole: boolean,
+  ): void {
+    const { ledger, incomplete, shapes, setAside, registry } = this.tables;
+    if (record) ledger.add(record);
+    if (isWhole) incomplete.ahead.copiedWhole(relation.id);
+    incomplete.copied(relation.id, !isStillIncomplete);
+    if (shape) shapes.add(shape);
+    if (record) setAside.copied(relation);
     this.#refusals.copied(relation);
-    this.apply.wentOn();
-    this.tables.registry.forgetShapes();
+    this.apply.lockWaitEnded();
+    registry.forgetShapes();
   }
 
-  #modeOf({ table, mode, part }: Pick<CopyRequest, "table" | "mode" | "part">): CopyRequest["mode"] {
-    // Some rows never stand for all.
-    return part ? mode : this.tables.ledger.isVoid(table.relation) ? "replace" : mode;
+  /** A table that missed changes is replaced: some of its rows may be gone at the source. */
+  #modeOf({ relation }: TableShape, mode: CopyMode): CopyMode {
+    return this.tables.ledger.isVoid(relation) ? "replace" : mode;
   }
 
   #known(relation: Relation): KnownTable {
+    const { ledger, setAside } = this.tables;
     return {
       shape: this.tables.shapeToCopyInto(relation),
-      targets: this.tables.ledger.targetsWith(relation),
-      nullColumn: this.tables.setAside.nullColumnOf(relation),
-      isTraced: this.isTraced(relation),
-      keptMark: this.tables.held.countedBy(relation),
-      isCopied: this.tables.ledger.holds(relation),
+      targets: ledger.targetsWith(relation),
+      nullColumn: setAside.nullColumnOf(relation),
+      isTraced: this.#refusals.isTraced(relation),
+      isCopied: ledger.holds(relation),
+      touched: this.tables.touched.of(relation),
     };
   }
 
   #rangeCopy(table: TableShape): RangeCopy {
-    const target = this.naming.target(table.relation);
-    const side = this.tables.divided.sideTable(table.relation.id);
-    return { connector: this.context, table, target, side };
+    return { connector: this.context, table, target: this.naming.target(table.relation) };
   }
 
-  /** `isIntoTarget`: a failure may be one of the sink's table, which then waits for a change. */
+  /** Takes a chunk in a session of its own and reports progress. `isIntoTarget`: see `#inSession`. */
+  async #takeCounted<Outcome extends { readonly rows: number }>(
+    chunk: CopyChunk,
+    isIntoTarget: boolean,
+    stop: AbortSignal,
+    take: (client: Client, chunk: CopyChunk) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const counted = new CountedChunks(chunk);
+    const isClientBusy = () => counted.isWaiting;
+    const outcome = await this.#inSession(chunk.table.relation, isIntoTarget, stop, (client) =>
+      whileWatched({ ...this.apply.watched(client), isClientBusy }, () =>
+        take(client, { ...chunk, chunks: counted.chunks() }),
+      ),
+    );
+    chunk.progress(outcome.rows, counted.bytes);
+    return outcome;
+  }
+
+  /** `isIntoTarget`: if the target refuses the copy, the table is set aside. */
   async #inSession<T>(
     relation: Relation,
     isIntoTarget: boolean,
+    stop: AbortSignal,
     action: (client: Client) => Promise<T>,
-    stop = this.context.signal,
   ): Promise<T> {
     try {
-      return await this.#sessions.within(action, stop);
+      const result = await this.#sessions.within(action, stop);
+      this.apply.lockWaitEnded();
+      return result;
     } catch (error) {
       const { signal } = this.context;
       if (signal.aborted || stop.aborted) throw error;
-      const told = this.#refusals.told(relation, error);
+      const described = this.#refusals.described(relation, error);
       if (isIntoTarget) await this.#refusals.setAside(relation, error);
-      throw told;
+      throw described;
     }
   }
 }

@@ -1,5 +1,5 @@
-// Takes the copy of one table. Into a table that is new or empty the bytes go from socket to socket; into one that holds rows
-// they go through a staging table and replace what has the same key.
+// Copies one table in one transaction. If the target is new or empty, bytes go from socket to socket. Otherwise they go through a staging
+// table and replace rows of the same key.
 
 import { type Client, escapeIdentifier } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
@@ -8,60 +8,64 @@ import { qualifiedName, type Relation, type TableShape } from "../../../change/r
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { CopyRequest } from "../../sink.ts";
+import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
+import { copyIn } from "../apply/copy-in.ts";
 import { withLateChecks } from "../apply/late-checks.ts";
-import { type WrittenRows, withRefusedKey } from "../apply/refused-key.ts";
 import { recordCopy, type TableCopyRecord } from "../bookkeeping/bookkeeping.ts";
 import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
 import { copyRecord } from "../bookkeeping/copy-ledger.ts";
+import { deleteIncomplete } from "../bookkeeping/incomplete-rows.ts";
 import { endSetAside } from "../bookkeeping/set-aside-tables.ts";
 import { recordShape, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import { type WrittenRows, withRefusedKey } from "../refusals/refused-key.ts";
+import { tracedCopyIn } from "../refusals/traced-copy.ts";
 import { type Fitted, fitTable } from "../schema/table-fit.ts";
 import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { copyIn } from "./copy-in.ts";
 import { mergeCopy } from "./copy-merge.ts";
-import { requireCounted } from "./held-changes.ts";
-import { settleOwed } from "./owed-rows.ts";
-import { tracedCopyIn } from "./traced-copy.ts";
+import { completeTouched, type TouchedTable } from "./touched-keys.ts";
 
 const staging = "pg_temp.millrace_copy";
 
 export interface CopyOutcome {
   readonly rows: number;
-  /** Null: rows of a table whose first copy is still to come. */
+  /** Null: only some rows were copied, and the table's first copy is still to come. */
   readonly record: TableCopyRecord | null;
-  /** What the table follows by now; null: what it did. */
+  /** The shape that the target follows now; null: it did not change. */
   readonly shape: ShapeRecord | null;
-  /** Rows of the table are to be copied still. */
-  readonly owesMore: boolean;
+  /** Other rows of the table are still incomplete. */
+  readonly isStillIncomplete: boolean;
 }
 
-/** What the sink knows of a table that is to be copied into. */
+/** What the sink knows of a table that is about to be copied. */
 export interface KnownTable {
-  /** The columns that it has followed; null: nothing is known of them. */
+  /** The shape that the target follows; null: not known. */
   readonly shape: ShapeRecord | null;
   /** See `TableCopyRecord`. */
   readonly targets: readonly string[];
-  /** One of its columns that has to take null. */
+  /** A column of the target that must take null. */
   readonly nullColumn: string | null;
-  /** A row that is refused is to be told by its key. */
+  /** The last copy was refused: find the refused row and report its key. */
   readonly isTraced: boolean;
-  /** Its changes are kept meanwhile, under this mark; null: they are not. */
-  readonly keptMark: string | null;
   /** The sink has a copy of it. */
   readonly isCopied: boolean;
+  /** Null: no incremental copy of the table exists. */
+  readonly touched: TouchedTable | null;
 }
 
-/** All in one transaction: table, rows, and that the copy was made. */
+export interface WholeCopy extends CopyChunk {
+  readonly mode: CopyMode;
+}
+
+/** In one transaction: the table, its rows, and the record of the copy. */
 export async function copyIntoTarget(
   client: Client,
   config: PostgresSinkConfig,
   naming: TargetNaming,
   connector: ConnectorAtSink,
-  request: CopyRequest,
+  request: WholeCopy,
   known: KnownTable,
 ): Promise<CopyOutcome> {
   const { table, mode } = request;
@@ -73,10 +77,10 @@ export async function copyIntoTarget(
     ...known,
     isShared,
   });
-  const isEmpty = existing === null || (mode === "initial" && !(await hasRows(client, existing)));
+  const isEmpty = existing === null || (mode !== "merge" && !(await hasRows(client, existing)));
   const columns = sqlList(table.relation.columns.map((column) => column.name));
   const isHashed = table.relation.isKeyedByHash === true;
-  // Which of the rows that it did not bring are this table's own is not known. By another key the rows that are there cannot be found.
+  // In a shared target nobody knows which rows are this table's own, so none is deleted. If the key changed, the old rows cannot be matched.
   const isReplacing = (mode === "replace" || isKeyChanged) && !isShared;
   const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
   const isTraced = known.isTraced && request.form === "text" && !existing?.isReferred;
@@ -98,16 +102,17 @@ export async function copyIntoTarget(
     const into = existing ?? (await readTargetTable(client, target));
     if (!into) throw new Error("a table is not there after it was made");
     const { relation } = table;
+    const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied };
     await withRefusedKey(client, { target: into, relation, rows: staging, isMerged }, () =>
-      withLateChecks(client, into, () => mergeCopy(client, into, { staging, relation, isMerged })),
+      withLateChecks(client, into, () => mergeCopy(client, into, merged)),
     );
     if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
   }
   if (key) await addKey(client, target, key);
   const keys = request.part?.kind === "rows" ? request.part.keys : null;
   if (keys !== null && !isMerged) throw alteredMeanwhile(table);
-  // Other rows may still be missing.
-  const first = keys === null ? null : zeroLsn;
+  // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
+  const first = isMerged ? zeroLsn : null;
   const made = { point: request.lsn, isMerged, first };
   const outcome = await recordOutcome(client, connector, table, made, known, existing, keys);
   await client.query("commit");
@@ -115,8 +120,8 @@ export async function copyIntoTarget(
 }
 
 /**
- * With the transaction of the copy. `existing`: what it was made into; null: the table is new. `owed`: keys of the rows that it is a
- * copy of; null: of all.
+ * In the transaction of the copy. `existing`: the target before the copy; null: it is new. `keys`: of the copied rows; null: all rows were
+ * copied.
  */
 export async function recordOutcome(
   client: Client,
@@ -125,24 +130,24 @@ export async function recordOutcome(
   made: Pick<TableCopyRecord, "point" | "isMerged" | "first">,
   known: KnownTable,
   existing: TargetTable | null,
-  owed: readonly RowKey[] | null,
+  keys: readonly RowKey[] | null,
 ): Promise<Omit<CopyOutcome, "rows">> {
-  if (owed !== null && !known.isCopied) return { record: null, shape: null, owesMore: false };
+  if (keys !== null && known.touched !== null) await completeTouched(client, known.touched, keys);
+  if (keys !== null && !known.isCopied) return { record: null, shape: null, isStillIncomplete: false };
   const record = copyRecord(table, { ...made, targets: known.targets });
-  await recordCopy(client, connectorId, record);
+  await recordCopy(client, connectorId, record, keys !== null);
   const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
   await endSetAside(client, connectorId, table.relation);
-  if (known.keptMark !== null) await requireCounted(client, connectorId, table.relation, known.keptMark);
-  const owesMore = !(await settleOwed(client, connectorId, table.relation.id, owed));
-  return { record, shape, owesMore };
+  const isStillIncomplete = !(await deleteIncomplete(client, connectorId, table.relation.id, keys));
+  return { record, shape, isStillIncomplete };
 }
 
-/** `existing`: the table that was there; null when it was made. */
+/** `existing`: the target that was there; null: it was made. */
 async function ensureTable(
   client: Client,
   config: PostgresSinkConfig,
   target: TargetName,
-  request: CopyRequest,
+  request: WholeCopy,
   known: KnownTable & { readonly isShared: boolean },
 ): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable | null }> {
   const existing = await readTargetTable(client, target);
@@ -151,12 +156,12 @@ async function ensureTable(
   return { existing: null, isKeyChanged: false, key: null };
 }
 
-/** Makes a table that is there fit for the copy. Returns it as it is then. */
+/** Alters an existing target so that it takes the copy. Returns it as it is then. */
 export async function fitExisting(
   client: Client,
   config: PostgresSinkConfig,
   existing: TargetTable,
-  { table, mode }: Pick<CopyRequest, "table" | "mode">,
+  { table, mode }: Pick<WholeCopy, "table" | "mode">,
   { shape, nullColumn, isShared }: KnownTable & { readonly isShared: boolean },
 ): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable }> {
   const { target } = existing;
@@ -195,7 +200,7 @@ export async function hasRows(client: Client, table: TargetTable): Promise<boole
   return rowCount === 1;
 }
 
-function copySql(into: string, columns: string, request: CopyRequest): string {
+function copySql(into: string, columns: string, request: CopyChunk): string {
   const list = columns === "" ? "" : ` (${columns})`;
   return `copy ${into}${list} from stdin (format ${request.form})`;
 }

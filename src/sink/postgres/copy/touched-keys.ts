@@ -1,32 +1,28 @@
-// Tables that are being copied beside the stream, and what would make such a copy worthless. While a table is here, each key that the
-// stream touches is noted in a table of the target database, with the change: see touch-notes.ts.
+// Tables with an incremental copy, under way or interrupted, and what invalidates such a copy. While a table is here, touch-recorder.ts
+// records each key that the stream touches.
 
 import type { Client } from "pg";
+import type { RowKey } from "../../../change/copy-part.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { forgetCopy } from "../bookkeeping/copy-records.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 import type { TargetName } from "../schema/target-name.ts";
-import type { TargetNaming } from "../schema/target-naming.ts";
-import { forgetBesideTables } from "./beside-tables.ts";
 
 export interface TouchedTable {
   readonly tableId: number;
-  /** Of the copy's tables; see beside-tables.ts. */
-  readonly name: string;
-  /** Where its keys are noted: columns `k0`, `k1`, … in the order of `keyNames`. */
-  readonly notes: TargetName;
+  /** The table that takes its touched keys. */
+  readonly keys: TargetName;
+  /** The key's columns, in the order of `k0`, `k1`, … */
   readonly keyNames: readonly string[];
-  /** Of a table that shares its target with others, what that is called: their changes touch its rows too. */
-  readonly sharedAs: string | null;
-  /** What it follows, but for its name. */
+  /** The shape that the target follows, without its name. */
   shape: string;
-  /** Somebody is making the copy: rows that the sink lacks come with it. */
-  isTakenUp: boolean;
-  /** Why its copy has to begin anew; null: it has not. */
-  spoiledBy: string | null;
+  /** The copy is being made now: it brings rows that the sink lacks. */
+  isBeingCopied: boolean;
+  /** Why the copy must begin again; null: it is valid. */
+  invalidatedBy: string | null;
 }
-
-const none: readonly TouchedTable[] = [];
 
 export class TouchedKeys {
   readonly #tables = new Map<number, TouchedTable>();
@@ -34,94 +30,91 @@ export class TouchedKeys {
   constructor(
     private readonly connectorId: string,
     private readonly shapes: ShapeLedger,
-    private readonly naming: Pick<TargetNaming, "sharedAs">,
   ) {}
 
-  /** What the table with this OID follows. */
+  /** The shape that the target of the table with this OID follows. */
   shapeOf(tableId: number): string {
-    return followed(this.shapes.of({ id: tableId }));
+    return shapeText(this.shapes.of({ id: tableId }));
   }
 
-  /** Between two batches: each change that is applied from here on is noted. */
-  begin(touched: Omit<TouchedTable, "isTakenUp" | "spoiledBy">): TouchedTable {
-    const table = { ...touched, isTakenUp: true, spoiledBy: null };
-    // Its keys are noted in one place: what an earlier copy of it has come to by now is not known.
-    this.spoil(table.tableId, "was copied anew");
-    this.#tables.set(table.tableId, table);
-    return table;
+  /** Call it between two batches: the keys of all changes from here on are recorded. */
+  begin(table: Omit<TouchedTable, "isBeingCopied" | "invalidatedBy">): TouchedTable {
+    const touched = { ...table, isBeingCopied: false, invalidatedBy: null };
+    this.#tables.set(table.tableId, touched);
+    return touched;
   }
 
-  /** Nothing is noted of it any more. */
-  end(table: TouchedTable): void {
-    if (this.#tables.get(table.tableId) === table) this.#tables.delete(table.tableId);
+  /** The table's keys are not recorded any more. */
+  end(tableId: number): void {
+    this.#tables.delete(tableId);
   }
 
-  /** The table whose keys are to be noted with changes of the relation; null: they are not. */
+  get(tableId: number): TouchedTable | null {
+    return this.#tables.get(tableId) ?? null;
+  }
+
+  /** Where to record the keys of the relation's changes; null: they need no record. */
   of({ id }: Pick<Relation, "id">): TouchedTable | null {
     const table = this.#tables.get(id);
-    return table && table.spoiledBy === null ? table : null;
+    return table && table.invalidatedBy === null ? table : null;
   }
 
-  /** As `of`, and those of others that share the relation's target. */
-  allOf(relation: Relation): readonly TouchedTable[] {
-    if (this.#tables.size === 0) return none;
-    return this.#around(relation).filter(({ spoiledBy }) => spoiledBy === null);
+  /** Whether a copy under way will bring rows that the sink lacks. */
+  willBring(relation: Pick<Relation, "id">): boolean {
+    return this.of(relation)?.isBeingCopied === true;
   }
 
-  /** A copy that is being made brings rows that the sink lacks. */
-  brings(relation: Pick<Relation, "id">): boolean {
-    return this.of(relation)?.isTakenUp === true;
+  /** Whether the table has an incremental copy, under way or interrupted. */
+  has({ id }: Pick<Relation, "id">): boolean {
+    return this.#tables.has(id);
   }
 
-  /** It, or one that shares its target, is being copied beside the stream, or what was copied is kept. */
-  has(relation: Relation): boolean {
-    return this.#tables.size > 0 && this.#around(relation).length > 0;
-  }
-
-  #around(relation: Relation): readonly TouchedTable[] {
-    const shared = this.naming.sharedAs(relation);
-    return [...this.#tables.values()].filter(
-      ({ tableId, sharedAs }) => tableId === relation.id || (shared !== null && sharedAs === shared),
-    );
-  }
-
-  /** It may be undone: then its copy begins anew for nothing. */
-  spoil(tableId: number, reason: string): void {
+  /** In the open transaction, with the change that invalidates the copy. If that is rolled back, the copy begins again needlessly. */
+  async invalidate(client: Client, tableId: number, reason: string): Promise<void> {
     const table = this.#tables.get(tableId);
-    if (table) table.spoiledBy ??= reason;
+    if (!table) return;
+    table.invalidatedBy ??= reason;
+    // Its keys are recorded no more, so that no run may resume it.
+    await forgetCopy(client, this.connectorId, tableId);
   }
 
-  /** As `spoil`, with what is about to be applied in the open transaction. */
-  async spoilWith(client: Client, tableId: number, reason: string): Promise<void> {
-    this.spoil(tableId, reason);
-    const table = this.#tables.get(tableId);
-    if (table) await forgetBesideTables(client, this.connectorId, table.name);
-  }
-
-  /** The relation's changes are about to be applied in the open transaction, and what its table at the sink follows is known. */
-  async entered(client: Client, relation: Relation): Promise<void> {
+  /** In the open transaction, before the relation's changes are applied: invalidates the copy if the target was altered. */
+  async checkShape(client: Client, relation: Relation): Promise<void> {
     const table = this.#tables.get(relation.id);
     if (!table) return;
     const names = relation.key.map((i) => relation.columns[i]?.name);
     const isSame = this.shapeOf(relation.id) === table.shape && names.join() === table.keyNames.join();
-    // Another name alone does no harm: the copy looks for its table under the name that it began with. What is applied of a table that
-    // is spoiled is not noted: no run may take the copy for one that it can go on with.
-    if (!isSame || table.spoiledBy !== null) await this.spoilWith(client, relation.id, "was altered");
+    if (!isSame || table.invalidatedBy !== null) await this.invalidate(client, relation.id, "was altered");
   }
 
-  /** Rows of the table were copied by their keys, and with them what it follows was noted anew. */
-  followed(relation: Relation): void {
-    const table = this.#tables.get(relation.id);
-    if (table) table.shape = this.shapeOf(relation.id);
+  /** The shape was recorded anew, with rows that were copied by key. */
+  shapeRecorded({ id }: Pick<Relation, "id">): void {
+    const table = this.#tables.get(id);
+    if (table) table.shape = this.shapeOf(id);
   }
 }
 
-function followed(shape: ShapeRecord | null): string {
+/** In the open transaction, with a copy of the rows that have these keys: they are complete from here on. */
+export async function completeTouched(
+  client: Client,
+  { keys: table, keyNames }: Pick<TouchedTable, "keys" | "keyNames">,
+  keys: readonly RowKey[],
+): Promise<void> {
+  const key = keyNames.map((_, i) => `k.k${i}::text`).join(", ");
+  await client.query(
+    `update ${sqlName(table)} k set is_partial = false from ` +
+      `(select array(select json_array_elements_text(e)) as key from json_array_elements($1::json) e) x ` +
+      `where k.is_partial and x.key = array[${key}]`,
+    [JSON.stringify(keys)],
+  );
+}
+
+function shapeText(shape: ShapeRecord | null): string {
   return JSON.stringify([shape?.columns, shape?.key, shape?.displaced]);
 }
 
-/** `reason`: what the table did. */
-export function besideSpoiled(relation: Relation, reason: string): MillraceError {
+/** `reason`: the rest of a sentence that begins with the table's name. */
+export function copyInvalidated(relation: Relation, reason: string): MillraceError {
   return new MillraceError(
     "table_changed",
     `Table ${qualifiedName(relation)} ${reason} while it was copied beside the stream: the copy begins again.`,

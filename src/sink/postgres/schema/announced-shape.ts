@@ -1,8 +1,8 @@
-// Makes a table's shape of what the stream tells, for a table that no look at the source has found. Looking is the source's.
+// Makes a table's shape from the stream's relation message alone, for a table that the source's catalog reader has not found.
 
 import type { Relation, TableShape } from "../../../change/relation.ts";
 
-/** What can be told of a table that the stream announced and the run did not know. */
+/** The shape of a table that the stream announced and the run did not know. */
 export function announcedShape(relation: Relation): TableShape {
   const key = relation.key.map((i) => relation.columns[i]!.name);
   return {

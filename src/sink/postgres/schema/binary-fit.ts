@@ -1,12 +1,12 @@
-// Whether a table at the sink takes the source's bytes as they are, now or after it was altered. Pure.
+// Decides whether a target takes the source's binary values as they are, now or after it was altered. Pure.
 
 import type { Column, Relation } from "../../../change/relation.ts";
 import type { TableChange } from "./table-migration.ts";
 import type { TargetTable } from "./target-table.ts";
 
 /**
- * Whether COPY BINARY may put the source's bytes into the table after these changes: what types are called does not matter, only
- * how their values lie. Columns that the changes make are left to the caller.
+ * Whether COPY BINARY can write the source's bytes to the table after these changes. Only the binary layout of types matters, not their names.
+ * The caller checks columns that the changes add.
  */
 export function takesBinary(
   table: TargetTable,

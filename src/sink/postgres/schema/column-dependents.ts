@@ -1,10 +1,10 @@
-// Finds what somebody has built at the sink upon columns and keys that are to go or to get another type: the server refuses such a
-// change while it is there, and only a person can say what is to become of it.
+// Finds objects at the sink that depend on columns or keys which are to be dropped or to get another type. The server refuses such a change
+// while they exist, and only a person can decide what to do with them.
 // https://www.postgresql.org/docs/current/catalog-pg-depend.html
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
-import { MigrationRefused } from "./migration-refused.ts";
+import { MigrationRefused } from "../refusals/migration-refused.ts";
 import type { TableChange } from "./table-migration.ts";
 import type { TargetTable } from "./target-table.ts";
 
@@ -15,8 +15,8 @@ interface Dependent {
 }
 
 /**
- * `$1`: the table; `$2`: columns to be dropped; `$3`: columns to be given another type; `$4`: indexes of keys to be dropped. Foreign
- * keys of others, and views that group by a key, hang on its index and on its constraint.
+ * `$1`: the table; `$2`: columns to be dropped; `$3`: columns to get another type; `$4`: indexes of keys to be dropped. Foreign keys of other
+ * tables, and views that group by a key, depend on its index and its constraint.
  */
 const dependentsQuery = `
 with wanted as (
@@ -53,7 +53,7 @@ where case
   else d.deptype = 'n' end
 order by 1, 2`;
 
-/** Why the server would refuse the changes; null: it would not, as far as the catalog tells. */
+/** Why the server would refuse the changes; null: the catalog shows no reason. */
 export async function findDependents(
   client: Client,
   table: TargetTable,

@@ -1,5 +1,5 @@
-// Decides how the key that millrace has made for a table at the sink is to change with the source's. A key that somebody else
-// has made there is left alone. Pure; the SQL is written in migration-sql.ts.
+// Decides how the key that millrace has made at a target changes with the source's key. A key that somebody else has made stays. Pure;
+// migration-sql.ts writes the SQL.
 
 import { isIdentified, type Relation } from "../../../change/relation.ts";
 import type { TargetTable, UniqueKey } from "./target-table.ts";
@@ -12,8 +12,8 @@ export type AddKey = {
 };
 
 /**
- * What a sink remembers of a table's key: numbers of the columns that identify a row at the source, and behind them the
- * source's number for a primary key, below zero. Empty: nothing identifies a row.
+ * What the sink records of a table's key: the numbers of the columns that identify a row at the source, followed by the number of the source's
+ * primary key as a negative value. Empty: nothing identifies a row.
  */
 export function keyNumbers({ columns, key, keyId }: Relation): readonly number[] {
   const numbers = key.map((i) => columns[i]!.number).sort((a, b) => a - b);
@@ -21,8 +21,8 @@ export function keyNumbers({ columns, key, keyId }: Relation): readonly number[]
 }
 
 /**
- * `known`: the key as the table followed it last; null: not known. `nameOf`: what a column of the table will be called; null:
- * it will be dropped. The old key is dropped before the columns change, and the new one added behind that.
+ * `known`: the key that the target follows; null: not known. `nameOf`: the future name of a column; null: it will be dropped. The old key is
+ * dropped before the columns change, and the new one is added after that.
  */
 export function planKey(
   table: TargetTable,
@@ -51,7 +51,7 @@ export function planKey(
   };
 }
 
-/** Of a table of which only inserts are carried a key may come again whose row was deleted at the source. */
+/** A table that carries only inserts gets no key: a key may come again after its row was deleted at the source. */
 function wantedKey(relation: Relation): readonly string[] {
   const isKeyed = isIdentified(relation) || relation.isKeyedByHash === true;
   return isKeyed ? relation.key.map((i) => relation.columns[i]!.name) : [];
@@ -61,7 +61,7 @@ function isSameSet(names: readonly (string | null)[], others: readonly string[])
   return names.length === others.length && names.every((name) => name !== null && others.includes(name));
 }
 
-/** `added` with its columns in the order that they have in the source's primary key, if they are that key. */
+/** `added`, with its columns in the order of the source's primary key, if it is that key. */
 export function inOrder(added: AddKey, primaryKey: readonly string[]): AddKey {
   const isSame =
     primaryKey.length === added.key.length && primaryKey.every((name) => added.key.includes(name));

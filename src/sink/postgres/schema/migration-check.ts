@@ -1,12 +1,12 @@
-// Tells, without changing anything, whether a table at the sink has to change in a way that the connector may not change it.
+// Checks, without changing anything, whether a target needs a change that the connector may not make.
 
 import type { Client } from "pg";
 import type { Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { findDependents } from "./column-dependents.ts";
-import type { MigrationRefused } from "./migration-refused.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
 import { changesOfShared } from "./shared-migration.ts";
 import { fitsByName, isAllowed, planMigration, refusedChanges } from "./table-migration.ts";
@@ -17,17 +17,17 @@ import { readTargetTables, type TargetTable } from "./target-table.ts";
 
 export interface CheckedTable {
   readonly relation: Relation;
-  /** What the table at the sink has followed so far. */
+  /** The shape that the target follows. */
   readonly known: ShapeRecord | null;
-  /** Another table of ours has the relation's name at the sink still, and is to go aside for it. */
+  /** Another table of ours still has the relation's name at the sink, and will be renamed. */
   readonly isNameTaken: boolean;
-  /** All the rows that are there go with its next copy. */
+  /** The next copy replaces all rows. */
   readonly isReplaced: boolean;
-  /** One of its columns that has to take null. */
+  /** A column that must take null. */
   readonly nullColumn: string | null;
 }
 
-/** Why each of the tables cannot take its relation's rows; null: it can, or is not there. */
+/** Returns for each table why it cannot take its relation's rows; null: it can, or does not exist. */
 export async function checkMigrations(
   client: Client,
   strategy: PostgresSinkConfig["migration_strategy"],

@@ -1,16 +1,16 @@
-// Writes the changes of a table at the sink as SQL.
+// Writes the changes of a target as SQL.
 // https://www.postgresql.org/docs/current/sql-altertable.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { MigrationRefused, notAllowed } from "../refusals/migration-refused.ts";
 import type { AddKey } from "./key-migration.ts";
-import { MigrationRefused, notAllowed } from "./migration-refused.ts";
 import type { TableChange } from "./table-migration.ts";
 import { addKeySql, resolveTypes } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
 
-/** One statement for each change, or two: complete but for the semicolon. `isEmpty`: no row has to be converted. */
+/** One or two statements for each change, without semicolons. `isEmpty`: no row must be converted. */
 export async function migrationSql(
   client: Client,
   target: TargetName,
@@ -67,8 +67,8 @@ function clauses(
 }
 
 /**
- * The value that the rows got at the source when the column was added. It is a default for as long as it takes: rows that come
- * later bring theirs. No statement of this kind takes a parameter.
+ * Adds the column with the value that existing rows got at the source. It is a default only for a moment, as later rows bring their values.
+ * DDL takes no parameters.
  */
 function addClauses(column: Typed, type: string): readonly string[] {
   const name = escapeIdentifier(column.name);
@@ -79,7 +79,7 @@ function addClauses(column: Typed, type: string): readonly string[] {
   ];
 }
 
-/** `sql`: the statements that make the changes. */
+/** `sql`: the statements that would make the changes. */
 export function migrationRefused(
   target: TargetName,
   changes: readonly TableChange[],
@@ -95,7 +95,7 @@ export function migrationRefused(
   );
 }
 
-/** A row came with null, where the sink's column does not take it. */
+/** A row has null in a column that is NOT NULL at the sink. */
 export function nullRefused(target: TargetName, column: string, cause?: unknown): MigrationRefused {
   const sql = `alter table ${sqlName(target)} alter column ${escapeIdentifier(column)} drop not null`;
   const why = `Column ${column} of table ${qualifiedName(target)} at the sink does not take null, and the source's does by now. ${notAllowed}`;

@@ -1,4 +1,4 @@
-// Tells whether a row of a table can be so wide that nothing can be added to it. Pure.
+// Decides whether a row of a table may be too wide for one more column. Pure.
 // https://www.postgresql.org/docs/current/storage-page-layout.html
 
 export interface ColumnWidth {
@@ -13,12 +13,12 @@ export interface ColumnWidth {
 /** MaxHeapAttributeNumber, and what a page of 8 kB leaves for one row. */
 const maxColumns = 1600;
 const maxRowBytes = 8160;
-/** What a value of any length leaves in the row once it is moved out of it. */
+/** The size of a TOAST pointer: what a value that is moved out leaves in the row. */
 const toastPointerBytes = 18;
 const headerBytes = 23;
 const alignmentBytes = { c: 1, s: 2, i: 4, d: 8 } as const;
 
-/** Whether every row still fits a page with an int4 before its first column. */
+/** Whether each row fits a page with an additional int4 column. */
 export function hasRoomForGroup(columns: readonly ColumnWidth[]): boolean {
   if (columns.length >= maxColumns) return false;
   let end = align(headerBytes + Math.ceil((columns.length + 1) / 8), 8) + 4;

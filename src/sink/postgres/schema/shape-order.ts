@@ -1,5 +1,4 @@
-// Decides whether the shape that a table at the sink has followed is the one of the rows that come, or one from before it; and
-// says so where it cannot be known. Pure.
+// Decides whether rows have the shape that their target follows, a later one, or an earlier one. Reports where that cannot be known. Pure.
 
 import type { Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
@@ -7,21 +6,21 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 import { hasSameKey, isFollowed, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
 
 /**
- * Whether the table has the relation's shape. A guess counts as that only where nothing else can be meant: the table has that
- * shape still. `now`: the source's table at the last look.
+ * Whether the target follows the relation's shape. A guessed relation counts only if the source's table still has that shape. `now`: the
+ * source's table as of the last refresh.
  */
 export function isAsFollowed(shape: ShapeRecord, relation: Relation, now: Relation | null): boolean {
   return isFollowed(shape, relation) && !(relation.isGuess && now && !isFollowed(shape, now));
 }
 
-/** Whether the relation, which is not as followed, is known to be a later shape than the table's. `at`: its rows' commit record. */
+/** Whether a relation of another shape is known to be later than the target's. `at`: the commit LSN of its rows. */
 export function isKnownToFollow(shape: ShapeRecord, relation: Relation, at: Lsn): boolean {
-  // Under identity full the stream does not tell when the key changed.
+  // Under REPLICA IDENTITY FULL the stream does not show that the key changed.
   const isKeyUnclear = relation.replicaIdentity === "full" && !hasSameKey(shape, relation);
   return at >= shape.since && !relation.isGuess && !isKeyUnclear;
 }
 
-/** Without a copy that they could be compared with: of a table that the source has dropped, and that was copied before. */
+/** Changes from before an alteration come again, and there is no valid copy to compare them with: the source has dropped the table. */
 export function changesFromBefore(relation: Relation): MillraceError {
   return new MillraceError(
     "sink_rejected_rows",
@@ -29,7 +28,7 @@ export function changesFromBefore(relation: Relation): MillraceError {
   );
 }
 
-/** Where no copy is held: the guess is followed, and somebody is to know. */
+/** Without a copy the guess is followed, and the user is warned. */
 export function columnsGuessed(relation: Relation): string {
   return (
     `Table ${qualifiedName(relation)} was altered several times while the stream was behind: its columns were guessed. ` +

@@ -1,5 +1,4 @@
-// Decides what becomes of the changes that a relation calls for, where the table at the sink holds rows of other tables too. Pure;
-// planning them is table-migration.ts's.
+// Decides which changes of a relation are made to a target that has rows of other source tables too. Pure; table-migration.ts plans the changes.
 
 import type { Relation } from "../../../change/relation.ts";
 import {
@@ -11,8 +10,8 @@ import {
 import type { TargetTable } from "./target-table.ts";
 
 /**
- * Of a table that holds rows of others nothing goes, and the key stays: rows that it refuses then say what mends it. A column that
- * is dropped and made again is given its new type; what it holds for the relation's rows, a copy brings (`hasRemadeColumn`).
+ * Nothing of a shared target is dropped, and its key stays: if it refuses rows, the error says how to repair it. A column that the source has
+ * dropped and added again gets its new type, and a copy brings its values (`hasRemadeColumn`).
  */
 export function changesOfShared(table: TargetTable, changes: readonly TableChange[]): readonly TableChange[] {
   const dropped = new Set(changes.flatMap((change) => (change.kind === "drop" ? [change.name] : [])));
@@ -27,7 +26,7 @@ export function changesOfShared(table: TargetTable, changes: readonly TableChang
   });
 }
 
-/** Whether a column of the relation has the name of another that the table has followed, and gets a place of its own. */
+/** Whether a column of the relation has the name of another column that the target followed, and should be a new column. */
 export function hasRemadeColumn(
   table: TargetTable,
   known: FollowedShape | null,
@@ -42,7 +41,7 @@ export function hasRemadeColumn(
   );
 }
 
-/** Changes that must not be made to a table which holds rows of others: to be made by hand, when all of them have changed. */
+/** Changes that must not be made to a shared target. Somebody makes them by hand once all its source tables have changed. */
 export function changesOfOthers(changes: readonly TableChange[]): readonly TableChange[] {
   return changes.filter(({ kind }) => kind === "drop" || kind === "rename" || kind === "retype");
 }

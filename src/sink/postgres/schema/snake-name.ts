@@ -1,7 +1,7 @@
-// Makes a name of lower-case letters, digits and underscores of any name, by the rules of Fivetran's naming. Pure.
+// Turns any name into lower-case letters, digits and underscores, by the rules of Fivetran's naming. Pure.
 // https://fivetran.com/docs/core-concepts/naming-conventions
 
-/** Letters that are no letter with an accent. */
+/** Letters that are not a base letter with an accent. */
 const latin: Readonly<Record<string, string>> = {
   ß: "ss",
   Æ: "Ae",
@@ -24,9 +24,8 @@ const latin: Readonly<Record<string, string>> = {
 const systemColumns = ["ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"];
 
 /**
- * Accents go; letters of other scripts become `u` and their number; anything else becomes an underscore. Words that only their
- * capitals told apart are parted, runs of underscores become one, and a digit does not come first,
- * nor does what the server or millrace keeps for itself stand alone.
+ * Removes accents. Letters of other scripts become `u` and their code point, anything else an underscore. Camel case is split, and several
+ * underscores become one. A leading digit and reserved names get an underscore.
  */
 export function snakeName(name: string, of: "schema" | "table" | "column"): string {
   const ascii = [...name.normalize("NFKD")].map(inAscii).join("");

@@ -1,4 +1,4 @@
-// Changes a table at the sink so that it takes a relation's rows, as far as the connector's migration strategy allows.
+// Alters a target so that it takes a relation's rows, as far as the connector's migration strategy allows.
 
 import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
@@ -17,17 +17,16 @@ import type { TargetTable } from "./target-table.ts";
 
 export interface Fitted {
   readonly isChanged: boolean;
-  /** The table's rows are told apart by something else from here on. */
+  /** Another key identifies the table's rows from here on. */
   readonly isKeyChanged: boolean;
-  /** To be added when the rows are those of the relation. */
+  /** The key to be added once the relation's rows are there; null: none. */
   readonly key: AddKey | null;
 }
 
 /**
- * In the open transaction. `known`: what the table followed last; null when nothing is known. `areReplaced`: the rows that
- * are there are to be replaced by others, and go first where they would have to be converted. `isShared`: rows of other
- * tables are there, so that nothing goes, is renamed or gets another type, and the key stays. Throws `sink_schema_mismatch`
- * with the SQL to run when the strategy does not allow the changes.
+ * In the open transaction. `known`: the shape that the target follows; null: not known. `areReplaced`: a copy replaces all rows, so that they
+ * are deleted first if they would have to be converted. `isShared`: the target has rows of other tables, so that nothing is dropped, renamed
+ * or retyped. Throws `sink_schema_mismatch` with the SQL to run if the strategy does not allow the changes.
  */
 export async function fitTable(
   client: Client,
@@ -61,7 +60,7 @@ export async function fitTable(
   };
 }
 
-/** The tables stop together: a copy of one, once it is mended, would not know which of the rows that are there are its own. */
+/** Stops all tables of a shared target: if one were set aside, its next copy could not tell its own rows from the others. */
 function sharedRefused(target: TargetName, sql: readonly string[]): MillraceError {
   return new MillraceError(
     "sink_schema_mismatch",
@@ -70,7 +69,7 @@ function sharedRefused(target: TargetName, sql: readonly string[]): MillraceErro
   );
 }
 
-/** A column that the sink's own table computes takes no values. */
+/** A generated column at the sink takes no values. */
 function requireWritable(table: TargetTable, relation: Relation): void {
   const computed = table.columns.find(
     ({ name, generated }) => generated && relation.columns.some((column) => column.name === name),
@@ -84,7 +83,7 @@ function requireWritable(table: TargetTable, relation: Relation): void {
   );
 }
 
-/** Lets columns of these numbers take null. The table has followed the relation. */
+/** Drops NOT NULL from the columns with these numbers. The target follows the relation. */
 export async function dropNotNull(
   client: Client,
   { target, uniqueKeys }: TargetTable,
@@ -114,8 +113,8 @@ function keyRefusesNull(target: TargetName, key: string, cause: unknown): Millra
 const unfit = new Set<string>(["42846", "42804", sqlState.notNullViolation, sqlState.uniqueViolation]);
 
 /**
- * Whether rows that are there do not take the source's shape: there is no cast, or a value (class 22) has no place in it, or
- * they have no such key.
+ * Whether existing rows cannot be converted to the source's shape: there is no cast, a value does not fit (class 22), or the rows violate the
+ * new key.
  */
 export function areRowsUnfit(error: unknown): boolean {
   const state = sqlStateOf(error) ?? "";

@@ -1,6 +1,6 @@
-// Decides how a table at the sink is to change so that it takes the rows of a relation: what the source did to its columns
-// since this table last followed them, and what else the rows need. Columns are told apart by the source's numbers, so that a
-// renamed one keeps its values. Pure; the SQL is written in migration-sql.ts.
+// Plans how a target changes so that it takes a relation's rows: what the source did to its columns since the target followed them, and what
+// else the rows need. Columns are identified by the source's numbers, so that a renamed one keeps its values. Pure; migration-sql.ts writes
+// the SQL.
 
 import { type Column, type Relation, rowHashColumn } from "../../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
@@ -9,17 +9,17 @@ import { mayHoldValuesOf } from "../types/type-family.ts";
 import { type AddKey, type DropKey, planKey } from "./key-migration.ts";
 import type { TargetColumn, TargetTable } from "./target-table.ts";
 
-/** A column as the sink's table followed it last. */
+/** A column that the target follows. */
 export interface FollowedColumn {
   readonly number: number;
   readonly name: string;
   /** The source's type, as `Column.typeName`. */
   readonly type: string;
-  /** The relation no longer has it, and the sink's table does: the name there stands for values of this column. */
+  /** The relation no longer has the column, but the target does: the name there still means this column. */
   readonly isKept?: true;
 }
 
-/** What a table at the sink has followed. */
+/** The shape that a target follows. */
 export interface FollowedShape {
   readonly columns: readonly FollowedColumn[];
   /** As `keyNumbers` gives them; null: not known. */
@@ -31,7 +31,7 @@ export type TableChange = DropKey | ColumnChange | AddKey;
 export type ColumnChange =
   | { readonly kind: "drop"; readonly name: string }
   | { readonly kind: "rename"; readonly from: string; readonly to: string }
-  /** `isChosen`: the type that it has is somebody's choice. */
+  /** `isChosen`: somebody chose the column's current type. */
   | { readonly kind: "retype"; readonly column: Column; readonly isChosen?: true }
   | { readonly kind: "add"; readonly column: Column }
   | { readonly kind: "allow null"; readonly name: string };
@@ -42,7 +42,7 @@ export function followedColumns(relation: Relation): readonly FollowedColumn[] {
   return relation.columns.map(({ number, name, typeName }) => ({ number, name, type: typeName }));
 }
 
-/** Of the columns that a table has followed before, those that stay beside the relation's. `names`: its columns by now. */
+/** The columns followed before that stay at the target beside the relation's. `names`: the target's columns now. */
 export function keptColumns(
   before: readonly FollowedColumn[],
   relation: Relation,
@@ -55,8 +55,8 @@ export function keptColumns(
 }
 
 /**
- * In the order in which they are to be made. `known` null: nothing is known of the table, and columns are the same when they
- * are called the same. A column that somebody has changed at the sink already is taken as it is.
+ * Returns the changes in the order in which they are to be made. `known` null: no shape is recorded, so columns are matched by name. A column
+ * that somebody has already changed at the sink is taken as it is.
  */
 export function planMigration(
   table: TargetTable,
@@ -69,7 +69,7 @@ export function planMigration(
   return [...(drop ? [drop] : []), ...columns, ...(add ? [add] : [])];
 }
 
-/** What a column will be called; null: it will be dropped. */
+/** A column's name after the changes; null: it will be dropped. */
 function nameAfter(name: string, changes: readonly ColumnChange[]): string | null {
   let now = name;
   for (const change of changes) {
@@ -113,7 +113,7 @@ function planColumns(
   ];
 }
 
-/** Whether the table has followed a column of the relation that somebody has dropped, or renamed, at the sink since. */
+/** Whether somebody has dropped or renamed a followed column of the relation at the sink. */
 export function hasLostColumn(
   table: TargetTable,
   known: readonly FollowedColumn[],
@@ -127,8 +127,8 @@ export function hasLostColumn(
 }
 
 /**
- * Whether rows can be put into the table as it is, all of them anew: it has the columns by name and type. Somebody who has changed
- * it by hand may have dropped and made, or exchanged, columns that numbers at the source tell apart.
+ * Whether a copy of all rows fits the table as it is: it has the columns by name and type. Somebody may have made the changes by hand, in a way
+ * that the columns' numbers do not show.
  */
 export function fitsByName(table: TargetTable, relation: Relation, strategy: MigrationStrategy): boolean {
   const types = new Map(table.columns.map(({ name, typeName }) => [name, typeName]));
@@ -137,8 +137,8 @@ export function fitsByName(table: TargetTable, relation: Relation, strategy: Mig
 }
 
 /**
- * Changes that the strategy does not allow, or that would undo somebody's choice: to be made by hand, with those that free a name for one of them. A column that must
- * not be dropped merely stays, for as long as no other gets its name.
+ * Changes that the strategy does not allow or that would undo somebody's choice, with the changes that free a name for them. Somebody makes
+ * them by hand. A column that must not be dropped just stays, as long as no other column gets its name.
  */
 export function refusedChanges(
   strategy: MigrationStrategy,
@@ -151,7 +151,7 @@ export function refusedChanges(
         !strategyWords(change).every((word) => isAllowed(strategy, word)),
     ),
   );
-  // Those that give columns the names by which the commands call them.
+  // Include the renames on which the commands' column names depend.
   const retyped = [...refused].flatMap((change) => (change.kind === "retype" ? [change.column.name] : []));
   if (changes.some((change) => change.kind === "rename" && retyped.includes(change.to)))
     for (const change of changes) if (change.kind === "rename") refused.add(change);
@@ -195,7 +195,7 @@ export function isAllowed(
 type Drop = Extract<ColumnChange, { kind: "drop" }>;
 type Rename = Extract<ColumnChange, { kind: "rename" }>;
 
-/** Columns that the source had and no longer has. One that is merely excluded by now stays. */
+/** Drops columns that the source no longer has. A column that is only excluded stays. */
 function planDrops(
   names: ReadonlySet<string>,
   known: readonly FollowedColumn[],
@@ -208,7 +208,7 @@ function planDrops(
     .map(({ name }) => ({ kind: "drop", name }));
 }
 
-/** A table that has got a key at the source: what stood for one goes, and the primary key with it. */
+/** The source's table has got a key: drops the hash column that stood for one, and with it the primary key. */
 function planHashDrop(
   names: ReadonlySet<string>,
   known: readonly FollowedColumn[],
@@ -220,8 +220,8 @@ function planHashDrop(
 }
 
 /**
- * Columns whose names other columns of the source have got, and which are not renamed themselves: their values are not those of
- * the others. They go also where the strategy has kept them so far, or are refused.
+ * Drops columns whose names other columns of the source have got, unless they are renamed themselves: their values are not those of the others.
+ * This applies also to columns that the strategy has kept so far.
  */
 function planReuse(
   names: ReadonlySet<string>,
@@ -234,7 +234,7 @@ function planReuse(
     const user = relation.columns.find((column) => column.name === name);
     if (!user || user.number <= 0 || user.number === number) return false;
     const before = known.find((column) => column.number === user.number && !column.isKept);
-    // One that is no longer called as before: somebody has renamed it already.
+    // Without its old name, somebody has renamed it already.
     return !before || names.has(before.name);
   };
   return known
@@ -243,7 +243,7 @@ function planReuse(
     .map(({ name }) => ({ kind: "drop", name }));
 }
 
-/** Names may have been exchanged: where each waits for another to be free, one goes aside first. */
+/** Names may have been swapped: one column of such a cycle gets a temporary name first. */
 function planRenames(
   names: ReadonlySet<string>,
   known: readonly FollowedColumn[],
@@ -271,14 +271,14 @@ function planRenames(
       rename(next.from, aside);
       waiting.push({ from: aside, to: next.to });
     }
-    // Else the sink has a column of that name already: somebody made it, and it is taken as it is.
+    // Otherwise somebody has made a column of that name at the sink: it is taken as it is.
   }
   return renames;
 }
 
 /**
- * Only where the sink's column had the source's type so far: another one was somebody's choice, and stays while it has room. Or a type of the same name, which the
- * source has made anew.
+ * Retypes columns that had the source's type so far, or whose type the source has recreated under the same name. Another type is somebody's
+ * choice, and stays as long as it can hold the values.
  */
 function planRetypes(
   columns: readonly TargetColumn[],

@@ -1,4 +1,4 @@
-// Keeps what a run knows of its target tables, and makes them fit when a relation comes with a shape that is new.
+// What a run knows of its targets. Prepares the target of each relation, and alters it when a relation has a new shape.
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
@@ -16,32 +16,32 @@ import {
   type ShapeLedger,
   type ShapeRecord,
 } from "../bookkeeping/shape-ledger.ts";
+import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { holdsOldLabels } from "../types/old-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
 import { announcedShape } from "./announced-shape.ts";
 import { inOrder } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
-import type { MigrationRefused } from "./migration-refused.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { hasRemadeColumn } from "./shared-migration.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
 import { addKey, addKeyOf, createTable } from "./table-schema.ts";
-import { TargetLook } from "./target-look.ts";
+import { TargetCatalog } from "./target-catalog.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTable, type TargetTable, tableMissing } from "./target-table.ts";
 
 export class TableRegistry {
-  readonly #look: TargetLook;
+  readonly #catalog: TargetCatalog;
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
-  #isLookDue = false;
+  #isRefreshDue = false;
   readonly #renamer: TableRenamer;
-  /** Numbers of columns that turned out to take null at the source, by table. */
+  /** Numbers of columns in which the source has sent null, by table. */
   readonly #nullable = new Map<number, Set<number>>();
-  /** Names of staging tables, by target and columns: rows of the same shape use the same one. */
+  /** Names of staging tables by target and columns: rows of the same shape share one. */
   readonly #staging = new Map<string, string>();
 
   constructor(
@@ -52,30 +52,30 @@ export class TableRegistry {
     private readonly types: TypeMaker,
     private readonly warn: (reason: string) => void,
   ) {
-    this.#look = new TargetLook(naming, config.migration_strategy, shapes);
+    this.#catalog = new TargetCatalog(naming, config.migration_strategy, shapes);
     this.#renamer = new TableRenamer(
       config.migration_strategy,
       naming,
       ledger,
       shapes,
-      (id) => this.#look.shapeOf(id) !== null,
+      (id) => this.#catalog.shapeOf(id) !== null,
       (id) => this.#forgetTable(id),
     );
   }
 
-  /** See `TargetLook.look`. What the tables need of types is made first; where their labels are in doubt, a copy brings them. */
-  async look(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
+  /** See `TargetCatalog.refresh`. Types are created first. Tables whose enum labels may have been renamed are voided, so that a copy brings them. */
+  async refresh(client: Client, tables: readonly TableShape[]): Promise<TupleForm> {
     const relations = tables.map(({ relation }) => relation);
-    await this.types.look(client, relations, async (types) => {
+    await this.types.refresh(client, relations, async (types) => {
       for (const relation of relations) {
         const table = await readTargetTable(client, this.naming.target(this.shapes.of(relation) ?? relation));
         if (table && holdsOldLabels(table, relation, types)) await this.ledger.voidOf(client, relation);
       }
     });
-    return await this.#look.look(client, tables);
+    return await this.#catalog.refresh(client, tables);
   }
 
-  /** Under the names that they have at the sink, and those that they are to have. */
+  /** The targets' names at the sink now, and those that they are to get. */
   targetsOf(tables: readonly TableShape[]): readonly TargetName[] {
     const targets = tables.flatMap(({ relation }) =>
       [this.shapes.of(relation) ?? relation, relation].map((table) => this.naming.target(table)),
@@ -83,38 +83,37 @@ export class TableRegistry {
     return [...new Map(targets.map((target) => [sqlName(target), target])).values()];
   }
 
-  /** See `TargetLook.firing`. */
+  /** See `TargetCatalog.firing`. */
   get firing(): string | null {
-    return this.#look.firing;
+    return this.#catalog.firing;
   }
 
-  /** Whether the table's target was there at the last look. */
+  /** Whether the table's target existed at the last refresh. */
   isThere(relation: Relation): boolean {
-    return this.#look.isThere(relation);
+    return this.#catalog.isThere(relation);
   }
 
-  /** See `TargetLook.sourcesOf`. */
+  /** See `TargetCatalog.sourcesOf`. */
   sourcesOf(oids: readonly number[]): readonly number[] {
-    return this.#look.sourcesOf(oids);
+    return this.#catalog.sourcesOf(oids);
   }
 
   copyForm(table: TableShape): TupleForm {
-    return this.#look.copyForm(table);
+    return this.#catalog.copyForm(table);
   }
 
   inOrder(tables: readonly TableShape[]): readonly TableShape[] | null {
-    return this.#look.inOrder(tables);
+    return this.#catalog.inOrder(tables);
   }
 
-  /** Tables whose targets follow another shape, or none that is known. */
+  /** Tables whose targets follow another shape or an unknown one. */
   behind(tables: readonly TableShape[]): readonly TableShape[] {
     return tables.filter(({ relation }) => !isFollowed(this.shapes.of(relation), relation));
   }
 
   /**
-   * The target of a relation's rows, made or changed in the open transaction where need be and allowed. `at`: the commit record
-   * of the first of these rows. Throws `table_changed` when the table has followed a later shape already: by a copy that these
-   * rows were to be added to once more; or when the sink cannot follow.
+   * Returns the target of a relation's rows. Creates or alters it in the open transaction if that is needed and allowed. `at`: the commit LSN of
+   * the first of these rows. Throws `table_changed` if the target follows a later shape already, which a copy brought, or cannot follow.
    */
   async prepared(client: Client, relation: Relation, form: TupleForm, at: Lsn): Promise<PreparedTable> {
     const known = this.#prepared.get(relation);
@@ -129,19 +128,19 @@ export class TableRegistry {
     const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
     const staging = this.#stagingName(target, relation);
-    const rank = this.#look.rankOf(table);
+    const rank = this.#catalog.rankOf(table);
     const isShared = this.naming.isShared(relation);
     const copy = this.ledger.stateOf(relation);
     const prepared = prepareTable(table, relation, form, { staging, copy, rank, isShared });
     this.#prepared.set(relation, prepared);
-    const last = this.#look.shapeOf(relation.id)?.relation;
-    if (last && !isFollowed(this.shapes.of(relation), last)) this.#isLookDue = true;
+    const last = this.#catalog.shapeOf(relation.id)?.relation;
+    if (last && !isFollowed(this.shapes.of(relation), last)) this.#isRefreshDue = true;
     return prepared;
   }
 
   /**
-   * Whether the table has followed a later shape by a copy, and holds rows of others: it cannot be copied anew in place of these
-   * changes. `at`: their commit record.
+   * Whether a shared target follows a later shape, which a copy brought: the table cannot be copied again instead of applying these changes.
+   * `at`: their commit LSN.
    */
   isSuperseded(relation: Relation, at: Lsn): boolean {
     const shape = this.shapes.of(relation);
@@ -150,25 +149,25 @@ export class TableRegistry {
   }
 
   /**
-   * Before a table is copied: another that was called so before, and has another name by now, is not the one to copy into.
-   * `followsName`: one that has its old name at the sink still is renamed, and copied into.
+   * Before a table is copied: renames a target of our own that has its name but belongs to another source table. `followsName`: if the table's
+   * own target still has an older name, it is renamed instead.
    */
-  async makeRoom(client: Client, relation: Relation, followsName: boolean): Promise<void> {
+  async vacateName(client: Client, relation: Relation, followsName: boolean): Promise<void> {
     const shape = this.shapes.of(relation);
     const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
     const isFollowing = isBehind && followsName && !this.naming.isShared(shape);
     if (isFollowing) await this.#renamer.follow(client, shape, relation);
-    else await this.#renamer.makeRoom(client, relation);
+    else await this.#renamer.vacateName(client, relation);
   }
 
   /**
-   * Before a table that the stream has not told of yet is copied for a task: under its name there may be another's rows, and its
-   * own under another name. In the open transaction. Throws `table_changed` when it cannot get its name.
+   * Before a table is copied for a task: the stream may not have announced its new name yet, so that the target of that name may be another
+   * table's. In the open transaction. Throws `table_changed` if the table's own target cannot get the name.
    */
   async takeName(client: Client, relation: Relation): Promise<void> {
     const shape = this.shapes.of(relation);
     const isBehind = shape !== null && qualifiedName(shape) !== qualifiedName(relation);
-    if (!isBehind) return await this.#renamer.makeRoom(client, relation);
+    if (!isBehind) return await this.#renamer.vacateName(client, relation);
     if (!this.naming.isShared(shape) && (await this.#renamer.follow(client, shape, relation))) return;
     throw new MillraceError(
       "table_changed",
@@ -176,7 +175,7 @@ export class TableRegistry {
     );
   }
 
-  /** Why each of the tables cannot take its relation's rows, as the sink is now; null: it can, or is not there. */
+  /** Returns for each table why its target cannot take its rows now; null: it can, or does not exist. */
   async checkMigrations(
     client: Client,
     tables: readonly { readonly relation: Relation; readonly nullColumn: string | null }[],
@@ -199,16 +198,16 @@ export class TableRegistry {
   }
 
   /**
-   * Whether a table has followed a shape since the last look that was not the one of the look. It may be an older one: the look
-   * found nothing behind when the shape's rows were still on their way, and nothing else tells of what came after it.
+   * Whether a target has followed another shape than that of the last refresh. It may be an older shape, whose rows were still on their way at
+   * the refresh. The stream need not announce what came after it, so a refresh must look for tables that are behind.
    */
-  takeLookDue(): boolean {
-    const isDue = this.#isLookDue;
-    this.#isLookDue = false;
+  takeRefreshDue(): boolean {
+    const isDue = this.#isRefreshDue;
+    this.#isRefreshDue = false;
     return isDue;
   }
 
-  /** The table that `prepared` has refused as altered meanwhile; null when it has not. */
+  /** The table that `prepared` refused with `table_changed`; null: none. Forgets it. */
   takeAltered(): Relation | null {
     const altered = this.#altered;
     this.#altered = null;
@@ -216,8 +215,8 @@ export class TableRegistry {
   }
 
   /**
-   * From the next `prepared` on, the column at the sink takes null, whatever it is called when its turn comes. False: there is
-   * no such column, or it was allowed before.
+   * The next `prepared` drops the column's NOT NULL, whatever its name is by then. Returns false if there is no such column, or if it was called
+   * before.
    */
   allowNull(relation: Relation | null, name: string): boolean {
     const { number = 0 } = relation?.columns.find((column) => column.name === name) ?? {};
@@ -228,13 +227,13 @@ export class TableRegistry {
     return true;
   }
 
-  /** Tables may have been changed by somebody else, or by a transaction that was rolled back. */
+  /** Call it when targets may have changed: by another session, or by a rollback. */
   forgetShapes(): void {
     this.types.forget();
     this.#prepared = new Map();
   }
 
-  /** It is another one at the sink by now. */
+  /** The table's target has been renamed. */
   #forgetTable(id: number): void {
     for (const relation of this.#prepared.keys()) if (relation.id === id) this.#prepared.delete(relation);
   }
@@ -254,14 +253,14 @@ export class TableRegistry {
     let table = await readTargetTable(client, target);
     if (!table) {
       if (this.ledger.holds(relation)) throw tableMissing(target);
-      const shape = { ...(this.#look.shapeOf(relation.id) ?? announcedShape(relation)), relation };
+      const shape = { ...(this.#catalog.shapeOf(relation.id) ?? announcedShape(relation)), relation };
       await createTable(client, target, shape);
       await addKeyOf(client, target, shape);
       table = await readTargetTable(client, target);
     }
     if (!table) throw new Error("a table is not there after it was made");
     const record = this.shapes.of(relation);
-    // Its values are nowhere at the sink: a copy brings them.
+    // Values of such a column are missing at the sink: a copy brings them.
     const isLost =
       hasLostColumn(table, record?.columns ?? [], relation) || hasColumnFromBefore(record, relation);
     if (isLost && this.ledger.holds(relation)) throw this.#copyAgain(relation);
@@ -274,7 +273,7 @@ export class TableRegistry {
     return fitted;
   }
 
-  /** A column of a table that others share is not dropped to be made again: a copy brings what its rows have there by now. */
+  /** A column of a shared target cannot be dropped and added again: a copy brings the new values. */
   #requireOwnValues(table: TargetTable, shape: ShapeRecord | null, relation: Relation): void {
     if (!this.naming.isShared(relation)) return;
     if (!hasRemadeColumn(table, shape, relation, this.config.migration_strategy)) return;
@@ -286,10 +285,10 @@ export class TableRegistry {
   }
 
   #isAsFollowed(shape: ShapeRecord, relation: Relation): boolean {
-    return isAsFollowed(shape, relation, this.#look.shapeOf(relation.id)?.relation ?? null);
+    return isAsFollowed(shape, relation, this.#catalog.shapeOf(relation.id)?.relation ?? null);
   }
 
-  /** That the relation's shape is a later one than the table's, and is known. A copy brings what is not. */
+  /** Throws unless the relation's shape is known to be later than the target's. Otherwise a copy is needed. */
   #requireOrder(shape: ShapeRecord, relation: Relation, at: Lsn): void {
     if (this.ledger.holds(relation) && !isKnownToFollow(shape, relation, at)) throw this.#copyAgain(relation);
     if (at < shape.since) throw changesFromBefore(relation);
@@ -307,12 +306,12 @@ export class TableRegistry {
       const { migration_strategy: strategy } = this.config;
       const fitted = await fitTable(client, strategy, table, followed, relation, { isShared });
       if (fitted.key) {
-        const { primaryKey = [] } = this.#look.shapeOf(relation.id) ?? {};
+        const { primaryKey = [] } = this.#catalog.shapeOf(relation.id) ?? {};
         await addKey(client, table.target, inOrder(fitted.key, primaryKey));
       }
       return fitted.isChanged;
     } catch (error) {
-      // The source has converted them in a way of its own: a copy brings what came of it.
+      // The source has converted its rows in a way that the sink cannot: a copy brings the result.
       if (areRowsUnfit(error) && this.ledger.holds(relation)) throw this.#copyAgain(relation);
       throw error;
     }

@@ -1,4 +1,4 @@
-// Gives a table at the sink the name that it has at the source by now, so that a table that was renamed keeps its rows.
+// Renames a target when its source table is renamed, so that it keeps its rows.
 
 import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
@@ -6,7 +6,7 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { CopyLedger } from "../bookkeeping/copy-ledger.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
-import { MigrationRefused, notAllowed } from "./migration-refused.ts";
+import { MigrationRefused, notAllowed } from "../refusals/migration-refused.ts";
 import { createSchemas } from "./table-schema.ts";
 import type { TargetName } from "./target-name.ts";
 import type { TargetNaming } from "./target-naming.ts";
@@ -19,18 +19,17 @@ export class TableRenamer {
     private readonly naming: TargetNaming,
     private readonly copies: CopyLedger,
     private readonly shapes: ShapeLedger,
-    /** Whether the source has the table still, as far as is known. */
+    /** Whether the source still has the table, as far as is known. */
     private readonly isPresent: (tableId: number) => boolean,
-    /** Told of each table that has another name at the sink from here on. */
+    /** Called for each table whose target was renamed. */
     private readonly renamed: (tableId: number) => void,
   ) {}
 
   /**
-   * In the open transaction. False: the name is taken by a table that is not ours, or no longer the source's, and nothing was
-   * done.
+   * In the open transaction. Returns false, and does nothing, if the name belongs to a table that is not ours or that the source no longer has.
    */
   async follow(client: Client, record: ShapeRecord, relation: Relation): Promise<boolean> {
-    await this.makeRoom(client, relation);
+    await this.vacateName(client, relation);
     const to = this.naming.target(relation);
     const isSame = sqlName(this.naming.target(record)) === sqlName(to);
     if (!isSame && (await exists(client, to))) return false;
@@ -38,20 +37,20 @@ export class TableRenamer {
     return true;
   }
 
-  /** Another table of ours that has the relation's name still goes aside, and gets its own when its turn comes. */
-  async makeRoom(client: Client, relation: Relation): Promise<void> {
+  /** Gives another target of ours that still has the relation's name a temporary one. It gets its own name when its changes come. */
+  async vacateName(client: Client, relation: Relation): Promise<void> {
     const occupant = this.occupantOf(relation);
-    if (occupant) await this.#rename(client, occupant, await this.#freeName(client, occupant));
+    if (occupant) await this.#rename(client, occupant, await this.#unusedName(client, occupant));
   }
 
-  async #freeName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
+  async #unusedName(client: Client, { schema, tableId }: ShapeRecord): Promise<Name> {
     for (let i = 0; ; i++) {
       const name = `millrace_renamed_${tableId}${i === 0 ? "" : `_${i}`}`;
       if (!(await exists(client, this.naming.target({ schema, name })))) return { schema, name };
     }
   }
 
-  /** The table of ours that has the relation's name still, and is another one of the source's; null when there is none. */
+  /** The target of ours that has the relation's name but belongs to another source table; null: there is none. */
   occupantOf(relation: Relation): ShapeRecord | null {
     const occupant = this.shapes.named(relation);
     const isOther = occupant !== null && occupant.tableId !== relation.id && this.isPresent(occupant.tableId);
@@ -64,7 +63,7 @@ export class TableRenamer {
     if (await exists(client, from)) {
       if (this.strategy.disable_all) throw renameRefused(from, to);
       await createSchemas(client, new Set([to.schema]));
-      if (from.schema !== to.schema) await freeNames(client, from, to.schema);
+      if (from.schema !== to.schema) await renameClashing(client, from, to.schema);
       for (const sql of renameSql(from, to)) await client.query(sql);
     }
     await this.copies.rename(client, record, name);
@@ -88,8 +87,8 @@ where own.oid in (select indexrelid from pg_index where indrelid = $1::regclass)
   or own.relkind = 'S' and own.oid in (select objid from pg_depend where classid = 'pg_class'::regclass
     and refclassid = 'pg_class'::regclass and refobjid = $1::regclass and deptype in ('a', 'i'))`;
 
-/** What moves to the schema with the table gets another name where something there is called so: its indexes and sequences. */
-async function freeNames(client: Client, table: TargetName, schema: string): Promise<void> {
+/** Renames the table's indexes and sequences whose names exist in the schema that they move to. */
+async function renameClashing(client: Client, table: TargetName, schema: string): Promise<void> {
   const { rows } = await client.query<{ name: string; oid: string }>(takenNamesQuery, [
     sqlName(table),
     escapeIdentifier(schema),

@@ -1,4 +1,4 @@
-// Makes the sink's tables as the source's are. How one that is there changes is in table-migration.ts.
+// Creates targets like the source's tables. table-migration.ts plans how existing ones change.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { type Column, isIdentified, type TableShape } from "../../../change/relation.ts";
@@ -10,8 +10,8 @@ import { sqlList, type TargetName } from "./target-name.ts";
 import { ownKeyComment } from "./target-table.ts";
 
 /**
- * Makes the schemas that are missing. Before tables are made side by side: two sessions that make the same schema would wait
- * for each other, and one of them would fail.
+ * Creates missing schemas, before several sessions create tables: two sessions that create the same schema would block each other, and one
+ * would fail.
  */
 export async function createSchemas(client: Client, schemas: ReadonlySet<string>): Promise<void> {
   const { rows } = await client.query<{ name: string }>(
@@ -22,8 +22,8 @@ export async function createSchemas(client: Client, schemas: ReadonlySet<string>
 }
 
 /**
- * CREATE TABLE with the source's types, without its key. A type that the sink lacks becomes text. Throws `sink_schema_mismatch` where
- * something else has the name.
+ * Creates the table with the source's types and without a key. A type that the sink lacks becomes text. Throws `sink_schema_mismatch` if
+ * something other than a table has the name.
  */
 export async function createTable(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const taken = await nameTaken(client, target);
@@ -38,8 +38,8 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
 }
 
 /**
- * The primary key, or in its place the index that identifies rows. A table of which only inserts are carried gets neither:
- * a key whose row was deleted at the source may come again.
+ * Adds the primary key, or instead the unique index that identifies rows. A table that carries only inserts gets neither: a key may come again
+ * after its row was deleted at the source.
  */
 export async function addKeyOf(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const { relation, primaryKey } = shape;
@@ -62,11 +62,11 @@ export function addKeySql(target: TargetName, { key, isPrimary }: Pick<AddKey, "
     : `create unique index on ${sqlName(target)} (${sqlList(key)})`;
 }
 
-/** For the transaction: a large table's keys are sorted in memory, where the server's own bound is smaller. */
+/** For the transaction: sorts a large table's keys in memory, if the server's own setting is smaller. */
 const sortRoomSql = `select set_config('maintenance_work_mem', '256MB', true)
 where pg_size_bytes(current_setting('maintenance_work_mem')) < pg_size_bytes('256MB')`;
 
-/** Makes a key, marked as one of ours. Its name is the server's choice: one that is free. */
+/** Adds a key, with a comment that marks it as ours. The server chooses a free name. */
 export async function addKey(
   client: Client,
   target: TargetName,
@@ -88,7 +88,7 @@ interface SinkType {
   readonly oid: number;
 }
 
-/** Before version 15 a numeric's scale (11 bits of its modifier) is from 0 to its precision: elsewhere it goes without. */
+/** Before version 15 a numeric's scale (11 bits of its modifier) must be from 0 to its precision. Otherwise the modifier is left out. */
 const resolveTypesSql = `
 select coalesce(case when t.oid is null then null when c.oid >= $4 then c.name
     when c.oid in (1700, 1231) and current_setting('server_version_num')::int4 < 150000
@@ -98,7 +98,7 @@ from unnest($1::oid[], $2::int4[], $3::text[]) with ordinality as c(oid, typmod,
 left join pg_type t on t.oid = case when c.oid < $4 then c.oid else to_regtype(c.name) end and t.oid <> all ($5::oid[])
 order by c.place`;
 
-/** The types at the sink: the source's where it has them and can fill them, else text. */
+/** The columns' types at the sink: the source's type if the sink has it and it takes input, otherwise text. */
 export async function resolveTypes(client: Client, columns: readonly Column[]): Promise<readonly SinkType[]> {
   const { rows } = await client.query<SinkType>(resolveTypesSql, [
     columns.map((column) => column.typeOid),
@@ -110,7 +110,7 @@ export async function resolveTypes(client: Client, columns: readonly Column[]): 
   return rows;
 }
 
-/** Those of the columns that take the source's bytes as they are, when they are made at the sink. */
+/** Those columns that take the source's binary values once they are created at the sink. */
 export async function columnsThatFit(
   client: Client,
   columns: readonly Column[],

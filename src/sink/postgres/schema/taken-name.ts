@@ -1,13 +1,13 @@
-// What has a table's name at the sink and is no table: rows cannot be written there, and no table made beside it.
+// Finds a relation at the sink that has a table's name and is not a table: rows cannot be written there, and no table can be created.
 // https://www.postgresql.org/docs/current/catalog-pg-class.html (relkind)
 
 import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { MigrationRefused } from "./migration-refused.ts";
+import { MigrationRefused } from "../refusals/migration-refused.ts";
 import type { TargetName } from "./target-name.ts";
 
-/** As SQL behind ALTER. A composite type has an entry among the relations as well. */
+/** By relkind: the SQL keyword after ALTER. A composite type is in pg_class as well. */
 const kinds: Readonly<Record<string, string>> = {
   v: "view",
   m: "materialized view",
@@ -18,10 +18,10 @@ const kinds: Readonly<Record<string, string>> = {
   c: "type",
 };
 
-/** With the suffix, no more than the 63 bytes of a name, whatever its characters. */
+/** So short that a name with the suffix has at most 63 bytes, whatever its characters. */
 const keptCharacters = 14;
 
-/** Null: nothing has the name, or a table has. */
+/** Null: the name is free, or a table has it. */
 export async function nameTaken(client: Client, target: TargetName): Promise<MigrationRefused | null> {
   const { rows } = await client.query<{ kind: string }>(
     "select relkind as kind from pg_class where oid = to_regclass($1)",

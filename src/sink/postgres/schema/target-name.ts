@@ -1,4 +1,4 @@
-// Where a table is at the sink, and how its names are written in SQL. Which table of the source it is for: target-naming.ts.
+// The name of a table at the sink, and names as SQL. target-naming.ts decides which source table has which target.
 
 import { escapeIdentifier } from "pg";
 

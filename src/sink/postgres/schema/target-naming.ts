@@ -1,19 +1,18 @@
-// What the source's schemas, tables and columns are called at the sink: as at the source, or in Fivetran's way; and which tables
-// are written to one.
+// Names the source's schemas, tables and columns at the sink: as at the source, or by Fivetran's rules. Knows which tables share a target.
 // https://fivetran.com/docs/core-concepts/naming-conventions
 
 import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { IdentifierNaming } from "../../../connector/connector.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { twinTypes } from "../types/twin-type.ts";
+import { relocateTypes } from "../types/type-relocation.ts";
 import { snakeName } from "./snake-name.ts";
 import type { TargetName } from "./target-name.ts";
 
-/** NAMEDATALEN - 1: Postgres cuts longer names without a word. */
+/** NAMEDATALEN - 1: Postgres truncates longer names with only a notice. */
 const maxNameBytes = 63;
 
-/** A relation under the names that its columns have at the sink. */
+/** A relation with its columns' names at the sink. */
 export interface NamedRelation {
   readonly relation: Relation;
   /** For each column of the source's tuple, whether it is written; null: all are. */
@@ -33,8 +32,8 @@ export class TargetNaming {
   }
 
   /**
-   * Takes the tables that there are. Throws `sink_schema_mismatch` when two of them would be written to one, unless they are to
-   * be merged and have keys that tell their rows apart.
+   * Takes all tables. Throws `sink_schema_mismatch` if two of them have the same target, unless they are to be merged and have keys that tell
+   * their rows apart.
    */
   claim(tables: readonly TableShape[]): void {
     this.#shared.clear();
@@ -55,17 +54,17 @@ export class TargetNaming {
     return this.#shared.size > 0;
   }
 
-  /** Rows of other tables are in its target as well. */
+  /** Whether its target has rows of other tables too. */
   isShared(relation: Pick<Relation, "schema" | "name">): boolean {
     return this.hasShared && this.#shared.has(qualifiedName(this.target(relation)));
   }
 
-  /** What its target is called where rows of other tables are in it as well; null: they are not. */
+  /** The name of its shared target; null: the target is not shared. */
   sharedAs(relation: Pick<Relation, "schema" | "name">): string | null {
     return this.isShared(relation) ? qualifiedName(this.target(relation)) : null;
   }
 
-  /** `target_schema` is taken as it is. */
+  /** `target_schema` is used as it is. */
   target({ schema, name }: Pick<Relation, "schema" | "name">): TargetName {
     return { schema: this.schema(schema), name: this.#fivetran ? cut(snakeName(name, "table")) : name };
   }
@@ -77,19 +76,19 @@ export class TargetNaming {
     return cut(snakeName(prefix === null ? schema : `${prefix}_${schema}`, "schema"));
   }
 
-  /** Names of columns, and of the source's own types. The same object where nothing is renamed. Throws `column_conflict` when two columns would have one name. */
+  /** Renames columns and user-defined types. Returns the same relation if nothing changes. Throws `column_conflict` if two columns get one name. */
   named(relation: Relation): NamedRelation {
     const known = this.#known.get(relation);
     if (known) return known;
-    const twin = twinTypes(relation, (schema) => this.schema(schema));
+    const twin = relocateTypes(relation, (schema) => this.schema(schema));
     const named = this.#fivetran ? this.#rename(twin) : { relation: twin, keep: null };
     this.#known.set(relation, named);
-    // What was named already keeps its names.
+    // A relation that was named by this naming already is returned as it is.
     this.#known.set(named.relation, { relation: named.relation, keep: null });
     return named;
   }
 
-  /** A table's shape under the sink's names. */
+  /** A table's shape with the sink's names. */
   shape(table: TableShape): TableShape {
     const { relation } = this.named(table.relation);
     if (!this.#fivetran) return relation === table.relation ? table : { ...table, relation };
@@ -113,14 +112,14 @@ export class TargetNaming {
     this.#requireDroppable(relation, names, keep);
     const places = keep.map((_, i) => keep.slice(0, i).filter(Boolean).length);
     const left = columns.filter((_, i) => !keep[i]).map(({ number }) => number);
-    const kept = {
+    const writable = {
       ...relation,
       columns: columns.filter((_, i) => keep[i]),
       key: relation.key.map((i) => places[i]!),
       withheld: [...relation.withheld, ...left].sort((a, b) => a - b),
       displaced: left,
     };
-    return { relation: kept, keep };
+    return { relation: writable, keep };
   }
 
   #requireDroppable(relation: Relation, names: readonly string[], keep: readonly boolean[]): void {
@@ -136,7 +135,7 @@ export class TargetNaming {
   }
 }
 
-/** Empty where nothing identifies a row, or equal rows are one. */
+/** Empty if nothing identifies a row, or if the key is a hash of the row. */
 function keyNames({ key, columns, isKeyedByHash }: Relation): string {
   return isKeyedByHash ? "" : key.map((i) => columns[i]?.name).join();
 }
@@ -157,7 +156,7 @@ function notMergeable(one: Relation, other: Relation, target: string): MillraceE
   );
 }
 
-/** Of names that `snakeName` has made: a byte is a character. */
+/** For names that `snakeName` has made: each character is one byte. */
 function cut(name: string): string {
   return name.slice(0, maxNameBytes);
 }

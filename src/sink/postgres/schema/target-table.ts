@@ -1,4 +1,4 @@
-// A table at the sink as its catalog describes it, beside the relation whose rows it takes.
+// A target as the sink's catalog describes it.
 
 import type { Client } from "pg";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
@@ -13,9 +13,9 @@ export interface TargetColumn extends ColumnWidth {
   readonly typeOid: number;
   /** As `format_type` prints it with an empty search_path. */
   readonly typeName: string;
-  /** As at the source: equal layouts, equal bytes. */
+  /** Comparable with the source's: types of equal layouts have the same binary values. */
   readonly binaryLayout: string | null;
-  /** The type as SQL, or the one under a domain, without a modifier: of any length, of any precision, and null or not. */
+  /** The type as SQL, or a domain's base type, without a modifier and without constraints. */
   readonly plainType: string;
   readonly isDomain: boolean;
   readonly notNull: boolean;
@@ -28,17 +28,17 @@ export interface TargetColumn extends ColumnWidth {
 export interface TargetTable {
   readonly target: TargetName;
   readonly oid: number;
-  /** OIDs of the tables that its foreign keys refer to; empty where this session's role has switched them off. */
+  /** OIDs of the tables that its foreign keys refer to; empty if this session has switched foreign keys off. */
   readonly refersTo: readonly number[];
   /** Foreign keys that are in force for this session refer to it. */
   readonly isReferred: boolean;
-  /** It has constraints that this session would not have checked, and no trigger, rule or foreign key that has to stay off. */
+  /** It has deferrable constraints that this session would not check, and no trigger, rule or foreign key that must stay off. */
   readonly hasLateChecks: boolean;
-  /** Triggers and rules that this session sets off. */
+  /** Triggers and rules that this session fires. */
   readonly firing: readonly string[];
   /**
-   * The table's own rows, as SQL behind FROM, UPDATE and TRUNCATE: ONLY leaves out tables that inherit from it, which are
-   * tables of their own at the source. The rows of a partitioned table are all in others.
+   * The table's own rows, as SQL after FROM, UPDATE and TRUNCATE. ONLY excludes child tables, which are tables of their own at the source. A
+   * partitioned table goes without ONLY, as all its rows are in partitions.
    */
   readonly ownRows: string;
   readonly columns: readonly TargetColumn[];
@@ -48,7 +48,7 @@ export interface TargetTable {
 type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
 
 interface TargetRow {
-  /** Among the targets that were asked for, from 1. */
+  /** The index in the list of targets, from 1. */
   place: string;
   oid: number;
   isPartitioned: boolean;
@@ -69,22 +69,22 @@ export interface UniqueKey {
   readonly columns: readonly KeyColumn[];
 }
 
-/** What the index of a key that millrace has made is commented with: so it is known again, whatever it is called. */
+/** The comment on the index of a key that millrace has made: it identifies the key, whatever its name. */
 export const ownKeyComment = "made by millrace: follows the key at the source";
 
 export interface KeyColumn {
   readonly column: string;
-  /** As SQL: what an equality must use for the index to serve it. */
+  /** The equality operator that the index supports, as SQL. */
   readonly operator: string;
-  /** As SQL: the operator that the index is in the order of; null where there is none. */
+  /** The less-than operator of the index's order, as SQL; null: there is none. */
   readonly before: string | null;
-  /** Texts that differ may be equal in it. */
+  /** Different texts may be equal in the index. */
   readonly isLoose: boolean;
-  /** The type under a domain, as SQL; null for what is no domain. The operators of enums do not see through one. */
+  /** A domain's base type, as SQL; null: no domain. Enum operators need a cast to it. */
   readonly comparedAs: string | null;
 }
 
-/** The name of `type`, a row of pg_type, or of the type under a domain. Only what is a domain is looked into. */
+/** SQL for the name of `type`, a row of pg_type, or of a domain's base type. */
 const plainType = (type: string) => `(
   select quote_ident(n.nspname) || '.' || quote_ident(b.typname) from pg_type b join pg_namespace n on n.oid = b.typnamespace
   where b.oid = case when ${type}.typtype <> 'd' then ${type}.oid else (
@@ -93,7 +93,7 @@ const plainType = (type: string) => `(
       union all select u.typbasetype from under join pg_type u on u.oid = under.oid where u.typtype = 'd')
     select u.oid from under join pg_type u on u.oid = under.oid and u.typtype <> 'd') end)`;
 
-/** Of the class `k.opclass`, by its number in a B-tree. By itself: one query with all of it takes long to plan. */
+/** SQL for the operator of class `k.opclass` with this B-tree strategy number. A subquery: a join would take long to plan. */
 const operatorOf = (strategy: number) => `(
   select 'operator(' || quote_ident(n.nspname) || '.' || o.oprname || ')' from pg_opclass oc
   join pg_amop l on l.amopfamily = oc.opcfamily and l.amopstrategy = ${strategy}
@@ -139,10 +139,10 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
 from unnest($1::text[]) with ordinality as wanted(name, place)
 join pg_class c on c.oid = to_regclass(wanted.name) and c.relkind in ('r', 'p')`;
 
-/** Tables that one query reads: what is told of them is held until it is taken apart. */
+/** How many tables one query reads: its result is in memory as a whole. */
 const readAtOnce = 500;
 
-/** Null when there is no such table. The client's search_path must be empty. */
+/** Null: there is no such table. The client's search_path must be empty. */
 export async function readTargetTable(client: Client, target: TargetName): Promise<TargetTable | null> {
   const [table] = await readTargetTables(client, [target]);
   return table ?? null;
@@ -157,7 +157,7 @@ export async function readTargetTables(
   for (let from = 0; from < targets.length; from += readAtOnce) {
     const asked = targets.slice(from, from + readAtOnce);
     const { rows } = await client.query<TargetRow>({
-      // It is long: a session parses it once.
+      // A named statement: the long query is parsed once per session.
       name: "millrace_target_tables",
       text: targetQuery,
       values: [asked.map(sqlName), ownKeyComment],
@@ -179,20 +179,20 @@ function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts)
   return { target, oid, refersTo, isReferred, hasLateChecks, firing, ownRows, columns, uniqueKeys: row.keys };
 }
 
-/** The unique index that finds a row by the relation's key; undefined: the whole table would have to be read. */
+/** The unique index that finds a row by the relation's key; undefined: there is none. */
 export function keyIndexOf(table: TargetTable, relation: Relation): UniqueKey | undefined {
   const key = relation.key.map((i) => relation.columns[i]?.name ?? "");
   return table.uniqueKeys.find(({ columns }) => columns.every(({ column }) => key.includes(column)));
 }
 
-/** That two expressions are the same key: as its index compares them where there is one. */
+/** The condition that two expressions are the same key, as the key's index compares them if there is one. */
 export function equalSql(column: KeyColumn | undefined, left: string, right: string): string {
   const { operator, comparedAs } = column ?? { operator: "=", comparedAs: null };
   const cast = comparedAs === null ? "" : `::${comparedAs}`;
   return `${left}${cast} ${operator} ${right}${cast}`;
 }
 
-/** Somebody has dropped it, with rows that no change brings. */
+/** Somebody has dropped the target, with rows that no change will bring. */
 export function tableMissing(target: TargetName): MillraceError {
   return new MillraceError(
     "sink_table_missing",

@@ -1,4 +1,4 @@
-// What has to be done to an enum at the sink so that it has the source's labels. Pure.
+// Plans how an enum at the sink changes so that it has the source's labels. Pure.
 
 import type { EnumLabel } from "../../../change/type-definition.ts";
 
@@ -8,8 +8,8 @@ export type EnumChange =
   | { readonly kind: "add"; readonly label: string; readonly before: string | null };
 
 /**
- * In the order in which they are to be made. A label never goes: one that the source no longer has was renamed, to one that now
- * stands in its place, and the oldest of those where there are several. `isOurs`: nobody else has added labels.
+ * Returns the changes in the order in which they are to be made. Postgres cannot drop a label, so one that the source no longer has was renamed:
+ * to the new label in its position, or the oldest of several. `isOurs`: nobody else has added labels.
  */
 export function enumChanges(
   wanted: readonly EnumLabel[],

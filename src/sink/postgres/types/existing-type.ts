@@ -1,4 +1,4 @@
-// The sink's types of the names that the source's own types have, and whether they hold the same values.
+// Reads the types at the sink that have the names of the source's user-defined types, and decides whether they have the same values.
 // https://www.postgresql.org/docs/current/catalog-pg-type.html
 
 import type { Client } from "pg";
@@ -11,18 +11,18 @@ interface ExistingAttribute {
 }
 
 export interface ExistingType extends TypeKey {
-  /** Of an enum, in their order. */
+  /** An enum's labels in their order. */
   readonly labels: readonly string[] | null;
-  /** Of a domain. */
+  /** A domain's constraints. */
   readonly checks: readonly string[];
   readonly notNull: boolean;
-  /** Of a composite, in their order. */
+  /** A composite type's attributes in their order. */
   readonly attributes: readonly ExistingAttribute[];
-  /** Of a domain and of a range: the type that it is made of, as `format_type` prints it. */
+  /** The base type of a domain, or the subtype of a range, as `format_type` prints it. */
   readonly madeOf: string | null;
   readonly kind: TypeDefinition["kind"] | "other";
   readonly oid: number;
-  /** This service has made it. */
+  /** Millrace has created the type. */
   readonly isOurs: boolean;
 }
 
@@ -41,7 +41,7 @@ from unnest($1::text[], $2::text[]) as wanted(schema, name)
 join pg_namespace n on n.nspname = wanted.schema
 join pg_type t on t.typnamespace = n.oid and t.typname = wanted.name`;
 
-/** Those that are there, by their qualified names. The client's search_path must be empty. */
+/** Reads the types that exist, by qualified name. The client's search_path must be empty. */
 export async function readExistingTypes(
   client: Client,
   keys: readonly TypeKey[],
@@ -53,16 +53,16 @@ export async function readExistingTypes(
   return new Map(rows.map((row) => [qualifiedName(row), row]));
 }
 
-/** How the values of a type lie: two that differ in it are not the same type. Labels and checks are no matter of it. */
+/** The structure of a type's values. Types with different structures are not the same type. Labels and constraints do not count. */
 export function formOf({ kind, madeOf, attributes }: ExistingType): string {
   return JSON.stringify([kind, madeOf, kind === "composite" ? attributes : []]);
 }
 
 /**
- * Whether the sink's type may be another than the source's has become: it was dropped and made anew there, or attributes have
- * gone, or are others. Attributes that have come behind the others can be added.
+ * Whether the source's type may have changed in a way that the sink's type cannot follow: it was recreated, or attributes were dropped or
+ * changed. New attributes at the end can be added.
  */
-export function isMisfit(definition: TypeDefinition, existing: ExistingType): boolean {
+export function isIncompatible(definition: TypeDefinition, existing: ExistingType): boolean {
   if (existing.kind !== definition.kind) return true;
   switch (definition.kind) {
     case "enum":

@@ -1,6 +1,6 @@
-// How types are called that went aside for others of their names.
+// Names types at the sink that were renamed because new types took their names.
 
-/** Before the OID that the type has at the sink. */
+/** Followed by the type's OID at the sink. */
 export const replacedTypePrefix = "millrace_replaced_";
 
 /** `typeName`: as `format_type` prints it; also of an array of such a type. */

@@ -1,5 +1,4 @@
-// Whether a column's type, which somebody else has chosen for it, has room for values of another: by the families that built-in
-// types come in. Pure.
+// Decides whether a column of a type that somebody has chosen can take values of another type, by families of built-in types. Pure.
 // https://www.postgresql.org/docs/current/datatype.html
 
 const texts = ["text", "character varying", "character"];
@@ -16,7 +15,7 @@ const families: readonly (readonly string[])[] = [
   ["interval"],
 ];
 
-/** Types as `format_type` prints them. True as well where that is not known: of a type that is not built in. */
+/** Types are as `format_type` prints them. Returns true also for a type that is not built in. */
 export function mayHoldValuesOf(type: string, other: string): boolean {
   const own = familyOf(type);
   const others = familyOf(other);

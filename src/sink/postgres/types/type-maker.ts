@@ -1,5 +1,5 @@
-// Makes the source's own types at the sink, before a table or a column needs them. One that cannot be made is none: its columns
-// are text then.
+// Creates the source's user-defined types at the sink, before a table or a column needs them. If a type cannot be created, its columns are
+// text.
 // https://www.postgresql.org/docs/current/sql-createtype.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
@@ -9,54 +9,64 @@ import { describePostgresError } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { createSchemas } from "../schema/table-schema.ts";
 import { type EnumChange, enumChanges } from "./enum-changes.ts";
-import { type ExistingType, isMisfit, readExistingTypes } from "./existing-type.ts";
+import { type ExistingType, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { dropReplacedTypes, replaceTypes } from "./type-replacement.ts";
 import { createTypeSql, useSql } from "./type-sql.ts";
 
-/** By the types' qualified names. `isFollowed`: columns of the type itself have the new labels by what is done to it here. */
-export type Doubt = (types: ReadonlyMap<string, { readonly isFollowed: boolean }>) => Promise<void>;
+/** Called with types, by qualified name, whose labels may have been renamed. `isFollowed`: the type is altered, so that its columns follow. */
+export type OnAmbiguousLabels = (
+  types: ReadonlyMap<string, { readonly isFollowed: boolean }>,
+) => Promise<void>;
 
 const failed = "millrace_type";
 
 export class TypeMaker {
-  /** Types that are there, or that cannot be made. */
+  /** Types that exist or that cannot be created. */
   readonly #settled = new Set<string>();
-  /** What is the matter with types, by type. */
-  readonly #troubles = new Map<string, string>();
+  /** Problems by type. */
+  readonly #problems = new Map<string, string>();
   #hasWarned = false;
 
   constructor(
     private readonly may: {
-      /** Types that are there may be changed. */
+      /** Existing types may be altered. */
       readonly alter: boolean;
-      /** Labels may be renamed: rows that come with the old one are had from a copy then. Else they are added. */
+      /** Labels may be renamed, as a copy can bring rows with the old one. Otherwise new labels are added. */
       readonly rename: boolean;
     },
-    /** Null: nothing is the matter any more. */
+    /** Null: there is no problem any more. */
     private readonly warn: (reason: string | null) => void,
   ) {}
 
   /**
-   * Looks at all types anew. In no transaction: a label that was added can be used behind it. `doubt` is told of types of which labels
-   * may have been renamed at the source; they are altered when it returns. And of types that were made anew, in the transaction.
+   * Compares all types with the source's and alters them. In no transaction, as a new label can be used only after a commit. `onAmbiguous` is
+   * called before types are altered whose labels may have been renamed, and for recreated types inside their transaction.
    */
-  async look(client: Client, relations: readonly Relation[], doubt: Doubt): Promise<void> {
+  async refresh(
+    client: Client,
+    relations: readonly Relation[],
+    onAmbiguous: OnAmbiguousLabels,
+  ): Promise<void> {
     this.#settled.clear();
-    this.#troubles.clear();
+    this.#problems.clear();
     const wanted = distinctTypes(relations);
-    if (wanted.size > 0) await this.#lookAt(client, wanted, doubt);
+    if (wanted.size > 0) await this.#refreshAll(client, wanted, onAmbiguous);
     await dropReplacedTypes(client);
-    this.#tell();
+    this.#report();
   }
 
-  async #lookAt(client: Client, wanted: ReadonlyMap<string, TypeDefinition>, doubt: Doubt): Promise<void> {
+  async #refreshAll(
+    client: Client,
+    wanted: ReadonlyMap<string, TypeDefinition>,
+    onAmbiguous: OnAmbiguousLabels,
+  ): Promise<void> {
     await client.query("begin");
     let existing = await this.#make(client, wanted);
     if (this.may.alter && this.may.rename) {
       const replaced = await replaceTypes(client, wanted, existing);
       if (replaced.length > 0) {
-        // In the same transaction: what is in their columns counts no more.
-        await doubt(new Map(replaced.map((key) => [key, { isFollowed: false }])));
+        // In the same transaction: the values of their columns are void.
+        await onAmbiguous(new Map(replaced.map((key) => [key, { isFollowed: false }])));
         existing = await readExistingTypes(client, [...wanted.values()]);
       }
     }
@@ -65,7 +75,7 @@ export class TypeMaker {
     const isFollowed = (key: string) =>
       this.may.alter && this.may.rename && existing.get(key)?.isOurs === true;
     if (renamed.length > 0)
-      await doubt(new Map(renamed.map(([key]) => [key, { isFollowed: isFollowed(key) }])));
+      await onAmbiguous(new Map(renamed.map(([key]) => [key, { isFollowed: isFollowed(key) }])));
     if (!this.may.alter) return;
     for (const [key, definition] of wanted) {
       const there = existing.get(key);
@@ -75,24 +85,24 @@ export class TypeMaker {
     }
   }
 
-  /** Makes what a relation needs and is not there yet. In the open transaction. */
+  /** In the open transaction: creates the types that a relation needs and that do not exist. */
   async make(client: Client, relation: Relation): Promise<void> {
     const wanted = distinctTypes([relation]);
     for (const key of wanted.keys()) if (this.#settled.has(key)) wanted.delete(key);
     if (wanted.size === 0) return;
     await this.#make(client, wanted);
-    this.#tell();
+    this.#report();
   }
 
-  /** What was made in a transaction that was undone is gone. */
+  /** Call it after a rollback, which may have undone created types. */
   forget(): void {
     this.#settled.clear();
   }
 
-  #tell(): void {
-    if (this.#troubles.size > 0) this.warn([...this.#troubles.values()].join(" "));
+  #report(): void {
+    if (this.#problems.size > 0) this.warn([...this.#problems.values()].join(" "));
     else if (this.#hasWarned) this.warn(null);
-    this.#hasWarned = this.#troubles.size > 0;
+    this.#hasWarned = this.#problems.size > 0;
   }
 
   async #make(
@@ -119,7 +129,7 @@ export class TypeMaker {
       ]);
     } catch (error) {
       await client.query(`rollback to savepoint ${failed}`);
-      this.#troubles.set(
+      this.#problems.set(
         qualifiedName(definition),
         `Type ${qualifiedName(definition)} cannot be made at the sink, and its values are kept as text there: ` +
           `${describePostgresError(error, "sink").message} Run, before the tables are made: ${createTypeSql(definition)};`,
@@ -134,7 +144,7 @@ export class TypeMaker {
       await client.query(sql);
     } catch (error) {
       const { message } = describePostgresError(error, "sink");
-      this.#troubles.set(
+      this.#problems.set(
         qualifiedName(definition),
         `Type ${qualifiedName(definition)} at the sink is not as the source's is: ${message} Run: ${sql};`,
       );
@@ -142,7 +152,7 @@ export class TypeMaker {
   }
 }
 
-/** Whether labels have come at the source, and others that are here are not there: some of them may be the same. */
+/** Whether the source has new labels and lacks existing ones: some may have been renamed. */
 function areLabelsRenamed(definition: TypeDefinition, existing: ExistingType | undefined): boolean {
   if (definition.kind !== "enum" || !existing?.labels) return false;
   const here = new Set(existing.labels);
@@ -150,7 +160,7 @@ function areLabelsRenamed(definition: TypeDefinition, existing: ExistingType | u
   return !there.isSubsetOf(here) && !here.isSubsetOf(there);
 }
 
-/** What makes a type take the source's values, behind ALTER TYPE or ALTER DOMAIN. Of types that others have made, labels alone. */
+/** The clauses of ALTER TYPE or ALTER DOMAIN that make a type take the source's values. Types of others get only new labels. */
 function alterations(
   definition: TypeDefinition,
   existing: ExistingType,
@@ -169,7 +179,7 @@ function alterations(
     }
     case "composite": {
       const { attributes } = definition;
-      if (!existing.isOurs || isMisfit(definition, existing)) return [];
+      if (!existing.isOurs || isIncompatible(definition, existing)) return [];
       return attributes
         .slice(existing.attributes.length)
         .map(({ name, type }) => `add attribute ${escapeIdentifier(name)} ${useSql(type)}`);

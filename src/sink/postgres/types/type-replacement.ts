@@ -1,19 +1,19 @@
-// Makes types anew that the source has made anew under their names, or whose attributes have gone or are others. The old type goes
-// aside, and the columns that have it keep their values until the copy that brings those of the new one.
+// Recreates types at the sink that the source has recreated, or whose attributes were dropped or changed. The old type is renamed, and its
+// columns keep their values until a copy brings values of the new type.
 // https://www.postgresql.org/docs/current/sql-altertype.html
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TypeDefinition, TypeKey } from "../../../change/type-definition.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { type ExistingType, formOf, isMisfit, readExistingTypes } from "./existing-type.ts";
+import { type ExistingType, formOf, isIncompatible, readExistingTypes } from "./existing-type.ts";
 import { replacedTypePrefix } from "./replaced-type.ts";
 import { createTypeSql } from "./type-sql.ts";
 
 const failed = "millrace_replaced";
 
 /**
- * In the open transaction. Types that this service has not made stay as they are, and so do those that cannot be made. Returns the
- * qualified names of those that were replaced: each before those that are made of it.
+ * In the open transaction. Types that somebody else has created stay as they are, and so do those that cannot be created. Returns the qualified
+ * names of replaced types, each before the types that use it.
  */
 export async function replaceTypes(
   client: Client,
@@ -22,10 +22,10 @@ export async function replaceTypes(
 ): Promise<readonly string[]> {
   const replaced: string[] = [];
   let there = existing;
-  // Each stands behind those that it is made of: a type is another when one of those is.
+  // A type comes after the types that it uses: it must be replaced if one of those is.
   for (const [key, definition] of wanted) {
     const type = there.get(key);
-    if (!type?.isOurs || !isMisfit(definition, type)) continue;
+    if (!type?.isOurs || !isIncompatible(definition, type)) continue;
     if (!(await replaceType(client, definition, type))) continue;
     replaced.push(key);
     there = await readExistingTypes(client, [...wanted.values()]);
@@ -51,13 +51,13 @@ async function replaceType(
     ]);
     await client.query(createTypeSql(definition));
     const [now] = (await readExistingTypes(client, [definition])).values();
-    // What is printed otherwise by two servers may be the same all the same.
+    // Two servers may print the same type differently.
     if (now && formOf(now) !== formOf(before)) {
       await client.query(`release savepoint ${failed}`);
       return true;
     }
   } catch {
-    // It stays, and what its columns refuse is told of.
+    // The old type stays. If its columns refuse a value, that is reported.
   }
   await client.query(`rollback to savepoint ${failed}; release savepoint ${failed}`);
   return false;
@@ -66,11 +66,11 @@ async function replaceType(
 const asideQuery = `
 select type_schema as schema, type_name as name from millrace.made_type where starts_with(type_name, $1)`;
 
-/** Drops types that went aside and that no column has any more. In no transaction. */
+/** Drops renamed types that no column uses any more. In no transaction. */
 export async function dropReplacedTypes(client: Client): Promise<void> {
   const { rows } = await client.query<TypeKey>(asideQuery, [replacedTypePrefix]);
   for (const type of rows) {
-    // One that is in use still is refused.
+    // The server refuses to drop a type that is still in use.
     const isGone = await client.query(`drop type if exists ${sqlName(type)}`).then(
       () => true,
       () => false,

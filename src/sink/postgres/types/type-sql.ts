@@ -1,4 +1,4 @@
-// Writes the source's own types as SQL for the sink.
+// Writes the source's user-defined types as SQL for the sink.
 // https://www.postgresql.org/docs/current/sql-createtype.html
 
 import { escapeIdentifier, escapeLiteral } from "pg";
@@ -34,7 +34,7 @@ export function createTypeSql(definition: TypeDefinition): string {
   }
 }
 
-/** The type as a column or an attribute names it. */
+/** The type's name as a column or an attribute uses it. */
 export function useSql({ name, of }: TypeUse): string {
   return of === null ? name : `${sqlName(of)}${name.endsWith("[]") ? "[]" : ""}`;
 }

@@ -1,27 +1,26 @@
-// The connections of a sender: those that wait for the next request, by where they go, and those that no request waits for any more
-// before they are there.
+// The connections of a sender: idle ones by endpoint, and abandoned ones, which no request waits for while they still connect.
 
 import { HttpConnection } from "./connection.ts";
 import type { Endpoint } from "./endpoint.ts";
 
-/** Firewalls and load balancers forget a connection on which nothing moves after some minutes, without a word. */
+/** Firewalls and load balancers silently drop a connection that has been idle for some minutes. */
 const idleMs = 60_000;
 const sweepEveryMs = 15_000;
 
 /** The system tries for two minutes to reach an address that does not answer, and nothing ends that. */
-const mostLeft = 64;
+const mostAbandoned = 64;
 
 export class ConnectionPool implements Disposable {
-  /** By the endpoint's name; what was given back last comes last, and is taken first. */
+  /** By the endpoint's name. The one that was given back last is taken first. */
   readonly #idle = new Map<string, HttpConnection[]>();
-  /** Nobody waits for them, in the order in which they were begun. */
-  readonly #left = new Set<HttpConnection>();
+  /** In the order in which they began. */
+  readonly #abandoned = new Set<HttpConnection>();
   #sweeping: Timer | null = null;
   #isDisposed = false;
 
   constructor(private readonly now: () => number = () => performance.now()) {}
 
-  /** One that waits for a request; null: none does. It may have been closed at the other end without our knowing yet. */
+  /** An idle connection; null: there is none. It may have been closed at the other end already. */
   take({ name }: Endpoint): HttpConnection | null {
     const idle = this.#idle.get(name);
     const connection = idle?.pop() ?? null;
@@ -29,11 +28,11 @@ export class ConnectionPool implements Disposable {
     return connection;
   }
 
-  /** A new one, on its way; `give` it back, or `leave` it before it is there. */
+  /** A new connection, which still connects. Call `give` when it is free, or `leave` while it connects. */
   open(endpoint: Endpoint): HttpConnection {
-    if (this.#left.size >= mostLeft) {
-      const left = [...this.#left].find((each) => each.endpoint.name === endpoint.name);
-      if (left && this.#left.delete(left)) return left;
+    if (this.#abandoned.size >= mostAbandoned) {
+      const abandoned = [...this.#abandoned].find((each) => each.endpoint.name === endpoint.name);
+      if (abandoned && this.#abandoned.delete(abandoned)) return abandoned;
     }
     return new HttpConnection(endpoint, (connection) => this.#forget(connection));
   }
@@ -42,28 +41,28 @@ export class ConnectionPool implements Disposable {
   leave(connection: HttpConnection): void {
     if (!connection.isConnecting) connection.stop(new Error("nobody waits for it"));
     else {
-      this.#left.add(connection);
+      this.#abandoned.add(connection);
       const give = () => {
-        if (this.#left.delete(connection)) this.give(connection);
+        if (this.#abandoned.delete(connection)) this.give(connection);
       };
-      connection.opened.then(give, () => this.#left.delete(connection));
+      connection.opened.then(give, () => this.#abandoned.delete(connection));
     }
   }
 
-  /** It waits for the next request, if it can take one. */
+  /** It becomes idle, if it can take another request. */
   give(connection: HttpConnection): void {
     if (!connection.isUsable) return;
     if (this.#isDisposed) connection.close();
     else this.#keep(connection);
   }
 
-  /** Closes those that have waited for too long. Done by itself as well, now and then. */
+  /** Closes those that have been idle for too long. The pool does so by itself, now and then. */
   closeIdle(): void {
     const limitMs = this.now() - idleMs;
     this.#closeWhere(({ idleSinceMs }) => idleSinceMs <= limitMs);
   }
 
-  /** One of them was dead without a word: the others may be too. */
+  /** One of them was dead: the others may be too. */
   closeIdleTo({ name }: Endpoint): void {
     this.#closeWhere(({ endpoint }) => endpoint.name === name);
   }

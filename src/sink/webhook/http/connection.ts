@@ -1,4 +1,4 @@
-// One connection to a receiver: one request after the other, each with its answer.
+// One connection to a receiver. It sends one request after the other, and reads the answer to each.
 
 import { closeSync, openSync } from "node:fs";
 import type { Socket, SocketHandler } from "bun";
@@ -14,16 +14,16 @@ export interface Answer {
 
 export class NoAnswer extends Error {
   constructor(
-    /** The system's or the TLS library's word for why. */
+    /** The error code of the system or of the TLS library. */
     readonly code: string,
-    /** The connection had brought an answer before, and nothing of this one: the receiver may have closed it before it had the request. */
+    /** The connection had answered before, and brought nothing of this answer: the receiver may have closed it before the request came. */
     readonly isStale: boolean,
   ) {
     super(code);
   }
 }
 
-/** The code where what came is no answer. */
+/** The code for bytes that are no HTTP answer. */
 export const notHttp = "EBADMSG";
 
 interface Exchange {
@@ -35,26 +35,26 @@ interface Exchange {
 
 type HttpSocket = Socket<HttpConnection>;
 
-/** Up to so many bytes of head and body go out in one piece. */
+/** A head and body of up to so many bytes are sent in one piece. */
 const joinedBytes = 64 * 1024;
 const joined = Buffer.allocUnsafe(joinedBytes);
 
-/** How long a receiver has for its side of a TLS handshake, whoever waits. */
+/** How long a receiver has for its side of a TLS handshake. */
 const handshakeSeconds = 60;
 
 export class HttpConnection {
-  /** By a monotonic clock: since when there is nothing to do. */
+  /** Since when it is idle, by a monotonic clock. */
   idleSinceMs = 0;
   readonly #opened = Promise.withResolvers<void>();
   #socket: HttpSocket | null = null;
   #isEnded = false;
   #exchange: Exchange | null = null;
-  /** What of the request is not on its way: the rest of a piece, and the pieces behind it. */
+  /** What of the request was not sent: the rest of a piece, and the pieces after it. */
   #piece: Uint8Array | null = null;
   #pieces: Iterator<Uint8Array> | null = null;
   #hasAnswered = false;
 
-  /** Begins to connect. `ended` is called when it takes no request any more. */
+  /** Begins to connect. `ended` is called when it can take no request any more. */
   constructor(
     readonly endpoint: Endpoint,
     private readonly ended: (connection: HttpConnection) => void,
@@ -95,25 +95,24 @@ export class HttpConnection {
     },
   };
 
-  /** It can take a request: with TLS, the certificate was checked. Throws `NoAnswer`. */
+  /** Resolves when it can take a request: with TLS, the certificate was checked. Rejects with `NoAnswer`. */
   get opened(): Promise<void> {
     return this.#opened.promise;
   }
 
-  /** The system tries to reach the address, which nothing ends but its own bound. */
+  /** The system tries to reach the address. Only the system's own timeout ends that. */
   get isConnecting(): boolean {
     return this.#socket === null && !this.#isEnded;
   }
 
-  /** Of one that was opened: it can take the next request. */
+  /** It was opened, and can take the next request. */
   get isUsable(): boolean {
     return !this.#isEnded && this.#exchange === null;
   }
 
   /**
-   * Sends one request and reads its answer, which stands once its head is there; one that says that the receiver has it (2xx) stands
-   * once the body is out as well. Throws `NoAnswer`, and the reason of `stop`. `head`: one character to a byte. The body is not read any
-   * more when it returns.
+   * Sends one request and reads its answer. The answer counts once its head is there; a 2xx counts once the request's body was sent too.
+   * Throws `NoAnswer`, and the reason of `stop`. `head`: one character to a byte. The body is not read any more after the return.
    */
   exchange(head: string, body: RequestBody): Promise<Answer> {
     const { promise, resolve, reject } = Promise.withResolvers<Answer>();
@@ -129,17 +128,17 @@ export class HttpConnection {
     return promise;
   }
 
-  /** Breaks off what is under way, for this reason, and the connection with it. */
+  /** Aborts what is under way, for this reason, and closes the connection. */
   stop(reason: unknown): void {
     this.#lose("ECONNABORTED", reason);
   }
 
-  /** Leaves in order; nothing is under way. */
+  /** Closes an idle connection in order. */
   close(): void {
     const socket = this.#socket;
     if (socket === null || this.#isEnded) return;
     this.#isEnded = true;
-    // With TLS, `end` goes on reading until the receiver has closed its side as well.
+    // With TLS, `end` reads on until the receiver has closed its side too.
     if (this.endpoint.tlsName === null) socket.end();
     else socket.terminate();
     this.ended(this);
@@ -163,7 +162,7 @@ export class HttpConnection {
     }
   }
 
-  /** Sends as much as the connection takes now. */
+  /** Sends as much as the socket takes now. */
   #sendOn(): void {
     for (let piece = this.#nextPiece(); piece !== null; piece = this.#nextPiece()) {
       const sent = this.#write(piece);
@@ -188,7 +187,7 @@ export class HttpConnection {
 
   #receive(socket: HttpSocket, bytes: Uint8Array): void {
     const exchange = this.#exchange;
-    // What comes when it was left is not read on and on, and what nobody has asked for must not count as the next request's answer.
+    // Bytes that nobody asked for must not count as the answer to the next request.
     if (this.#isEnded) socket.terminate();
     else if (!exchange) this.#end(notHttp);
     else {
@@ -197,7 +196,7 @@ export class HttpConnection {
     }
   }
 
-  /** Settles the exchange once there is nothing to wait for. */
+  /** Settles the exchange when there is nothing left to wait for. */
   #finish(): void {
     const exchange = this.#exchange;
     if (!exchange || exchange.state === "unfinished") return;
@@ -205,7 +204,7 @@ export class HttpConnection {
     if (state === "faulty" || !reader.head) return void this.#end(notHttp);
     const { status, retryAfter } = reader.head;
     const isSent = this.#piece === null && this.#pieces === null;
-    // A receiver may refuse what it has not read (RFC 9112, section 9.5); it cannot have taken it.
+    // A receiver may refuse a request that it has not read (RFC 9112, section 9.5). It cannot have taken one.
     if (!isSent && status < 300) return;
     this.#exchange = null;
     this.#hasAnswered = true;
@@ -214,7 +213,7 @@ export class HttpConnection {
     exchange.resolve({ status, retryAfter });
   }
 
-  /** Nothing more comes. An answer whose head is there stands. */
+  /** Nothing more comes. An answer whose head is there counts. */
   #lose(code: string, reason?: unknown): void {
     if (this.#exchange?.reader.head) {
       this.#exchange.state = "cut";
@@ -223,7 +222,7 @@ export class HttpConnection {
     this.#end(code, reason);
   }
 
-  /** What waits for an answer, or for the connection, gets `reason`. */
+  /** Whoever waits for an answer, or for the connection, gets `reason`. */
   #end(code: string, reason?: unknown): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
@@ -245,7 +244,7 @@ function* pieces(head: string, body: RequestBody): Generator<Uint8Array> {
   yield* body instanceof PartedBody ? body.passing() : [body];
 }
 
-/** Bun takes a process without a free file descriptor for a receiver that refuses. */
+/** Bun reports ECONNREFUSED where the process has no free file descriptor. */
 function connectFailure(error: unknown): string {
   try {
     closeSync(openSync("/dev/null", "r"));

@@ -1,4 +1,4 @@
-// What stands before the body of a request (RFC 9112, sections 3 and 5). Pure.
+// The head of a request (RFC 9112, sections 3 and 5). Pure.
 
 /** What all requests to one address share: request line, Host and headers, each line with its end. */
 export function requestStart(url: URL, headers: Readonly<Record<string, string>>): string {
@@ -14,7 +14,7 @@ export function requestHead(
   return `${start}${headerLines(headers)}content-length: ${length}\r\n\r\n`;
 }
 
-/** Throws TypeError for what would end a line, or the head, early. */
+/** Throws TypeError for a value that would end a line, or the head, early. */
 function headerLines(headers: Readonly<Record<string, string>>): string {
   let lines = "";
   for (const name in headers) {

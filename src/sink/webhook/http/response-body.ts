@@ -1,11 +1,11 @@
-// Where the body of a response ends; what is in it is nobody's concern. Pure.
+// Finds where the body of a response ends. Its content is not used. Pure.
 
 import type { BodyFraming } from "./response-head.ts";
 
 export interface BodyEnd {
   /** `faulty`: where it ends cannot be told. */
   readonly state: "unfinished" | "reached" | "faulty";
-  /** Takes `bytes` from `from` on; gives where it stopped: their end, that of the body, or the fault. */
+  /** Takes `bytes` from `from` on. Returns where it stopped: at their end, at the body's end, or at a fault. */
   take(bytes: Uint8Array, from: number): number;
 }
 
@@ -14,7 +14,7 @@ export function bodyEnd(framing: BodyFraming): BodyEnd {
   return framing.kind === "chunked" ? new ChunkedEnd() : endless;
 }
 
-/** The connection's end is the body's. */
+/** The body ends with the connection. */
 const endless: BodyEnd = { state: "unfinished", take: (bytes) => bytes.length };
 
 class LengthEnd implements BodyEnd {
@@ -36,7 +36,7 @@ type Part = "size" | "extension" | "data" | "data's end" | "trailer" | "over" | 
 
 const lineFeed = 10;
 const carriageReturn = 13;
-/** What may stand behind a chunk's size: blanks, `;` and the line's end. */
+/** What may follow a chunk's size: blanks, `;` and the line's end. */
 const behindSize: ReadonlySet<number> = new Set([9, 32, 59, carriageReturn]);
 
 class ChunkedEnd implements BodyEnd {
@@ -84,7 +84,7 @@ class ChunkedEnd implements BodyEnd {
   #behindSizeByte(byte: number): Part {
     const digit = hexDigit(byte);
     if (digit >= 0) {
-      // Beyond what is read of any body: that it is inexact then does not matter.
+      // No body is read so far, so it does not matter that the number is inexact.
       this.#left = (this.#left ?? 0) * 16 + digit;
       return "size";
     }

@@ -1,9 +1,9 @@
-// The head of a response, and what it says of the body's end and of the connection (RFC 9112, sections 4 to 6 and 9). Pure.
+// Parses the head of a response: its status, how its body ends, and whether the connection stays (RFC 9112, sections 4 to 6 and 9). Pure.
 
 export interface ResponseHead {
   readonly status: number;
   readonly framing: BodyFraming;
-  /** What follows the body is the answer to the next request. */
+  /** The answer to the next request follows the body. */
   readonly isKeptAlive: boolean;
   readonly retryAfter: string | null;
 }
@@ -12,15 +12,14 @@ export type BodyFraming =
   | { readonly kind: "length"; readonly bytes: number }
   | { readonly kind: "chunked" }
   | { readonly kind: "until close" }
-  /** The headers contradict each other, or cannot be read: nobody knows where it ends. */
+  /** The headers contradict each other, or cannot be read: it is not known where the body ends. */
   | { readonly kind: "unknown" };
 
 const none: BodyFraming = { kind: "length", bytes: 0 };
 const unknown: BodyFraming = { kind: "unknown" };
 
 /**
- * `text`: a head with its empty line, one character to a byte. Null: it is not HTTP/1. A line alone may end as one with a carriage
- * return before it.
+ * `text`: a head with its empty line, one character to a byte. Null: it is not HTTP/1. A line may end with a line feed alone.
  */
 export function parseHead(text: string): ResponseHead | null {
   const line = /^HTTP\/1\.(\d) ([1-9]\d\d)(?: [^\r\n]*)?\r?\n/.exec(text);
@@ -44,7 +43,7 @@ type Fields = Record<(typeof readNames)[number], string | null>;
 const readNames = ["connection", "content-length", "retry-after", "transfer-encoding"] as const;
 const isRead: ReadonlySet<string> = new Set(readNames);
 
-/** Null: a line is no field (RFC 9112, section 5.1), or goes on in the next. */
+/** Null: a line is no field (RFC 9112, section 5.1), or is folded. */
 function readFields(text: string, from: number): Fields | null {
   const fields: Fields = {
     connection: null,
@@ -72,11 +71,11 @@ function addField(fields: Fields, name: keyof Fields, value: string): void {
 
 /** RFC 9112, section 6.3, for the answer to a POST. */
 function bodyFraming(status: number, isOld: boolean, fields: Fields): BodyFraming {
-  // What comes behind it is of another protocol.
+  // What follows it is of another protocol.
   if (status === 101) return unknown;
   if (status < 200 || status === 204 || status === 304) return none;
   if (fields["transfer-encoding"] !== null) {
-    // Both, or chunks where there are none: it may have come through somebody who reads it otherwise.
+    // Both, or chunks where HTTP/1.0 has none: a proxy on the way may have read it otherwise.
     if (isOld || fields["content-length"] !== null) return unknown;
     return tokens(fields["transfer-encoding"]).at(-1) === "chunked"
       ? { kind: "chunked" }

@@ -1,21 +1,21 @@
-// Reads the answer to one request out of what a connection brings: its head, and where its body ends. Pure.
+// Reads the answer to one request from the bytes of a connection: its head, and where its body ends. Pure.
 
 import { type BodyEnd, bodyEnd } from "./response-body.ts";
 import { parseHead, type ResponseHead } from "./response-head.ts";
 
-/** What is read of heads, those that only say that it goes on among them, and of a body. */
+/** Bounds of what is read: of heads, interim ones (1xx) included, and of a body. */
 const maxBytes = 64 * 1024;
 
 /**
  * - `kept`: it was read to its end, and the connection can take the next request.
  * - `closing`: it was read to its end, and the receiver closes the connection.
- * - `cut`: it stands, and what comes behind is not read.
- * - `faulty`: it is none.
+ * - `cut`: it counts, and the rest of its body is not read.
+ * - `faulty`: it is no answer.
  */
 export type ResponseState = "unfinished" | "kept" | "closing" | "cut" | "faulty";
 
 export class ResponseReader {
-  /** Stands once it is there, whatever comes of the body. */
+  /** It counts once it is there, whatever comes of the body. */
   head: ResponseHead | null = null;
   /** Nothing has come. */
   isUntouched = true;
@@ -54,13 +54,13 @@ export class ResponseReader {
     const end = body.take(bytes, from);
     this.#bodyBytes += end - from;
     if (body.state === "unfinished") return this.#bodyBytes > maxBytes ? "cut" : "unfinished";
-    // What comes behind it, unasked for, must not count as the next one's answer.
+    // Bytes after it that nobody asked for must not count as the next answer.
     if (body.state === "faulty" || end < bytes.length) return "cut";
     return this.head?.isKeptAlive ? "kept" : "closing";
   }
 }
 
-/** Others say that the answer is on its way. Nobody asked for another protocol: 101 is an answer, if a strange one. */
+/** Other 1xx statuses are interim. Nobody asked for another protocol, so 101 is an answer, if a strange one. */
 function isFinal({ status }: ResponseHead): boolean {
   return status >= 200 || status === 101;
 }

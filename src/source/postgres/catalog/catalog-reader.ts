@@ -1,5 +1,5 @@
-// Reads the schemas, tables and columns of a source, as the catalog endpoint shows them. What of it a connector
-// carries is decided in connector/catalog.ts.
+// Reads the schemas, tables and columns of a source for the catalog endpoint. connector/catalog.ts decides what a
+// connector carries of them.
 
 import type { Client } from "pg";
 import { withPostgres } from "../../../connection/postgres-client.ts";
@@ -7,21 +7,22 @@ import type { Catalog } from "../../../connector/config/catalog.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import { isBookkeeping } from "../shapes/table-shapes.ts";
 
-/** `[name, type, primary key, nullable, supported]`, as the query below builds it. */
+/** `[name, type, primary key, nullable, supported]`, as the query builds it. */
 type ColumnRow = readonly [string, string, boolean, boolean, boolean];
 
 interface CatalogRow {
   readonly database: string;
   readonly schema: string | null;
-  /** Null: the schema has no table. */
+  /** Null: the schema has no tables. */
   readonly table: string | null;
   readonly columns: readonly ColumnRow[] | null;
 }
 
 /**
- * One row for each table, whatever the number of columns. Ordinary and partitioned tables that are written to the
- * log: views, foreign, temporary and unlogged tables have no changes to carry. A generated column is not supported:
- * logical decoding leaves it out. https://www.postgresql.org/docs/current/logical-replication-gencols.html
+ * One row for each table: ordinary and partitioned tables that are written to the WAL. Views, foreign, temporary and
+ * unlogged tables have no changes to carry. A generated column is not supported, because logical decoding leaves it
+ * out.
+ * https://www.postgresql.org/docs/current/logical-replication-gencols.html
  */
 const catalogQuery = `
   select current_database() as database, n.nspname as schema, c.relname as table,
@@ -42,9 +43,9 @@ const catalogQuery = `
    order by n.nspname, c.relname`;
 
 /**
- * The catalog of the database that `connection` names: every schema but the system's, also one without tables.
- * Ends at `signal` with its reason; throws `source_unreachable`, `source_timeout`, `source_authentication_failed`
- * or `source_connection_lost`, whose texts hold nothing of the request.
+ * The catalog of the database that `connection` names: every schema except the system's, even without tables. Throws
+ * `signal.reason`, `source_unreachable`, `source_timeout`, `source_authentication_failed` or `source_connection_lost`,
+ * whose messages quote nothing of the request.
  */
 export async function readCatalog(connection: PostgresConnection, signal: AbortSignal): Promise<Catalog> {
   return await withPostgres(connection, "catalog", signal, "source", (client) =>
@@ -52,7 +53,7 @@ export async function readCatalog(connection: PostgresConnection, signal: AbortS
   );
 }
 
-/** The same over a connection that is the caller's. Throws what `pg` throws. */
+/** The same over the caller's connection. Throws what `pg` throws. */
 export async function readCatalogOf(client: Client, database: string): Promise<Catalog> {
   const { rows } = await client.query<CatalogRow>(catalogQuery);
   return assembleCatalog(database, rows);

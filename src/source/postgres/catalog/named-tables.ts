@@ -1,9 +1,9 @@
-// Tables that the catalog includes by name: a name that is mistyped must not pass for a table that has no changes.
+// Checks the tables that the catalog includes by name: a mistyped name must not pass for a table without changes.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { Catalog } from "../../../connector/config/catalog.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { listedNames } from "../checks/listed-names.ts";
+import { listedNames } from "../checks/table-wording.ts";
 
 export function namedTables(catalog: Catalog): readonly { schema: string; name: string }[] {
   return catalog.schemas.flatMap((schema) =>
@@ -19,13 +19,13 @@ export function requireNamedTables(catalog: Catalog, shapes: readonly TableShape
   if (absent !== null) throw absent;
 }
 
-/** `table_unavailable`; null: none is missing. */
+/** `table_unavailable`; null: no table is missing. */
 export function absentTables(catalog: Catalog, shapes: readonly TableShape[]): MillraceError | null {
   const names = missingNames(catalog, shapes);
   return names === null ? null : new MillraceError("table_unavailable", `${lacks(names)} ${remedy}`);
 }
 
-/** What to say of those that are gone since the connector began: the others go on. Null: none is. */
+/** The warning for tables that have gone since the connector began; null: none has. Other tables continue. */
 export function warningOfGone(catalog: Catalog, shapes: readonly TableShape[]): string | null {
   const names = missingNames(catalog, shapes);
   return names && `${lacks(names)} The others go on. ${remedy}`;

@@ -1,5 +1,5 @@
-// Reads the partitions of tables that are carried by their roots, and remembers them from look to look: what they do to the
-// root's rows without an event calls for another copy, or for a warning. The decisions are partition-changes.ts's.
+// Reads the partitions of tables that are carried by their roots, and remembers them. What partitions do to the root's
+// rows without an event calls for another copy, or for a warning; partition-changes.ts decides.
 
 import { createHash } from "node:crypto";
 import type { Client } from "pg";
@@ -8,15 +8,15 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { SourceContext } from "../../source.ts";
 import {
+  type AttachedPartition,
+  attachedPartitions,
   hasLostRows,
   movedRowsWarning,
-  type Newcomer,
-  type NotedPartitions,
-  newcomers,
-  notePartitions,
   type Partition,
+  type RememberedPartitions,
   type RowsCame,
   remedyForRows,
+  rememberPartitions,
   unfitPartition,
   unfitPartitionWarning,
   unloggedPartitionWarning,
@@ -24,26 +24,29 @@ import {
 import type { SilentChanges } from "../shapes/silent-changes.ts";
 import type { SourceTable } from "../shapes/table-shapes.ts";
 
-/** A root up to this size is copied again when rows may have come or gone; for a larger one there is a warning. */
-const copiedUnaskedBytes = 1024 ** 3;
-/** Rows that are certainly older than a link are looked for in the first pages: a table fills from there. */
+/** A root up to this size is copied again when rows may have come or gone. A larger one gets a warning. */
+const maxRecopiedBytes = 1024 ** 3;
+/**
+ * Rows that are certainly older than an attachment are searched for in the first pages, because a table fills from
+ * there.
+ */
 const searchedPages = 128;
-/** For whoever locks a partition: the stream stands meanwhile. */
+/** For a locked partition. The stream is blocked meanwhile. */
 const lockTimeoutMs = 1_000;
 const shownWarnings = 3;
-const notePrefix = "partitions of ";
+const keyPrefix = "partitions of ";
 
 interface PartitionRow extends Partition {
   readonly root: number;
 }
 
 /**
- * `$1`: the roots' OIDs. One that is being detached has no rows of the root's any more.
+ * `$1`: the roots' OIDs. A partition that is being detached has no rows of the root any more.
  *
- * A table that was made as a partition inherited its columns as they were made: one of them, or all, still are what the table
- * was made with, as `ctid` always is. ATTACH PARTITION writes each of them anew.
+ * A table that was created as a partition inherited its columns in the same command: at least one column still has the
+ * version that the table was created with, as `ctid` always has. ATTACH PARTITION writes every column again.
  *
- * The files are those of the statement's snapshot, as the links are.
+ * The files are those of the statement's snapshot, and so are the links.
  */
 const partitionsQuery = `
 with recursive tree as (
@@ -56,7 +59,7 @@ with recursive tree as (
       where made.attrelid = i.inhrelid and made.attnum = -1 and made.xmin = i.xmin)
   from tree join pg_inherits i on i.inhparent = tree.id and not i.inhdetachpending
 )
-select tree.root, tree.parent, c.oid as id, n.nspname as schema, c.relname as name, tree.link, tree.is_born as "isBorn",
+select tree.root, tree.parent, c.oid as id, n.nspname as schema, c.relname as name, tree.link, tree.is_born as "isCreatedAsPartition",
   case when c.relkind = 'f' then 'foreign' when c.relkind = 'r' and c.relpersistence <> 'p' then 'unlogged' end as "notLogged",
   case c.relkind when 'p' then '' when 'f' then 'elsewhere' else coalesce(nullif(c.relfilenode, 0)::text, '') end as files,
   c.relreplident = 'f' as "sendsWholeRows", identity.names as identity
@@ -72,15 +75,15 @@ left join lateral (
 where tree.id <> tree.root
 order by tree.root, c.oid`;
 
-/** `tables` with what their partitions make of them. Where another copy would be too large to be made unasked, that is noted. */
+/** `tables`, with what their partitions mean for them. Where another copy would be too large, a warning is recorded. */
 export async function withPartitions(
   client: Client,
-  { notes, events }: Pick<SourceContext, "notes" | "events">,
-  changes: Pick<SilentChanges, "note">,
+  { state, events }: Pick<SourceContext, "state" | "events">,
+  changes: Pick<SilentChanges, "record">,
   tables: readonly SourceTable[],
 ): Promise<readonly SourceTable[]> {
   const roots = tables.filter((table) => table.isPartitioned).map((table) => table.relation.id);
-  forgetOthers(notes, new Set(roots));
+  removeOthers(state, new Set(roots));
   const byRoot = await readPartitions(client, roots);
   const judged: SourceTable[] = [];
   const warnings: string[] = [];
@@ -91,7 +94,7 @@ export async function withPartitions(
     }
     const { relation } = table;
     const partitions = byRoot.get(relation.id) ?? [];
-    const contents = await contentsOf(client, notes, changes, table, partitions);
+    const contents = await contentsOf(client, state, changes, table, partitions);
     const unlogged = partitions.find(({ notLogged }) => notLogged !== null);
     if (unlogged) warnings.push(unloggedPartitionWarning(relation, unlogged));
     const unfit = unfitPartition(relation, partitions);
@@ -110,29 +113,29 @@ async function readPartitions(client: Client, roots: readonly number[]) {
   return Map.groupBy(rows, (row) => row.root);
 }
 
-function forgetOthers(notes: SourceContext["notes"], roots: ReadonlySet<number>): void {
+function removeOthers(state: SourceContext["state"], roots: ReadonlySet<number>): void {
   const isOther = (key: string) =>
-    key.startsWith(notePrefix) && !roots.has(Number(key.slice(notePrefix.length)));
-  for (const key of notes.keys().filter(isOther)) notes.set(key, null);
+    key.startsWith(keyPrefix) && !roots.has(Number(key.slice(keyPrefix.length)));
+  for (const key of state.keys().filter(isOther)) state.set(key, null);
 }
 
 async function contentsOf(
   client: Client,
-  notes: SourceContext["notes"],
-  changes: Pick<SilentChanges, "note">,
+  state: SourceContext["state"],
+  changes: Pick<SilentChanges, "record">,
   table: SourceTable,
   partitions: readonly Partition[],
 ): Promise<string> {
-  const note = `${notePrefix}${table.relation.id}`;
-  const noted = JSON.parse(notes.get(note) ?? "null") as NotedPartitions | null;
-  const came = noted === null ? "no" : await rowsCame(client, newcomers(noted, partitions));
-  const isLost = noted !== null && hasLostRows(noted, partitions);
-  const remedy = remedyForRows(came, isLost, table.estimatedBytes <= copiedUnaskedBytes);
-  // The warning first: the notes are saved together.
-  if (remedy === "warn") changes.note(table.relation.id, movedRowsWarning(table));
-  // Named by the partitions as they are, so that a note that is lost with the process comes out the same again.
-  const contents = remedy === "copy" ? nameOf(partitions) : (noted?.contents ?? "");
-  notes.set(note, JSON.stringify(notePartitions(partitions, contents)));
+  const key = `${keyPrefix}${table.relation.id}`;
+  const before = JSON.parse(state.get(key) ?? "null") as RememberedPartitions | null;
+  const came = before === null ? "no" : await rowsCame(client, attachedPartitions(before, partitions));
+  const isLost = before !== null && hasLostRows(before, partitions);
+  const remedy = remedyForRows(came, isLost, table.estimatedBytes <= maxRecopiedBytes);
+  // The warning first: both are saved together.
+  if (remedy === "warn") changes.record(table.relation.id, movedRowsWarning(table));
+  // Derived from the partitions as they are, so that a value that is lost with the process comes out the same again.
+  const contents = remedy === "copy" ? nameOf(partitions) : (before?.contents ?? "");
+  state.set(key, JSON.stringify(rememberPartitions(partitions, contents)));
   return contents;
 }
 
@@ -141,17 +144,20 @@ function nameOf(partitions: readonly Partition[]): string {
   return createHash("sha256").update(facts).digest("hex").slice(0, 16);
 }
 
-async function rowsCame(client: Client, those: readonly Newcomer[]): Promise<RowsCame> {
+async function rowsCame(client: Client, attached: readonly AttachedPartition[]): Promise<RowsCame> {
   let came: RowsCame = "no";
-  for (const newcomer of those) {
-    const each = await rowsCameWith(client, newcomer);
+  for (const partition of attached) {
+    const each = await rowsCameWith(client, partition);
     if (each === "yes") return each;
     if (each === "perhaps") came = each;
   }
   return came;
 }
 
-/** Whoever may read the root need not be allowed to read the partition by itself; and others may alter it meanwhile. */
+/**
+ * A role that may read the root need not be allowed to read the partition by itself. Others may alter the partition
+ * meanwhile.
+ */
 const unreadable: ReadonlySet<string> = new Set([
   sqlState.insufficientPrivilege,
   sqlState.undefinedTable,
@@ -159,10 +165,10 @@ const unreadable: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * A row of a transaction that began before the link was made was there before, or is taken for one. One of a later transaction
- * may have been: the link's own may have gone on for long.
+ * A row whose transaction began before the attachment was there before, or counts as such. A row of a later transaction
+ * may have been there too, because the attaching transaction may have lasted long.
  */
-async function rowsCameWith(client: Client, { partition, links }: Newcomer): Promise<RowsCame> {
+async function rowsCameWith(client: Client, { partition, links }: AttachedPartition): Promise<RowsCame> {
   const madeBy = links.map((link) => link.split(" ")[0]);
   try {
     await client.query(`begin; set local lock_timeout = ${lockTimeoutMs}`);

@@ -1,10 +1,11 @@
-// What all tables are called at a place in the log, selected or not. The server does not announce a root again to whom it has
-// announced it for a partition when the root is renamed: which of its rows travel from there on only the catalog tells.
+// Reads the names of all tables, selected or not, as of a position in the log. When a root is renamed whose partition
+// was announced under the root's name, the server does not announce it again: only the catalog then shows which of its
+// rows are selected.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (Relation)
 
 import type { Client } from "pg";
 import type { Lsn } from "../../../change/lsn.ts";
-import { readInsertedEnd } from "../slot/slot.ts";
+import { readInsertLsn } from "../slot/slot.ts";
 
 export interface TableName {
   readonly schema: string;
@@ -13,7 +14,7 @@ export interface TableName {
 
 export interface TableNames {
   readonly byOid: ReadonlyMap<number, TableName>;
-  /** Rows that are committed from here on were made under these names, or later ones. */
+  /** Rows that are committed from here on were written under these names, or later ones. */
   readonly at: Lsn;
 }
 
@@ -24,7 +25,7 @@ where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'infor
 export async function readTableNames(client: Client): Promise<TableNames> {
   const { rows } = await client.query<TableName & { oid: number }>(namesQuery);
   const byOid = new Map(rows.map(({ oid, schema, name }) => [oid, { schema, name }]));
-  return { byOid, at: await readInsertedEnd(client) };
+  return { byOid, at: await readInsertLsn(client) };
 }
 
 export function areSameNames(a: TableNames["byOid"], b: TableNames["byOid"]): boolean {

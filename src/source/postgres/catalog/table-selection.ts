@@ -1,4 +1,4 @@
-// Which tables and columns of a source travel: the connector's catalog, asked by name.
+// Answers which tables and columns of a source are selected by the connector's catalog.
 
 import {
   type Catalog,
@@ -9,19 +9,19 @@ import {
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
 import { type SystemColumns, systemColumnsOf } from "../shapes/system-columns.ts";
 
-/** Pure questions. Whether an excluded column is part of the primary key is checked where the key is known. */
+/** Pure. The reader of a table's key checks whether an excluded column is part of it. */
 export interface TableSelection {
   includesTable(schema: string, table: string): boolean;
   includesColumn(schema: string, table: string, column: string): boolean;
-  /** Whether the table's columns of a name are left out; null: whether those of any name are. */
+  /** Whether the table's column of this name is excluded; null: whether any column is. */
   mayExclude(table: { readonly schema: string; readonly name: string }, column: string | null): boolean;
-  /** Names of the columns whose values travel as their hash, whether they exist or not. */
+  /** Names of the columns that are replaced by their hash, whether they exist or not. */
   hashedColumns(schema: string, table: string): readonly string[];
-  /** Secret. */
+  /** A secret: it must not be logged. */
   readonly salt: string;
-  /** Columns that each table gets. */
+  /** Columns that the source adds to each table. */
   readonly systemColumns: SystemColumns;
-  /** Tables without a key get a column with the hash of the row. */
+  /** Tables without a key get a column with a hash of the row. */
   readonly hashesKeylessRows: boolean;
 }
 
@@ -32,7 +32,7 @@ export function selectionOf({
   keyless_table_strategy,
   system_columns,
 }: SelectionConfig): TableSelection {
-  // A catalog may list ten thousand tables: each is looked for in it once.
+  // A catalog may list ten thousand tables: search it once for each.
   const known = new Map<string, SelectedTable>();
   const selected = (schema: string, name: string) => {
     const key = JSON.stringify([schema, name]);

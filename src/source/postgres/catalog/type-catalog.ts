@@ -1,5 +1,5 @@
-// What is to be known of columns' types beyond their names: how their values lie as bytes, how they were made, and what they print
-// as, which for a domain, and for an array of one, is the type under it.
+// Reads what columns' types are beyond their names: the layout of their binary values, their definitions, and for a
+// domain, or an array of one, the base type that their values print as.
 // https://www.postgresql.org/docs/current/catalog-pg-type.html
 
 import type { Client } from "pg";
@@ -15,7 +15,7 @@ interface BaseRow {
   delimiter: string | null;
 }
 
-/** An array of a domain over an array prints its elements as texts, and has no other type to be read as. */
+/** An array of a domain over an array prints its elements as texts, and no other type reads it. */
 const basesQuery = `
 with recursive under as (
   select r.oid as root, case when e.typtype = 'd' then e.oid else r.oid end as oid, -1 as typmod, e.typtype = 'd' as is_array
@@ -40,7 +40,7 @@ export class TypeCatalog {
     private readonly definitions: TypeDefinitions,
   ) {}
 
-  /** The client's search_path must be empty, so that type names are qualified. */
+  /** The client's search_path must be empty, so that type names are schema-qualified. */
   static async read(client: Client, oids: readonly number[]): Promise<TypeCatalog> {
     return new TypeCatalog(
       await BinaryLayouts.read(client, oids),

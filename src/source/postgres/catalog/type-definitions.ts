@@ -1,5 +1,5 @@
-// Reads how the source's own types were made: enums, domains, composites and ranges. Those of extensions are left out, since only
-// the extension makes them.
+// Reads the definitions of user-defined types: enums, domains, composites and ranges. Types of extensions are left out,
+// because only the extension can create them.
 // https://www.postgresql.org/docs/current/catalog-pg-type.html
 
 import type { Client } from "pg";
@@ -14,7 +14,7 @@ interface Part {
 interface TypeRow extends TypeKey {
   readonly oid: number;
   readonly kind: string;
-  /** Of an array its element, of a multirange its range; 0: it is neither. */
+  /** For an array its element type, for a multirange its range; 0: neither. */
   readonly stands_for: number;
   readonly is_extension: boolean;
   readonly labels: readonly EnumLabel[] | null;
@@ -56,7 +56,7 @@ export class TypeDefinitions {
 
   private constructor(private readonly types: ReadonlyMap<number, TypeRow>) {}
 
-  /** The client's search_path must be empty, so that type names are qualified. Asks nothing for what is built in. */
+  /** The client's search_path must be empty, so that type names are schema-qualified. Built-in types need no query. */
   static async read(client: Client, oids: readonly number[]): Promise<TypeDefinitions> {
     const types = new Map<number, TypeRow>();
     let wanted = [...new Set(oids)].filter((oid) => oid >= firstUnpinnedOid);
@@ -69,7 +69,7 @@ export class TypeDefinitions {
     return new TypeDefinitions(types);
   }
 
-  /** What has to be made for a column of the type, each after those that it is made of. The same array for the same type. */
+  /** The definitions that a column of the type needs, dependencies first. The same type gives the same array object. */
   of(oid: number): readonly TypeDefinition[] {
     const known = this.#known.get(oid);
     if (known) return known;

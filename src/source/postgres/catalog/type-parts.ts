@@ -1,16 +1,16 @@
-// What the values of a column's type are made of and printed by: labels of enums, attributes of composites. They are altered
-// beside the tables, and rows that are there read otherwise by that without an event. Pure.
+// The parts of a type that its values are printed by: enum labels and composite attributes. ALTER TYPE changes them
+// without touching a table, and existing rows then read differently without an event. Pure.
 // https://www.postgresql.org/docs/current/sql-altertype.html
 
 import { qualifiedName } from "../../../change/relation.ts";
 import type { TypeDefinition } from "../../../change/type-definition.ts";
 
-/** Names of labels and attributes, by what stays when they are renamed. */
+/** Names of labels and attributes, by what a rename keeps. */
 export type TypeParts = Readonly<Record<string, string>>;
 
-const labelSign = "label ";
+const labelPrefix = "label ";
 
-/** Those of the types that a column's values are of. */
+/** The parts of all these types. */
 export function partsOf(definitions: readonly TypeDefinition[]): TypeParts {
   return Object.fromEntries(definitions.flatMap(partsOfOne));
 }
@@ -18,7 +18,7 @@ export function partsOf(definitions: readonly TypeDefinition[]): TypeParts {
 function partsOfOne(type: TypeDefinition): readonly (readonly [string, string])[] {
   switch (type.kind) {
     case "enum":
-      return type.labels.map(({ name, age }) => [`${labelSign}${age}`, name] as const);
+      return type.labels.map(({ name, age }) => [`${labelPrefix}${age}`, name] as const);
     case "composite":
       return type.attributes.map(
         ({ name, number }) => [`${number} of ${qualifiedName(type)}`, name] as const,
@@ -33,7 +33,7 @@ function partsOfOne(type: TypeDefinition): readonly (readonly [string, string])[
 
 export interface RememberedParts {
   readonly parts?: TypeParts;
-  /** What labels were called before, the latest last. */
+  /** Earlier names of labels, oldest first. */
   readonly formerParts?: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -49,8 +49,9 @@ export function rememberParts(before: RememberedParts | undefined, parts: TypePa
 }
 
 /**
- * Why values that were there read otherwise by now than a sink can tell; null: they do not. `areFollowed`: the sink renames labels
- * as the source did, which it can as long as none takes the name that another had: then values from before mean the other.
+ * Why existing values read differently now, in a way that a sink cannot follow; null: they do not. `areFollowed`: the
+ * sink renames labels as the source did. It can, unless a label takes a name that another one had: then older values
+ * mean the other one.
  */
 export function partChange(
   before: RememberedParts,
@@ -59,12 +60,12 @@ export function partChange(
 ): string | null {
   const { parts: old = {} } = before;
   const { parts = {}, formerParts = {} } = now;
-  const isNews = (part: string) => old[part] !== parts[part];
-  const labels = Object.keys(parts).filter((part) => part.startsWith(labelSign) && isNews(part));
+  const isChanged = (part: string) => old[part] !== parts[part];
+  const labels = Object.keys(parts).filter((part) => part.startsWith(labelPrefix) && isChanged(part));
   const isTaken = (label: string) =>
     Object.entries(formerParts).some(([part, names]) => part !== label && names.includes(parts[label]!));
   if (labels.some(isTaken)) return "got labels that were called otherwise before";
   if (!areFollowed && labels.some((part) => old[part] !== undefined)) return "had labels renamed";
-  const isGone = (part: string) => !part.startsWith(labelSign) && parts[part] === undefined;
+  const isGone = (part: string) => !part.startsWith(labelPrefix) && parts[part] === undefined;
   return Object.keys(old).some(isGone) ? "lost an attribute" : null;
 }

@@ -1,9 +1,9 @@
-// Who keeps a lock of a table from us, for people. No query text: it may hold values.
+// Finds who blocks us from locking a table, for people. It never quotes a query: a query may contain values.
 
 import type { Client } from "pg";
-import { describeProcess } from "../../../connection/holding-session.ts";
+import { describeProcess } from "../../../connection/blocking-session.ts";
 
-/** Who waits for such a lock keeps others waiting like who has it. */
+/** A session that waits for such a lock blocks later ones as its holder does. */
 const holderQuery = `
 select l.relation::regclass::text as relation, l.pid, l.granted as "isHeld", a.application_name as application,
   to_char(a.xact_start at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as since,
@@ -25,23 +25,26 @@ interface Holder {
   readonly isAutovacuum: boolean;
 }
 
-export interface HeldLock {
-  /** At the source, as it prints. */
+export interface BlockingLock {
+  /** The table's name at the source, as Postgres prints it. */
   readonly table: string;
   /** `process 12 (psql, in a transaction since …) holds the lock`. */
   readonly who: string;
-  /** The SQL that ends the wait. */
-  readonly end: string;
-  /** It makes room for who waits for as long as the server takes to look for deadlocks. */
+  /** The SQL that terminates the blocking process. */
+  readonly terminateSql: string;
+  /** Autovacuum yields to a session that has waited for deadlock_timeout. */
   readonly isAutovacuum: boolean;
 }
 
-/** Who has or wants a lock of one of these modes, on one of these tables, or on any (null); null: nobody any more. */
+/**
+ * The session that holds or awaits a lock of one of these modes, on one of these tables or on any (null). Null: nobody
+ * does any more.
+ */
 export async function readLockHolder(
   client: Client,
   modes: readonly string[],
   tableIds: readonly number[] | null,
-): Promise<HeldLock | null> {
+): Promise<BlockingLock | null> {
   const { rows } = await client.query<Holder>(holderQuery, [modes, tableIds]);
   const [holder] = rows;
   if (!holder) return null;
@@ -50,7 +53,7 @@ export async function readLockHolder(
   return {
     table: relation,
     who: `${who} ${isHeld ? "holds" : "waits for"} the lock`,
-    end: `SELECT pg_terminate_backend(${pid});`,
+    terminateSql: `SELECT pg_terminate_backend(${pid});`,
     isAutovacuum,
   };
 }

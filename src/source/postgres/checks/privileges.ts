@@ -1,4 +1,4 @@
-// What a role may not do at the source, told with the SQL that its owner or an administrator runs.
+// Describes what a role lacks at the source, with the SQL that its owner or an administrator has to run.
 // https://www.postgresql.org/docs/current/logical-replication-security.html
 
 import { type Client, escapeIdentifier } from "pg";
@@ -7,11 +7,13 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
-/** More tables than this make no sentence; the statement, which then takes a superuser, is one for every table. */
+/**
+ * The names of more tables than this make no sentence; then the statement is for all tables, which takes a superuser.
+ */
 const maxTables = 100;
 
-/** `error`, with the SQL where it says that the role may not open a replication connection. */
-export function mendReplicationDenial(error: unknown, user: string): unknown {
+/** `error`; if the role may not open a replication connection, an error with the SQL. */
+export function describeReplicationDenial(error: unknown, user: string): unknown {
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return error;
   return denied(
     `Role ${user} may not replicate: ALTER ROLE ${escapeIdentifier(user)} REPLICATION; ` +
@@ -20,8 +22,8 @@ export function mendReplicationDenial(error: unknown, user: string): unknown {
   );
 }
 
-/** `error`, with the SQL where it says that the role may not read `table`. */
-export function mendReadDenial(error: unknown, user: string, table: TableName): MillraceError | null {
+/** An error with the SQL if the role may not read `table`; null: `error` means something else. */
+export function describeReadDenial(error: unknown, user: string, table: TableName): MillraceError | null {
   if (sqlStateOf(error) !== sqlState.insufficientPrivilege) return null;
   const role = escapeIdentifier(user);
   if (/row-level security/.test(String(error))) {
@@ -41,7 +43,7 @@ interface PublicationRights {
   readonly user: string;
   readonly database: string;
   readonly mayCreate: boolean;
-  /** Owners of tables that are not the role's own. */
+  /** Owners of the tables that the role does not own. */
   readonly owners: readonly string[];
 }
 
@@ -61,8 +63,8 @@ interface PublishableTable extends TableName {
 }
 
 /**
- * Why making or altering a publication was refused. Only a table's owner can publish it: the way out for a role that is
- * to own nothing is a publication that the owner makes. `client` must stand outside of a transaction.
+ * Why creating or altering a publication was refused. Only a table's owner can publish it; for a role that should own
+ * nothing, the owner creates the publication. `client` must be outside a transaction.
  */
 export async function describePublicationDenial(
   client: Client,
@@ -110,7 +112,7 @@ function publicationRemedy(
   );
 }
 
-/** CREATE PUBLICATION for people to run. `viaRoot`: partitioned tables are published as one. */
+/** CREATE PUBLICATION for people to run. `viaRoot`: publish partitioned tables as one. */
 export function createPublicationSql(
   name: string,
   tables: readonly TableName[] | "all",
@@ -122,7 +124,7 @@ export function createPublicationSql(
   return `CREATE PUBLICATION ${escapeIdentifier(name)}${members}${options};`;
 }
 
-/** The publication that a role which is to own nothing needs. */
+/** The publication that an owner creates for a role that owns nothing. */
 function ownersPublication(tables: readonly TableName[], viaRoot: boolean): string {
   return createPublicationSql("millrace", tables.length <= maxTables ? tables : "all", viaRoot);
 }

@@ -1,14 +1,14 @@
-// What a connector's catalog means for the tables that the source has: names that fit nothing, and columns that cannot be left
-// out. Pure.
+// Compares a connector's catalog with the tables of the source: names that match nothing, and columns that cannot be
+// excluded. Pure.
 
 import { qualifiedName, rowHashColumn } from "../../../change/relation.ts";
 import type { Finding } from "../../../connection/validation-log.ts";
 import type { Catalog } from "../../../connector/config/catalog.ts";
 import type { PostgresSourceConfig } from "../../../connector/config/source-config.ts";
-import { listedNames } from "./listed-names.ts";
 import type { TableFacts } from "./source-facts.ts";
+import { listedNames } from "./table-wording.ts";
 
-/** `present`: all tables of the source; `tables`: those that are selected. */
+/** `present`: all tables of the source; `tables`: the selected ones. */
 export function checkSelection(
   present: readonly TableFacts[],
   tables: readonly TableFacts[],
@@ -31,7 +31,7 @@ export function checkSelection(
   if (tables.length === 0) return { type: "warned", message: "No table is selected." };
   const unknown = unknownColumns(source.catalog, byName);
   if (unknown.length > 0) {
-    // A misspelt name would send in the clear what was meant to be kept back.
+    // With a misspelt name, the column that was meant would be sent in the clear.
     const message = `The catalog excludes or hashes columns that the source does not have: ${listedNames(unknown)}.`;
     return { type: "warned", message };
   }
@@ -49,7 +49,7 @@ function missingTables(catalog: Catalog, tables: Tables): string[] {
   );
 }
 
-/** Columns that the catalog lists for tables that are there and included. */
+/** Columns that the catalog lists for tables that exist and are included. */
 function listedColumns(catalog: Catalog, tables: Tables) {
   return catalog.schemas.flatMap((schema) =>
     schema.tables.flatMap(({ name, action, columns }) => {

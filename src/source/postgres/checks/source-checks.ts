@@ -1,5 +1,5 @@
-// What the facts of a source mean for a connector: one finding for each test, with the SQL that mends it. Pure. What is to
-// be said of a publication that the source names is in publication-checks.ts.
+// Judges the facts of a source for a connector: one finding for each test, with the SQL that fixes it. Pure.
+// Publications that the source names are judged in publication-checks.ts.
 
 import { escapeIdentifier, escapeLiteral } from "pg";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -40,7 +40,10 @@ export function checkSelectPrivilege(server: ServerFacts, tables: readonly Table
   };
 }
 
-/** Only where the service has to make the publication: that takes CREATE on the database and every table's owner. */
+/**
+ * Needed only where the service creates the publication: that takes CREATE on the database and ownership of every
+ * table.
+ */
 export function checkPublicationPrivilege(
   server: ServerFacts,
   database: string,
@@ -94,8 +97,8 @@ export function checkSenders(server: ServerFacts): Finding {
 }
 
 /**
- * A table whose rows cannot be named goes into a publication of its own that carries inserts; in a publication
- * that carries updates it would make the application's own UPDATE and DELETE fail.
+ * A table without a replica identity goes into a publication of its own that carries inserts only. In a publication
+ * that carries updates, it would make the application's own UPDATE and DELETE fail.
  */
 export function checkReplicaIdentity(tables: readonly TableFacts[], isPublicationOurs: boolean): Finding {
   const nameless = tables.filter((table) => !table.hasIdentity);
@@ -110,7 +113,7 @@ export function checkReplicaIdentity(tables: readonly TableFacts[], isPublicatio
   };
 }
 
-/** Under `ReplicaIdentityFull` a large value that an UPDATE did not touch is read from the old row. */
+/** Under `ReplicaIdentityFull` a large value that an UPDATE did not touch is taken from the old row. */
 export function checkToast(tables: readonly TableFacts[], usesOldRow: boolean): Finding {
   if (!usesOldRow) return { type: "skipped", reason: "toast_mode is Placeholder." };
   const partial = tables.filter((table) => table.hasToastable && table.replicaIdentity !== "f");
@@ -135,7 +138,7 @@ export function checkWalRetention(server: ServerFacts): Finding {
   };
 }
 
-/** Creating a slot waits for every transaction that has written something and goes on. */
+/** Creating a slot waits for every open transaction that has written something. */
 export function checkLongTransactions(server: ServerFacts): Finding {
   if (server.longTransactions.length === 0) return checkHiddenTransactions(server);
   const described = server.longTransactions.map(

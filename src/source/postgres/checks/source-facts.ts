@@ -1,10 +1,9 @@
-// What validation has to know of a source server and of its tables: one query each. What it means is decided in
-// source-checks.ts.
+// Reads what validation needs to know of a source server and its tables, by one query each. source-checks.ts judges it.
 
 import type { Client } from "pg";
-import { lookUndisturbed } from "../publication/undisturbed-look.ts";
+import { readUndisturbed } from "../publication/undisturbed-read.ts";
 
-/** The server and the role, as of now. */
+/** The server and the role. */
 export interface ServerFacts {
   readonly user: string;
   /** As `server_version_num`: 170005 is 17.5. */
@@ -18,21 +17,21 @@ export interface ServerFacts {
   readonly usedSenders: number;
   /** As `SHOW` prints it; `-1`: no limit. */
   readonly maxSlotWalKeepSize: string;
-  /** Transactions that hold back the creation of a slot for long. */
+  /** Transactions that have been delaying the creation of a slot for long. */
   readonly longTransactions: readonly LongTransaction[];
-  /** Processes in a transaction that has written, of which the role may not see since when. */
+  /** Processes whose transaction has written something, and whose start time the role may not see. */
   readonly hiddenTransactions: readonly number[];
 }
 
 export interface LongTransaction {
-  /** Null: a prepared transaction, which no process owns. */
+  /** Null: a prepared transaction, which belongs to no process. */
   readonly pid: number | null;
   readonly gid: string | null;
   readonly ageSeconds: number;
   readonly query: string;
 }
 
-/** A table that could be carried: what the role and a publication may do with it. */
+/** A table that could be carried, and what the role and the publication allow. */
 export interface TableFacts {
   readonly schema: string;
   readonly name: string;
@@ -43,16 +42,16 @@ export interface TableFacts {
   readonly isOwned: boolean;
   /** `d`efault, `n`othing, `f`ull, `i`ndex. */
   readonly replicaIdentity: string;
-  /** The replica identity names a row. */
+  /** The replica identity identifies a row. */
   readonly hasIdentity: boolean;
   readonly hasToastable: boolean;
   readonly isPublished: boolean;
-  /** Columns that the publication has of it; null: all, or it is not published. */
+  /** The columns that the publication lists; null: all columns, or the table is not published. */
   readonly publishedColumns: readonly string[] | null;
   readonly hasRowFilter: boolean;
-  /** All but generated ones. */
+  /** Without generated columns. */
   readonly columns: readonly string[];
-  /** Of the primary key, and of the replica identity's index. */
+  /** Columns of the primary key and of the replica identity's index. */
   readonly keyColumns: readonly string[];
 }
 
@@ -67,7 +66,7 @@ export interface PublicationFacts {
 
 export const longTransactionSeconds = 60;
 
-/** On managed servers the right to replicate is not a role's attribute but membership in one of these. */
+/** On managed servers, membership in one of these roles replaces the REPLICATION attribute. */
 const replicationRoles = ["rds_replication", "rds_superuser", "cloudsqlsuperuser", "azure_pg_admin"];
 
 const serverQuery = `
@@ -98,7 +97,7 @@ const transactionQuery = `
   order by 3 desc
   limit 20`;
 
-/** Locks are shown to everybody, the times of other roles' transactions to members of pg_read_all_stats. */
+/** Everybody may see locks; only members of pg_read_all_stats see when other roles' transactions began. */
 const hiddenQuery = `
   select distinct l.pid
     from pg_locks l
@@ -153,7 +152,7 @@ const publicationQuery = `
          pubviaroot as "viaRoot"
     from pg_publication where pubname = $1`;
 
-/** Throws what `pg` throws, as all here do. */
+/** Like all functions here, it throws what `pg` throws. */
 export async function readServerFacts(
   client: Client,
   longerThanSeconds = longTransactionSeconds,
@@ -173,14 +172,14 @@ export async function readServerFacts(
   };
 }
 
-/** Every table outside the system's schemas; `publication` null: none is published. */
+/** Every table outside the system's schemas. `publication` null: none of them is published. */
 export async function readTableFacts(client: Client, publication: string | null): Promise<TableFacts[]> {
-  const { rows } = await lookUndisturbed(client, () => client.query<TableFacts>(tableQuery, [publication]));
+  const { rows } = await readUndisturbed(client, () => client.query<TableFacts>(tableQuery, [publication]));
   return rows;
 }
 
 export interface OwnSlot {
-  /** Somebody streams from it. */
+  /** A walsender is streaming from it. */
   readonly active: boolean;
 }
 

@@ -1,4 +1,4 @@
-// What is wrong with a connector's slot, and with the clock of its source. It changes nothing there.
+// Examines a connector's slot and its source's clock. It changes nothing there.
 
 import type { Client } from "pg";
 import { parseLsn, zeroLsn } from "../../../change/lsn.ts";
@@ -14,16 +14,16 @@ import { judgeSlot } from "../slot/slot-state.ts";
 /** What the service knows of a connector that streams. */
 export interface KnownSlot {
   readonly connector: string;
-  /** The connector has begun: a slot that is missing is a loss. */
+  /** The connector has begun: a missing slot is a loss. */
   readonly isBegun: boolean;
-  /** Where the sink stands; null: it is not known. */
+  /** The sink's position; null: not known. */
   readonly resumeLsn: string | null;
 }
 
-/** Beyond what the way there and back explains. */
-const muchOffsetMs = 2_000;
+/** More than network latency explains. */
+const maxOffsetMs = 2_000;
 
-/** Throws what keeps it from connecting. */
+/** Throws connection errors. */
 export async function examinePostgresSource(
   { connection }: PostgresSourceConfig,
   slot: KnownSlot,
@@ -40,11 +40,11 @@ async function examineSlot(client: Client, { connector, isBegun, resumeLsn }: Kn
   const about = "slot";
   const state = await readSlotState(client, name);
   if (!state.exists && !isBegun) return fine(about, "It is made when the connector begins.");
-  const stands = resumeLsn ?? state.confirmedFlushLsn;
+  const position = resumeLsn ?? state.confirmedFlushLsn;
   const checkpoint = { partial: null, lastVersion: 0n };
   const error = judgeSlot(name, state, {
     ...checkpoint,
-    resumeLsn: stands === null ? zeroLsn : parseLsn(stands),
+    resumeLsn: position === null ? zeroLsn : parseLsn(position),
   });
   if (error) {
     const isLost = lossCodes.has(error.code);
@@ -66,10 +66,10 @@ async function examineClock(client: Client): Promise<Finding> {
   return judgeClock(rows[0]?.ms ?? Number.NaN, beforeMs, Date.now());
 }
 
-/** `sourceMs` was read between the two moments of our clock. Pure. */
+/** `sourceMs` was read between these two times of our clock. Pure. */
 export function judgeClock(sourceMs: number, beforeMs: number, afterMs: number): Finding {
   const offsetMs = sourceMs < beforeMs ? sourceMs - beforeMs : Math.max(0, sourceMs - afterMs);
-  if (Math.abs(offsetMs) < muchOffsetMs) return fine("clock", "The source's clock and this machine's agree.");
+  if (Math.abs(offsetMs) < maxOffsetMs) return fine("clock", "The source's clock and this machine's agree.");
   const [seconds, way] = [(Math.abs(offsetMs) / 1000).toFixed(1), offsetMs > 0 ? "ahead of" : "behind"];
   return {
     ...{ about: "clock", severity: "warning" },

@@ -1,5 +1,5 @@
-// Validates a Postgres source: the order of its tests, and the facts that each is given. What a fact means is in
-// source-checks.ts and publication-checks.ts. It makes nothing at the source and changes nothing.
+// Validates a Postgres source: the order of its tests, and the facts for each. source-checks.ts and
+// publication-checks.ts judge the facts. It changes nothing at the source.
 
 import type { Client } from "pg";
 import { qualifiedName } from "../../../change/relation.ts";
@@ -39,22 +39,22 @@ import {
   type TableFacts,
 } from "./source-facts.ts";
 
-/** What the checks look at: the server, the selected tables, and the publication that the source names. */
+/** What the checks are given: the server, the selected tables, and the publication that the source names. */
 interface SourceFacts {
   readonly server: ServerFacts;
   readonly tables: readonly TableFacts[];
-  /** All that the source has. */
+  /** All tables of the source. */
   readonly present: readonly TableFacts[];
   readonly publication: NamedPublication | null;
-  /** The connector's own slot, when it has begun. */
+  /** The connector's own slot; null: it does not exist yet. */
   readonly slot: OwnSlot | null;
 }
 
 /**
- * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the
- * rest are skipped. It resolves whatever it finds; only the signal makes it throw, with its reason.
+ * The events of one validation: the tests in their fixed order, then `success` or `failed`. After a failure the other
+ * tests are skipped. Throws `signal.reason` only.
  *
- * @param slotName of the connector that the source is of: what there has to be to make its slot matters only until it is there
+ * @param slotName the slot of the connector that has this source: while that slot exists, nobody needs to create one
  */
 export async function validatePostgresSource(
   source: PostgresSourceConfig,
@@ -66,7 +66,7 @@ export async function validatePostgresSource(
     const facts = client && log.failure === null ? await readFacts(client, source, slotName) : null;
     for (const check of checks) {
       const isNeeded = !copiesInRounds({ source: { postgres: source } }) || check.ofCopies === true;
-      const finding = facts && isNeeded ? check.find(facts, source) : facts ? noStream : passed;
+      const finding = facts && isNeeded ? check.find(facts, source) : facts ? notStreamed : passed;
       log.record(check.test, finding);
     }
   });
@@ -75,7 +75,7 @@ export async function validatePostgresSource(
 
 interface Check {
   readonly test: TestType;
-  /** Also where everything is copied, and nothing streamed. */
+  /** Also needed where everything is copied and nothing streamed. */
   readonly ofCopies?: true;
   readonly find: (facts: SourceFacts, source: PostgresSourceConfig) => Finding;
 }
@@ -141,7 +141,10 @@ const checks: readonly Check[] = [
 
 const passed = { type: "passed" } as const;
 const slotIsThere = { type: "passed", message: "The connector's own slot is there." } as const;
-const noStream = { type: "skipped", reason: "replication_type is snapshot: nothing is streamed." } as const;
+const notStreamed = {
+  type: "skipped",
+  reason: "replication_type is snapshot: nothing is streamed.",
+} as const;
 const noneNeeded = { type: "skipped", reason: "The source names a publication." } as const;
 
 async function readFacts(
@@ -161,7 +164,7 @@ async function readFacts(
   };
 }
 
-/** Changes of a partitioned table carry its root or its partitions, never both. */
+/** Changes of a partitioned table belong to its root or to its partitions, never to both. */
 function isCarried(table: TableFacts, source: PostgresSourceConfig): boolean {
   if (source.partitions_as_root ? table.isPartition : table.isPartitioned) return false;
   return selectTable(source.catalog, table.schema, table.name);

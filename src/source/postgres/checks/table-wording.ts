@@ -1,11 +1,10 @@
-// How findings speak of tables: a few of them by name, and SQL for each, of which there may be thousands.
+// How messages name tables: a few by name, and SQL for each. There may be thousands.
 
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { listedNames } from "./listed-names.ts";
 
 type Name = Pick<Relation, "schema" | "name">;
 
-/** More commands than for so many tables help nobody; the message tells how many there are. */
+/** More commands than this help nobody; the message has the number of tables. */
 const maxTables = 1000;
 
 /** "3 tables: a.b, a.c and 1 more". */
@@ -14,10 +13,16 @@ export function listedTables(tables: readonly Name[]): string {
   return `${tables.length} table${tables.length === 1 ? "" : "s"}: ${listedNames(names)}`;
 }
 
-/** The SQL of each table, in their order. */
+/** The SQL for each table, in order. */
 export function tableCommands<Table extends Name>(
   tables: readonly Table[],
   sql: (table: Table) => readonly string[],
 ): string[] {
   return tables.slice(0, maxTables).flatMap(sql);
+}
+
+/** `a, b and 3 more`. */
+export function listedNames(names: readonly string[], most = 5): string {
+  const more = names.length > most ? ` and ${names.length - most} more` : "";
+  return names.slice(0, most).join(", ") + more;
 }

@@ -1,52 +1,56 @@
-// Finds the rows of a COPY TO STDOUT in the bytes of its socket, and hands them on in blocks. The server sends each row as a message
-// of its own; an object for each of millions would cost more than to read and to write it. What is not CopyData goes to pg as it came.
+// Extracts the rows of a COPY TO STDOUT from the bytes of its socket, and returns them in blocks. The server sends each
+// row as a message of its own: an object for each would cost more than reading and writing it. Messages other than
+// CopyData are passed on to pg unchanged.
 // https://www.postgresql.org/docs/current/protocol-message-formats.html (CopyData)
 
 import { releaseBytes } from "../../../change/release-bytes.ts";
 
 const copyData = 0x64;
-/** Type and length of a message. */
+/** Tag and length of a message. */
 const headerBytes = 5;
-/** So many bytes of rows that come in one chunk stay where they are; fewer are packed. */
-const leastKeptBytes = 64 * 1024;
-/** Small tables are many. */
+/**
+ * A chunk with so many bytes of rows becomes a block as it is; the rows of a smaller one are copied together with
+ * others.
+ */
+const minKeptBytes = 64 * 1024;
+/** Most tables are small. */
 const firstBlockBytes = 16 * 1024;
-const largestBlockBytes = 256 * 1024;
+const maxBlockBytes = 256 * 1024;
 
 interface Block {
   readonly rows: Uint8Array;
-  /** What the rows lie in. */
+  /** The buffer that the rows are in. */
   readonly memory: Uint8Array;
 }
 
 export class CopyDataReader {
-  /** Full ones, in order. */
+  /** Full blocks, in order. */
   readonly #blocks: Block[] = [];
   #blockBytes = 0;
   #taken: Block | null = null;
   #block = Buffer.alloc(0);
   #filled = 0;
-  /** Of the next block. */
+  /** Size of the next block. */
   #nextBytes = firstBlockBytes;
-  /** The beginning of a message whose header has not come as a whole. */
+  /** The beginning of an incomplete message header. */
   readonly #header = Buffer.alloc(headerBytes);
   #headerFilled = 0;
-  /** Of the message that is on its way: what is to come of it. */
+  /** Bytes of the current message that have not arrived. */
   #left = 0;
   #isData = false;
   #messages = 0;
 
   constructor(
-    /** Bytes of other messages, in order; the handler's to keep. */
+    /** Gets the bytes of other messages, in order. It may keep them. */
     private readonly onOther: (bytes: Buffer) => void,
   ) {}
 
-  /** The chunk is the reader's, to write over and to give back. */
+  /** The reader owns the chunk: it overwrites and frees it. */
   push(chunk: Buffer): void {
-    const end = this.#moveTogether(chunk);
-    // Of a part of a larger buffer, what lies beside it is somebody else's.
+    const end = this.#compact(chunk);
+    // The rest of a larger buffer belongs to somebody else.
     const isAlone = chunk.length === chunk.buffer.byteLength;
-    if (end < leastKeptBytes || !isAlone) {
+    if (end < minKeptBytes || !isAlone) {
       this.#append(chunk, end);
       releaseBytes(chunk);
       return;
@@ -55,29 +59,29 @@ export class CopyDataReader {
     this.#add({ rows: chunk.subarray(0, end), memory: chunk });
   }
 
-  /** The beginning of a header whose rest has not come: for who reads on from here. */
+  /** Returns and forgets the beginning of an incomplete header, for whoever reads on from here. */
   takeHeader(): Buffer {
     const header = Buffer.from(this.#header.subarray(0, this.#headerFilled));
     this.#headerFilled = 0;
     return header;
   }
 
-  /** Messages of data that have begun: the server sends each row in one, and the end of a binary copy in another. */
+  /** Data messages that have begun. The server sends each row in one, and the end of a binary copy in another. */
   get messages(): number {
     return this.#messages;
   }
 
-  /** Bytes in blocks that are full. */
+  /** Bytes in full blocks. */
   get blockBytes(): number {
     return this.#blockBytes;
   }
 
-  /** Bytes that are in no full block yet. */
+  /** Bytes in the block that is being filled. */
   get restBytes(): number {
     return this.#filled;
   }
 
-  /** The oldest bytes, or null when there are none. The caller's, up to `giveBack`. */
+  /** The oldest rows; null: there are none. They are the caller's until `releaseTaken`. */
   take(): Uint8Array | null {
     const block = this.#blocks.shift();
     if (block) this.#blockBytes -= block.rows.length;
@@ -85,8 +89,8 @@ export class CopyDataReader {
     return this.#taken?.rows ?? null;
   }
 
-  /** Nobody reads what was taken last any more. */
-  giveBack(): void {
+  /** Frees the rows that were taken last. */
+  releaseTaken(): void {
     if (this.#taken) releaseBytes(this.#taken.memory);
     this.#taken = null;
   }
@@ -98,15 +102,15 @@ export class CopyDataReader {
 
   #takeRest(): Block {
     const rest = this.#block.subarray(0, this.#filled);
-    // The rows that follow go into what is left of the memory, unless that is little.
+    // The next rows go into the rest of the memory, unless that is small.
     this.#block = this.#block.subarray(this.#filled);
     if (this.#block.length < firstBlockBytes) this.#block = Buffer.alloc(0);
     this.#filled = 0;
     return { rows: rest, memory: rest };
   }
 
-  /** Moves the rows of a chunk to its beginning, one behind the other. Returns where they end. */
-  #moveTogether(chunk: Buffer): number {
+  /** Moves the rows of a chunk to its beginning. Returns their end. */
+  #compact(chunk: Buffer): number {
     const { length } = chunk;
     let end = 0;
     for (let at = 0; at < length; ) {
@@ -123,7 +127,7 @@ export class CopyDataReader {
     return end;
   }
 
-  /** Returns where it ends, or the chunk does. */
+  /** Returns the end of the header, or of the chunk. */
   #readHeader(chunk: Buffer, at: number): number {
     if (this.#headerFilled === 0 && at + headerBytes <= chunk.length) {
       this.#begin(chunk, at);
@@ -138,10 +142,10 @@ export class CopyDataReader {
     return at + taken;
   }
 
-  /** The message whose header is at `at`. */
+  /** Begins the message whose header is at `at`. */
   #begin(bytes: Buffer, at: number): void {
     this.#isData = bytes[at] === copyData;
-    // Of a length below the least that there is, nothing is to come.
+    // Guards against a length that is smaller than the length field itself.
     this.#left = Math.max(0, bytes.readUInt32BE(at + 1) - (headerBytes - 1));
     if (this.#isData) this.#messages++;
     else this.onOther(Buffer.from(bytes.subarray(at, at + headerBytes)));
@@ -149,17 +153,17 @@ export class CopyDataReader {
 
   #append(chunk: Buffer, end: number): void {
     for (let at = 0; at < end; ) {
-      if (this.#filled === this.#block.length) this.#turnOver();
+      if (this.#filled === this.#block.length) this.#beginBlock();
       const taken = chunk.copy(this.#block, this.#filled, at, end);
       this.#filled += taken;
       at += taken;
     }
   }
 
-  #turnOver(): void {
+  #beginBlock(): void {
     if (this.#filled > 0) this.#add({ rows: this.#block, memory: this.#block });
     this.#block = Buffer.allocUnsafeSlow(this.#nextBytes);
-    this.#nextBytes = Math.min(this.#nextBytes * 2, largestBlockBytes);
+    this.#nextBytes = Math.min(this.#nextBytes * 2, maxBlockBytes);
     this.#filled = 0;
   }
 }

@@ -1,31 +1,31 @@
-// Runs a COPY TO STDOUT: the bytes of its rows in large chunks, past pg, which would make several objects of each row. What the rows
-// lie in is copy-data-reader.ts's.
+// Runs a COPY TO STDOUT and yields the bytes of its rows in large chunks, past pg, which would make several objects of
+// each row. copy-data-reader.ts extracts the rows.
 // https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-COPY
 
 import type { Client, Connection, Submittable } from "pg";
-import { SocketValve, type ValvedSocket } from "../stream/socket-valve.ts";
+import { FlowControl, type PausableSocket } from "../stream/flow-control.ts";
 import { CopyDataReader } from "./copy-data-reader.ts";
 
 /** The socket below a client. */
-interface Socket extends ValvedSocket {
+interface Socket extends PausableSocket {
   listeners(event: "data"): ((chunk: Buffer) => void)[];
   on(event: "data", listener: (chunk: Buffer) => void): void;
   removeListener(event: "data", listener: (chunk: Buffer) => void): void;
 }
 
-/** Beyond so many bytes in blocks that nobody has taken the socket is left alone. */
-const mostBytes = 512 * 1024;
-/** For so long a reader that waits is kept waiting for a block to fill. */
+/** The socket is paused while so many bytes of full blocks have not been taken. */
+const maxBufferedBytes = 512 * 1024;
+/** How long a waiting reader waits for a block to fill. */
 const fillMs = 2;
 
-/** Rows that have come so far. */
+/** Rows that have been read so far. */
 export interface RowCount {
   rows: number;
 }
 
 /**
- * A chunk is the reader's until it asks for the next one. `count` is kept up to date; the end of a binary copy counts as a row. Throws
- * what pg does. Left early, the connection can only be broken: the rows still come.
+ * Each chunk is the reader's until it asks for the next one. `count` is kept up to date; the end of a binary copy
+ * counts as a row. Throws what pg throws. After leaving the loop early, break the connection: the rows keep coming.
  */
 export async function* copyOut(
   client: Client,
@@ -42,11 +42,11 @@ export async function* copyOut(
 
 class CopyOut implements Submittable, Disposable {
   readonly #reader = new CopyDataReader((bytes) => this.#passOn(bytes));
-  readonly #valve = new SocketValve(() => this.#socket);
+  readonly #flow = new FlowControl(() => this.#socket);
   #socket: Socket | null = null;
-  /** pg's listener, and how it gets the socket back. */
+  /** pg's listener, and how to restore it. */
   #passOn: (bytes: Buffer) => void = () => {};
-  #giveBack: () => void = () => {};
+  #restoreListener: () => void = () => {};
   #end: { readonly error: unknown } | null = null;
   #waiting: PromiseWithResolvers<void> | null = null;
   #filling: ReturnType<typeof setTimeout> | null = null;
@@ -64,20 +64,20 @@ class CopyOut implements Submittable, Disposable {
     connection.query(this.sql);
   }
 
-  /** Null: all have been taken. The one before is given back. */
+  /** Null: all chunks have been taken. Frees the chunk before. */
   async next(): Promise<Uint8Array | null> {
-    this.#reader.giveBack();
+    this.#reader.releaseTaken();
     if (this.#reader.blockBytes === 0 && this.#end === null) {
       this.#waiting = Promise.withResolvers();
       if (this.#reader.restBytes > 0) this.#wakeSoon();
       await this.#waiting.promise;
     }
-    // Rows that came before the failure are of no use.
+    // The rows before a failure are useless.
     if (this.#end?.error) throw this.#end.error;
     const chunk = this.#reader.take();
-    if (this.#isFull && this.#reader.blockBytes < mostBytes) {
+    if (this.#isFull && this.#reader.blockBytes < maxBufferedBytes) {
       this.#isFull = false;
-      this.#valve.release();
+      this.#flow.resume();
     }
     return chunk;
   }
@@ -96,7 +96,7 @@ class CopyOut implements Submittable, Disposable {
     this.#finish(new Error("the copy was left"));
   }
 
-  /** Puts itself in the place of pg's listener, before the first byte of the answer. */
+  /** Replaces pg's listener, before the first byte of the answer. */
   #takeOver(socket: Socket): void {
     const [own, ...others] = socket.listeners("data");
     if (!own || others.length > 0) throw new Error("pg listens to its socket in another way than it did");
@@ -105,7 +105,7 @@ class CopyOut implements Submittable, Disposable {
     socket.on("data", onChunk);
     this.#socket = socket;
     this.#passOn = own;
-    this.#giveBack = () => {
+    this.#restoreListener = () => {
       socket.removeListener("data", onChunk);
       socket.on("data", own);
     };
@@ -115,18 +115,18 @@ class CopyOut implements Submittable, Disposable {
     const { length } = chunk;
     this.#reader.push(chunk);
     if (this.#end) {
-      // It came amid the chunk, and pg reads on where that ends.
+      // The copy ended within the chunk; pg reads on from there.
       const header = this.#reader.takeHeader();
       if (header.length > 0) this.#passOn(header);
       return;
     }
     if (this.#reader.blockBytes > 0) this.#wake();
     else if (this.#waiting && this.#reader.restBytes > 0) this.#wakeSoon();
-    if (this.#reader.blockBytes >= mostBytes) {
+    if (this.#reader.blockBytes >= maxBufferedBytes) {
       this.#isFull = true;
-      this.#valve.hold();
+      this.#flow.pause();
     } else {
-      this.#valve.afterChunk(length);
+      this.#flow.afterChunk(length);
     }
   }
 
@@ -134,7 +134,7 @@ class CopyOut implements Submittable, Disposable {
     this.#filling ??= setTimeout(() => this.#wake(), fillMs);
   }
 
-  /** There is something for who waits, or the end: next time it waits for as long as ever. */
+  /** Wakes the waiting reader, because there is a block, or the end. */
   #wake(): void {
     if (this.#filling !== null) clearTimeout(this.#filling);
     this.#filling = null;
@@ -146,8 +146,8 @@ class CopyOut implements Submittable, Disposable {
     if (this.#end) return;
     this.#end = { error };
     this.#isFull = false;
-    this.#giveBack();
-    this.#valve[Symbol.dispose]();
+    this.#restoreListener();
+    this.#flow[Symbol.dispose]();
     this.#wake();
   }
 }

@@ -1,4 +1,4 @@
-// Asks whether a table can be read now, for less than a copy costs.
+// Tests whether a table can be read now, at far less cost than a copy.
 
 import { type Client, escapeIdentifier } from "pg";
 import type { TableShape } from "../../../change/relation.ts";
@@ -9,7 +9,7 @@ import { describeReadFailure } from "./read-failure.ts";
 
 const lockTimeoutMs = 500;
 
-/** Null: nothing is known to stand in the way. Damage is found by reading only. Throws what the connection meets. */
+/** Null: nothing is known to prevent it. Only reading finds damage. Throws connection errors. */
 export async function readDenial(client: Client, table: TableShape): Promise<MillraceError | null> {
   const { relation, isPartitioned } = table;
   const columns = relation.columns.filter(({ number }) => number > 0);
@@ -23,7 +23,7 @@ export async function readDenial(client: Client, table: TableShape): Promise<Mil
     if (sqlStateOf(error) === null) throw error;
     await client.query("rollback");
     const denial = describeReadFailure(error, client.user ?? "", table);
-    // What it has become is found by a look at the tables.
+    // The next read of the tables finds what has become of it.
     return denial.code === "table_changed" ? null : denial;
   }
 }

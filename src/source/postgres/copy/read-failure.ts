@@ -1,13 +1,13 @@
-// What a failure to read one table means: whether it is the matter with the table alone, and what to do about it.
+// Translates a failure to read one table: whether it concerns the table alone, and what to do about it.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { mendReadDenial } from "../checks/privileges.ts";
+import { describeReadDenial } from "../checks/privileges.ts";
 
-/** What went wrong with the table by now. */
+/** The table was altered or dropped. */
 const tableChanged: ReadonlySet<string> = new Set([
   sqlState.undefinedTable,
   sqlState.undefinedColumn,
@@ -15,13 +15,13 @@ const tableChanged: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * `source_permission_denied` with the GRANT, `table_changed`, `table_unreadable`: the table's alone; or what is wrong with the
- * connection.
+ * Failures of the table alone are `source_permission_denied` with the GRANT, `table_changed` and `table_unreadable`;
+ * others are the connection's.
  */
 export function describeReadFailure(error: unknown, user: string, { relation }: TableShape): MillraceError {
   if (error instanceof MillraceError) return error;
   const state = sqlStateOf(error) ?? "";
-  const denial = mendReadDenial(error, user, relation);
+  const denial = describeReadDenial(error, user, relation);
   if (denial) return denial;
   const name = qualifiedName(relation);
   if (tableChanged.has(state)) {

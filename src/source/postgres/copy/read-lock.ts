@@ -1,5 +1,6 @@
-// The lock under which a table is read. That of a partitioned one is many, taken one after the other, and somebody may want them in
-// another order: a wait for one that lasts as long as the server takes to look for deadlocks could have their transaction ended.
+// Locks a table for reading. Locking a partitioned table locks its partitions one by one, and another session may lock
+// them in another order: if we waited for one as long as deadlock_timeout, the deadlock check could abort that
+// session's transaction.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
@@ -8,14 +9,14 @@ import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 
-/** Between two attempts: whoever waits for one of the tables has it then. */
+/** Between two attempts, so that whoever waits for one of the locks gets it. */
 const pauseMs = 100;
 
 const boundsQuery = `
 select (select setting::int from pg_settings where name = 'deadlock_timeout') as deadlock,
   (select setting::int from pg_settings where name = 'lock_timeout') as bound`;
 
-/** In the open transaction, which has read nothing yet. Throws what the server says when it takes longer than `lock_timeout`. */
+/** Runs in the open transaction, before it reads anything. Throws the server's error after `lock_timeout`. */
 export async function lockForReading(client: Client, { relation, isPartitioned }: TableShape): Promise<void> {
   const lock = `lock table ${sqlName(relation)} in access share mode`;
   if (!isPartitioned) {

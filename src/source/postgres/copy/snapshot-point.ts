@@ -1,14 +1,15 @@
-// A consistent point: a snapshot that sessions share. Beside a stream it is the one that the creation of a slot exports, which is
-// exact about commit order: a snapshot taken beside an LSN is not, as a commit is in the log before it is visible.
+// A consistent point: a snapshot that several sessions can import. For a stream it is the snapshot that creating a slot
+// exports, which matches the commit order exactly. A snapshot and an LSN read separately do not match: a commit is
+// logged before it is visible.
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
 // https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION
 
 import type { Client } from "pg";
-import { noStream } from "../../../change/checkpoint.ts";
+import { copiesLogPrefix } from "../../../change/checkpoint.ts";
 import { type Lsn, parseLsn } from "../../../change/lsn.ts";
 import { closeClient, destroyClient } from "../../../connection/postgres-client.ts";
 import { describePostgresError } from "../../../connection/postgres-failure.ts";
-import type { SnapshotPoint } from "../../source.ts";
+import type { SnapshotPoint } from "../../table-source.ts";
 import { createSlot, type SlotKind } from "../slot/slot.ts";
 import { formatLog, readLog } from "../slot/source-log.ts";
 
@@ -20,10 +21,10 @@ export class ExportedSnapshot implements SnapshotPoint {
     readonly timeUs: bigint,
     readonly log: string,
     readonly snapshotName: string,
-    private readonly holder: Client,
+    private readonly session: Client,
   ) {}
 
-  /** Takes over `replication`, a walsender connection: the snapshot is valid while that stays idle. */
+  /** Takes ownership of `replication`, a walsender connection: the snapshot is valid while that stays idle. */
   static async create(
     replication: Client,
     slot: string,
@@ -45,26 +46,26 @@ export class ExportedSnapshot implements SnapshotPoint {
   }
 
   /**
-   * A point without a stream: its LSN tells about where it was, and no more. Takes over `holder`: the snapshot is valid while its
-   * transaction is open. `address`: where the source is. Throws what the connection met.
+   * A point for copies without a stream, whose LSN is only approximate. Takes ownership of `session`: the snapshot is
+   * valid while its transaction is open. `address`: of the source. Throws connection errors.
    */
-  static async ofTransaction(holder: Client, address: string): Promise<ExportedSnapshot> {
+  static async ofTransaction(session: Client, address: string): Promise<ExportedSnapshot> {
     try {
-      // The server must not end it for being idle, or for its age.
-      await holder.query(keepOpenSql);
-      await holder.query("begin isolation level repeatable read read only");
-      const { rows } = await holder.query<{ lsn: string; us: string; name: string }>(pointQuery);
+      // The server must not end the transaction for being idle, or for its age.
+      await session.query(keepOpenSql);
+      await session.query("begin isolation level repeatable read read only");
+      const { rows } = await session.query<{ lsn: string; us: string; name: string }>(pointQuery);
       const { lsn, us, name } = rows[0]!;
-      const log = noStream + (await nameDatabase(holder, address));
-      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, holder);
+      const log = copiesLogPrefix + (await nameDatabase(session, address));
+      return new ExportedSnapshot(parseLsn(lsn), BigInt(us), log, name, session);
     } catch (error) {
-      destroyClient(holder);
+      destroyClient(session);
       throw describePostgresError(error, "source");
     }
   }
 
   [Symbol.asyncDispose](): Promise<void> {
-    this.#closed ??= closeClient(this.holder);
+    this.#closed ??= closeClient(this.session);
     return this.#closed;
   }
 }
@@ -77,7 +78,10 @@ const pointQuery = `
          (extract(epoch from clock_timestamp()) * 1000000)::int8::text as us,
          pg_export_snapshot() as name`;
 
-/** Tells the database from one that was restored, or made anew, at its address. Empty where the server does not let that be asked. */
+/**
+ * Distinguishes the database from one that was restored or recreated at its address. Empty where the role may not
+ * find out.
+ */
 async function nameDatabase(client: Client, address: string): Promise<string> {
   const { rows: allowed } = await client.query<{ yes: boolean }>(
     "select has_function_privilege('pg_catalog.pg_control_system()', 'execute') as yes",

@@ -1,4 +1,4 @@
-// Reads one table as of a snapshot, by COPY TO STDOUT on a connection of its own.
+// Reads one table as of a snapshot, by COPY TO STDOUT in a pooled session.
 // https://www.postgresql.org/docs/current/sql-copy.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
@@ -7,15 +7,15 @@ import type { CopyPart } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import { type Column, qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { destroyClient, liftTransactionTimeout } from "../../../connection/postgres-client.ts";
+import type { Permits } from "../../../connection/semaphore.ts";
 import type { SessionPool } from "../../../connection/session-pool.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import type { TakesTurns } from "../../../connection/turns.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { hashedColumnSql, saltSetting } from "../shapes/column-hash.ts";
-import { renderedQuery } from "../shapes/row-rendering.ts";
+import { transformedQuery } from "../shapes/row-transform.ts";
 import { readStorage } from "../shapes/table-shapes.ts";
 import { copyOut, type RowCount } from "./copy-out.ts";
 import { describeReadFailure } from "./read-failure.ts";
@@ -27,34 +27,37 @@ export interface TableCopyRequest {
   readonly connection: PostgresConnection;
   readonly table: TableShape;
   readonly point: ExportedSnapshot;
-  /** In which tables are read. */
+  /** Sessions in which tables are read. */
   readonly sessions: SessionPool;
-  /** Of those who look after these sessions. */
-  readonly turns: TakesTurns;
+  /** For the sessions that check these. */
+  readonly permits: Permits;
   readonly form: TupleForm;
   /** Absent: the whole table. */
   readonly part?: CopyPart | undefined;
-  /** Kept up to date. */
+  /** Kept up to date while rows are read. */
   readonly count: RowCount;
   readonly selection: TableSelection;
   readonly signal: AbortSignal;
 }
 
-/** Where the connection has no bound of its own: whoever holds a table must not keep the others, and the snapshot, for longer. */
+/**
+ * Applies where the connection has no lock_timeout: a locked table must not delay the others, and keep the snapshot
+ * open.
+ */
 const lockTimeoutSql =
   "select set_config('lock_timeout', '60s', false) from pg_settings where name = 'lock_timeout' and setting = '0'";
 
-/** Null: the table can only be copied whole, or is gone. */
+/** Null: the table can only be copied whole, or it is gone. */
 export async function measureTable(
   request: Omit<TableCopyRequest, "form" | "part" | "point" | "count">,
 ): Promise<TableSize | null> {
-  const { connection, table, sessions, turns, selection, signal } = request;
+  const { connection, table, sessions, permits, selection, signal } = request;
   if (!hasRanges(table, selection)) return null;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   try {
-    using _watch = watchSession({ connection, side: "source", client, turns, signal });
+    using _watch = watchSession({ connection, side: "source", client, permits, signal });
     await client.query(lockTimeoutSql);
     const size = await readTableSize(client, table);
     await sessions.giveBack(client);
@@ -68,17 +71,17 @@ export async function measureTable(
   }
 }
 
-/** The chunks of the copy. Takes a session at the first; leaving early breaks it. */
+/** Yields the chunks of the copy. Takes a session with the first one; leaving the loop early breaks that session. */
 export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerator<Uint8Array> {
-  const { connection, table, point, sessions, turns, form, part, count, selection, signal } = request;
+  const { connection, table, point, sessions, permits, form, part, count, selection, signal } = request;
   const client = await sessions.take(signal);
   const abort = () => destroyClient(client);
   signal.addEventListener("abort", abort, { once: true });
   let finished = false;
-  // While nobody asks for a chunk, the server waits for us to read on.
-  let isOurTurn = false;
+  // While nobody asks for a chunk, the server rightly waits for us.
+  let isClientBusy = false;
   using _watch = watchSession({
-    ...{ connection, side: "source", client, turns, isOurTurn: () => isOurTurn, signal },
+    ...{ connection, side: "source", client, permits, isClientBusy: () => isClientBusy, signal },
   });
   try {
     await liftTransactionTimeout(client);
@@ -92,16 +95,16 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
     await requireSameNames(client, table, whole);
     if (part) await beginPart(client, table, part);
     const from = part ? `${whole} where ${isInPart(table, selection, part)}` : whole;
-    const rendered = renderedQuery(table.relation, selection, from, point.lsn);
-    if (rendered !== null) {
-      // A value that is bound: no statement's text holds the salt.
+    const transformed = transformedQuery(table.relation, selection, from, point.lsn);
+    if (transformed !== null) {
+      // As a parameter, so that the salt is in no statement's text.
       await client.query("select set_config($1, $2, true)", [saltSetting, selection.salt]);
     }
-    const sql = copySql(table, rendered ?? selectSql(table, from, part), form);
+    const sql = copySql(table, transformed ?? selectSql(table, from, part), form);
     for await (const chunk of copyOut(client, sql, count)) {
-      isOurTurn = true;
+      isClientBusy = true;
       yield chunk;
-      isOurTurn = false;
+      isClientBusy = false;
     }
     if (form === "binary") count.rows--;
     await client.query("commit");
@@ -117,8 +120,8 @@ export async function* copyTableChunks(request: TableCopyRequest): AsyncGenerato
 }
 
 /**
- * A rewrite (ALTER TABLE … TYPE, VACUUM FULL, TRUNCATE) after the snapshot was taken may have left nothing that the
- * snapshot sees. With the lock held, none can come any more.
+ * A rewrite (ALTER TABLE … TYPE, VACUUM FULL, TRUNCATE) after the snapshot may leave nothing for it to see. Under the
+ * lock none can happen.
  */
 async function requireSameStorage(client: Client, table: TableShape): Promise<void> {
   if ((await readStorage(client, table.relation.id)) === table.storage) return;
@@ -129,8 +132,8 @@ async function requireSameStorage(client: Client, table: TableShape): Promise<vo
 }
 
 /**
- * The snapshot may be later than the look at the table. A column that was added in between has values in the snapshot already:
- * a copy without it would lose them.
+ * The snapshot may be later than the shape that was read of the table. A column that was added in between has values in
+ * the snapshot: a copy without that column would lose them.
  */
 async function requireSameColumns(client: Client, table: TableShape): Promise<void> {
   const { id, columns, withheld } = table.relation;
@@ -144,8 +147,8 @@ async function requireSameColumns(client: Client, table: TableShape): Promise<vo
 }
 
 /**
- * COPY finds columns by the names that they have by now, whatever the snapshot is of: after it was taken, one may have got
- * another's name. A result tells the numbers of its columns.
+ * COPY finds columns by their current names, even in an older snapshot; since then, one column may have taken another's
+ * name. A result's description has the column numbers.
  * https://www.postgresql.org/docs/current/protocol-message-formats.html (RowDescription)
  */
 async function requireSameNames(client: Client, table: TableShape, from: string): Promise<void> {
@@ -164,13 +167,13 @@ function alteredBefore(table: TableShape): MillraceError {
 
 const keysSetting = "millrace.keys";
 
-/** Others may have been copied before: rows that had another key then could not be told from these. */
+/** Other parts may have been copied already: if the key has changed since, their rows could not be told from these. */
 async function beginPart(client: Client, table: TableShape, part: CopyPart): Promise<void> {
   if (!(await hasSameKey(client, table))) throw alteredBefore(table);
-  // What is left is the scan of the range's pages and no others, or of the key's index.
+  // What remains is a scan of exactly the range's pages (TID range scan), or of the key's index.
   await client.query("set local enable_seqscan = off");
   if (part.kind === "range") return;
-  // Bound: no statement's text holds a key.
+  // As a parameter, so that the keys are in no statement's text.
   await client.query("select set_config($1, $2, true)", [keysSetting, JSON.stringify(part.keys)]);
 }
 
@@ -181,7 +184,7 @@ function isInPart({ relation }: TableShape, selection: TableSelection, part: Cop
     return `ctid >= '(${from},0)'::tid${to === null ? "" : ` and ctid < '(${to},0)'::tid`}`;
   }
   const key = relation.key.map((i) => relation.columns[i]!);
-  // By its table's name: a column of the table that is copied may be called as it is.
+  // Qualified: a column of the copied table may have the same name.
   const values = key.map(({ typeName }, i) => `(wanted.value->>${i})::${typeName}`);
   const keys = `json_array_elements(current_setting('${keysSetting}')::json) as wanted(value)`;
   const hashed = selection.hashedColumns(relation.schema, relation.name);
@@ -192,8 +195,8 @@ function isInPart({ relation }: TableShape, selection: TableSelection, part: Cop
 }
 
 /**
- * A query for a part, and rather than the table's name because COPY refuses partitioned tables; ONLY leaves out inheritance
- * children. Null: the table's name will do.
+ * COPY takes a query for a part of a table, and for partitioned tables, which it refuses by name. ONLY leaves out
+ * inheritance children. Null: use the table's name.
  */
 function selectSql({ relation, isPartitioned }: TableShape, from: string, part?: CopyPart): string | null {
   if (!part && !isPartitioned && relation.columns.length > 0) return null;

@@ -1,15 +1,15 @@
-// Reads tables for copies, in sessions that are used one after the other, whatever point each copy is as of: as many are open as
-// tables, and ranges of tables, are read side by side.
+// Reads tables for copies in a pool of sessions, each as of any point. As many sessions are open as tables and ranges
+// are read at once.
 
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { CopyPart } from "../../../change/copy-part.ts";
 import type { TableSize } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { connectPostgres } from "../../../connection/postgres-client.ts";
+import { type Permits, Semaphore } from "../../../connection/semaphore.ts";
 import { SessionPool } from "../../../connection/session-pool.ts";
-import { type TakesTurns, Turns } from "../../../connection/turns.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
-import type { SnapshotPoint, TableCopy } from "../../source.ts";
+import type { SnapshotPoint, TableRows } from "../../table-source.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import { ExportedSnapshot } from "./snapshot-point.ts";
 import { copyTableChunks, measureTable } from "./table-copy.ts";
@@ -20,26 +20,26 @@ export class TableReader implements AsyncDisposable {
     private readonly connection: PostgresConnection,
     private readonly selection: TableSelection,
     private readonly signal: AbortSignal,
-    /** Of those who look after the sessions. */
-    private readonly turns: TakesTurns = new Turns(),
+    /** For the sessions that check these. */
+    private readonly permits: Permits = new Semaphore(),
   ) {
     this.#sessions = new SessionPool((until) => connectPostgres(connection, "snapshot", until, "source"));
   }
 
   measure(table: TableShape): Promise<TableSize | null> {
-    return measureTable({ ...this.#how, table });
+    return measureTable({ ...this.#request, table });
   }
 
-  copy(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableCopy {
+  copy(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows {
     if (!(point instanceof ExportedSnapshot)) throw new Error("a snapshot point of another source");
     const count = { rows: 0 };
-    const chunks = copyTableChunks({ ...this.#how, table, point, form, part, count });
+    const chunks = copyTableChunks({ ...this.#request, table, point, form, part, count });
     return { table, form, chunks, rowsRead: () => count.rows };
   }
 
-  get #how() {
-    const { connection, selection, turns, signal } = this;
-    return { connection, sessions: this.#sessions, turns, selection, signal };
+  get #request() {
+    const { connection, selection, permits, signal } = this;
+    return { connection, sessions: this.#sessions, permits, selection, signal };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

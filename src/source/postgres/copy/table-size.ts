@@ -1,4 +1,4 @@
-// Whether a table can be copied in ranges of its pages, and how large it is: asked in a session that reads as of the copy's
+// Decides whether a table can be copied in ranges of its pages, and reads its size in a session that uses the copy's
 // snapshot.
 // https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-ADMIN-DBSIZE
 
@@ -7,7 +7,7 @@ import type { TableSize } from "../../../change/page-range.ts";
 import type { Relation, ReplicaIdentity, TableShape } from "../../../change/relation.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 
-/** Pages have addresses that can be asked for in heaps alone. A table that is gone has no row. */
+/** Only heap tables can be read by page address. A table that is gone has no row. */
 const sizeQuery = `
 select (pg_relation_size(c.oid) / current_setting('block_size')::int8)::float8 as pages, pg_table_size(c.oid)::float8 as bytes
 from pg_class c join pg_am am on am.oid = c.relam
@@ -21,8 +21,8 @@ export async function readTableSize(client: Client, { relation }: TableShape): P
 }
 
 /**
- * Whether ranges of the table's pages may be copied as of different points: rows move between pages, so that something must tell
- * them apart, and the source must be able to find one that is in none of the ranges.
+ * Whether ranges of the table's pages may be copied as of different points. Rows move between pages, so they need an
+ * identity, and the source must be able to find a row that is in none of the ranges.
  */
 export function hasRanges(table: TableShape, selection: TableSelection): boolean {
   const { relation, isPartitioned } = table;
@@ -40,15 +40,15 @@ function isKeyedByPrimary({ replicaIdentity, key, isKeyedByHash }: Relation): bo
 const keyQuery = `
 select (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p')::int8::float8 as "keyId",
   c.relreplident as identity,
-  (select json_agg(numbers.n order by numbers.n) from pg_index i, unnest(i.indkey::int2[]) with ordinality as numbers(n, place)
-    where i.indrelid = c.oid and i.indisreplident and numbers.place <= i.indnkeyatts) as numbers
+  (select json_agg(numbers.n order by numbers.n) from pg_index i, unnest(i.indkey::int2[]) with ordinality as numbers(n, ordinal)
+    where i.indrelid = c.oid and i.indisreplident and numbers.ordinal <= i.indnkeyatts) as numbers
 from pg_class c where c.oid = $1`;
 
 interface KeyRow {
   readonly keyId: number | null;
   /** `pg_class.relreplident`. */
   readonly identity: string;
-  /** Of the columns of the index that identifies a row, where one was chosen; in their order by number. */
+  /** Column numbers of the replica identity's index in ascending order, where one was chosen. */
   readonly numbers: readonly number[] | null;
 }
 
@@ -59,7 +59,7 @@ const identities: Readonly<Record<ReplicaIdentity, string>> = {
   nothing: "n",
 };
 
-/** In the copy's snapshot: whether its rows are told apart by what the table's shape says. */
+/** Whether the table's identity and key are, in the copy's snapshot, those of its shape. */
 export async function hasSameKey(client: Client, { relation }: TableShape): Promise<boolean> {
   const { rows } = await client.query<KeyRow>(keyQuery, [relation.id]);
   const [row] = rows;

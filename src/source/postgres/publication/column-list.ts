@@ -1,5 +1,5 @@
-// Which tables are published with a list of columns, so that excluded columns never leave the server. Elsewhere they are
-// dropped when they arrive. Pure.
+// Decides which tables are published with a column list, so that excluded columns never leave the server. Excluded
+// columns of other tables are dropped when they arrive. Pure.
 // https://www.postgresql.org/docs/current/logical-replication-col-lists.html
 
 import { isIdentified } from "../../../change/relation.ts";
@@ -9,9 +9,9 @@ import type { SourceTable } from "../shapes/table-shapes.ts";
 export const firstWithColumnLists = 150_000;
 
 /**
- * The columns to list; null: the table is published whole. A list must hold the replica identity of every UPDATE and DELETE
- * that is published, or the application's own statements would fail: identity FULL is every column, and a partition that is
- * published by its root is held to its own identity.
+ * The columns to list; null: publish the whole table. A list must contain the replica identity of every UPDATE and
+ * DELETE that is published, or the application's own statements fail. Identity FULL is every column, and a partition
+ * that is published via its root must satisfy its own identity.
  */
 export function columnListOf(table: SourceTable): readonly string[] | null {
   const { relation, coverage, hasOtherLeafIdentities } = table;

@@ -1,39 +1,37 @@
-// Tables whose key the stream does not tell: under REPLICA IDENTITY FULL only the catalog says whether there is one, and so
-// whether a row gets a hash in its place. What the catalog said last is kept here, and what to do when it says otherwise.
+// Handles tables whose key the stream does not contain. Under REPLICA IDENTITY FULL only the catalog says whether there
+// is a key, and so whether a row gets a hash instead.
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { SourceNotes } from "../../source-notes.ts";
+import type { SourceState } from "../../source-state.ts";
 
 /**
- * The table's shape among `tables`. The first time that one is not known the run begins again, with a new look at the catalog;
- * undefined: it was not there then either, and is gone.
- *
- * Throws `table_changed`.
+ * The table's shape among `tables`; undefined: the table is gone. The first time that a table is unknown, this throws
+ * `table_changed`, so that the next run reads the catalog again. A table that is unknown even then is gone.
  */
-export function shapeOrLook(
+export function findShape(
   tables: readonly TableShape[],
   oid: number,
-  notes: SourceNotes,
+  state: SourceState,
 ): TableShape | undefined {
   const shape = tables.find(({ relation }) => relation.id === oid);
-  const note = `unknown table ${oid}`;
-  const wasUnknown = notes.get(note) !== undefined;
+  const key = `unknown table ${oid}`;
+  const wasUnknown = state.get(key) !== undefined;
   if (shape || wasUnknown) {
-    notes.set(note, null);
+    state.set(key, null);
     return shape;
   }
-  notes.set(note, "looked for");
+  state.set(key, "looked for");
   throw new MillraceError("table_changed", "A table has come that the catalog has to tell more of.");
 }
 
-/** A stream goes on with the keys that it began with. Throws `table_changed` when a table has got one, or lost it. */
+/** A stream keeps the keys that it began with. Throws `table_changed` when a table has got a key, or lost it. */
 export function requireSameKeys(before: readonly TableShape[], after: readonly TableShape[]): void {
   const known = new Map(before.map(({ relation }) => [relation.id, relation]));
   for (const { relation } of after) {
     const old = known.get(relation.id);
-    const isTold = relation.replicaIdentity !== "full";
-    if (!old || isTold || old.isKeyedByHash === relation.isKeyedByHash) continue;
+    const isInStream = relation.replicaIdentity !== "full";
+    if (!old || isInStream || old.isKeyedByHash === relation.isKeyedByHash) continue;
     throw new MillraceError(
       "table_changed",
       `Table ${qualifiedName(relation)} has got a key, or lost it: the run begins again.`,

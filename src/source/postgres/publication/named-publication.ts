@@ -1,4 +1,4 @@
-// A publication that the user owns: used as it is, and held against what the connector selects, since what it leaves out
+// Uses a publication that the user owns as it is, and compares it with what the connector selects: what it leaves out
 // would be copied once and never change again.
 // https://www.postgresql.org/docs/current/view-pg-publication-tables.html
 
@@ -6,31 +6,31 @@ import { type Client, escapeIdentifier } from "pg";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { listedNames } from "../checks/listed-names.ts";
-import { lookUndisturbed } from "./undisturbed-look.ts";
+import { listedNames } from "../checks/table-wording.ts";
+import { readUndisturbed } from "./undisturbed-read.ts";
 
 interface PublicationRow {
   via_root: boolean;
-  /** Of insert, update, delete and truncate. */
+  /** Those of insert, update, delete and truncate that it does not publish. */
   left_out: string;
 }
 
-/** A table of a publication. */
+/** A table in a publication. */
 export interface PublicationMember {
   schema: string;
   name: string;
   /** Null before PostgreSQL 15: all columns. */
   columns: string[] | null;
   has_row_filter: boolean;
-  /** It has a list of columns: one that is added to the table is not published. */
+  /** It has a column list: a column that is added to the table is not published. */
   is_listed: boolean;
 }
 
 /** By `schema.table`. */
 export type PublicationMembers = ReadonlyMap<string, PublicationMember>;
 
-/** Those of the last look that could be taken, and whether that was the last one asked for. */
-export interface SeenMembers {
+/** The members that were read last. `isCurrent`: false where a later read failed. */
+export interface KnownMembers {
   readonly members: PublicationMembers;
   readonly isCurrent: boolean;
 }
@@ -41,7 +41,10 @@ select pubviaroot as via_root, concat_ws(', ', case when not pubinsert then 'ins
   case when not pubtruncate then 'truncate' end) as left_out
 from pg_publication where pubname = $1`;
 
-/** The view has had columns and row filters since PostgreSQL 15, and the table lists. A partition takes its root's list. */
+/**
+ * Since PostgreSQL 15 the view has columns and row filters, and the catalog has column lists. A partition takes its
+ * root's list.
+ */
 const membersQuery = `
 with listed as materialized (
   select r.prrelid from pg_publication_rel r join pg_publication pub on pub.oid = r.prpubid
@@ -57,26 +60,25 @@ join pg_namespace n on n.nspname = p.schemaname
 join pg_class c on c.relnamespace = n.oid and c.relname = p.tablename
 where p.pubname = $1`;
 
-/** Throws `table_unreadable` where one of them is locked for long. */
+/** Throws `table_unreadable` where a table of the publication stays locked. */
 export async function readMembers(client: Client, publication: string): Promise<PublicationMembers> {
-  const { rows } = await lookUndisturbed(client, () =>
+  const { rows } = await readUndisturbed(client, () =>
     client.query<PublicationMember>(membersQuery, [publication]),
   );
   return new Map(rows.map((row) => [qualifiedName(row), row]));
 }
 
 /**
- * The selected tables that the publication has. `members`: as they are now, or, where that cannot be seen, as they were: then they are
- * not held against what is selected. `isNamed` says whether the catalog includes a table by name: such a one must
- * be in it. The others are left out, and `warn` is told; null: there is
- * nothing to warn of.
+ * The selected tables that the publication contains. Members that are not current are not compared with the selection.
+ * A table that the catalog includes by name (`isNamed`) must be in the publication. Other absent tables are left out,
+ * and `warn` gets the reason; null: there is nothing to warn of.
  *
- * Throws `publication_missing`, or `publication_mismatch` with the SQL or the setting that mends it.
+ * Throws `publication_missing`, or `publication_mismatch` with the SQL or the setting that fixes it.
  */
 export async function publishedTables<Table extends TableShape>(
   client: Client,
   publication: string,
-  { members, isCurrent }: SeenMembers,
+  { members, isCurrent }: KnownMembers,
   tables: readonly Table[],
   partitionsAsRoot: boolean,
   isNamed: (table: TableShape) => boolean,
@@ -131,7 +133,7 @@ function requireNamed(publication: string, absent: readonly TableShape[]): void 
   );
 }
 
-/** A row filter or a column list would hold for changes, and not for the copy. */
+/** A row filter or a column list would apply to changes, but not to the copy. */
 function requireWhole(publication: string, table: TableShape, members: PublicationMembers): void {
   const name = qualifiedName(table.relation);
   const member = members.get(name);
@@ -139,7 +141,7 @@ function requireWhole(publication: string, table: TableShape, members: Publicati
     throw mismatch(`Publication ${publication} filters the rows of ${name}: row filters are not supported.`);
   }
   const columns = member?.columns;
-  // Columns that the source adds by itself are in no publication.
+  // Columns that the source adds itself are in no publication.
   const stored = table.relation.columns.filter(({ number }) => number > 0);
   const unpublished = stored.filter((column) => columns && !columns.includes(column.name));
   if (unpublished.length === 0) return;

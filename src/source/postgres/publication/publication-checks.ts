@@ -1,5 +1,5 @@
-// What a publication means for a connector: whether one that the source names carries all that the connector wants, with the SQL
-// that makes it; and what the service's own asks of the application. Pure.
+// Checks whether a publication that the source names covers what the connector selects, with the SQL that fixes it; and
+// warns of what the service's own publication means for the application. Pure.
 
 import { escapeIdentifier } from "pg";
 import { sqlName } from "../../../connection/sql-name.ts";
@@ -17,7 +17,10 @@ export interface NamedPublication {
   readonly facts: PublicationFacts | null;
 }
 
-/** One that the service makes. Where a table is published with a list of columns, the application cannot alter them as before. */
+/**
+ * A publication of the service's own. While a table is published with a column list, the application cannot alter it as
+ * before.
+ */
 export function checkOwnPublication(
   server: ServerFacts,
   tables: readonly TableFacts[],
@@ -73,22 +76,24 @@ export function checkPublication(
 
 type IsCarried = (table: TableFacts, column: string) => boolean;
 
-/** What the connector wants of the tables that are selected. */
+/** What the connector needs of the selected tables. */
 export interface WantedTables {
   readonly asRoot: boolean;
   readonly isCarried: IsCarried;
-  /** The catalog includes it by name. */
+  /** The catalog includes the table by name. */
   readonly isNamed: (table: TableFacts) => boolean;
 }
 
-/** Columns that the connector carries and the publication does not have. */
+/** Columns that the connector carries and the publication does not. */
 function unpublishedColumns(table: TableFacts, isCarried: IsCarried): readonly string[] {
   const { publishedColumns } = table;
   if (publishedColumns === null) return [];
   return table.columns.filter((column) => !publishedColumns.includes(column) && isCarried(table, column));
 }
 
-/** As a run takes it: a table that the catalog names must be in the publication, others are left out with a warning. */
+/**
+ * Judges as a run does: a table that the catalog names must be in the publication; others are left out with a warning.
+ */
 function checkCoverage(
   name: string,
   facts: PublicationFacts,
@@ -128,7 +133,7 @@ function checkCoverage(
   return passed;
 }
 
-/** The table with all its rows, and the columns that are carried. */
+/** Publishes the table again, with all its rows and the columns that the connector carries. */
 function publishAnew(publication: string, table: TableFacts, isCarried: IsCarried): readonly string[] {
   const columns = table.columns.filter((column) => isCarried(table, column)).map(escapeIdentifier);
   const list = columns.length < table.columns.length ? ` (${columns.join(", ")})` : "";

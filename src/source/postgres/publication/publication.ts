@@ -1,6 +1,6 @@
-// The publications that decide what the server sends. The service makes its own unless the connector names one:
-// one for tables whose rows can be identified, and one that carries only inserts for those without a replica identity,
-// because publishing updates of such a table would make the application's own UPDATE and DELETE fail.
+// The connector's own publications, which decide what the server sends: one for tables whose rows can be identified,
+// and one that publishes only inserts of tables without a replica identity. Publishing updates of such a table would
+// make the application's UPDATE and DELETE fail.
 // https://www.postgresql.org/docs/current/logical-replication-publication.html
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
@@ -10,13 +10,13 @@ import { serverVersion } from "../../../connection/server-version.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { type HeldLock, readLockHolder } from "../checks/lock-holder.ts";
+import { type BlockingLock, readLockHolder } from "../checks/lock-holder.ts";
 import { describePublicationDenial } from "../checks/privileges.ts";
 import type { SourceTable } from "../shapes/table-shapes.ts";
 import { columnListOf, firstWithColumnLists } from "./column-list.ts";
-import type { PublicationState } from "./publication-marks.ts";
+import type { PublicationState } from "./publication-membership.ts";
 
-/** Names of the connector's own publications. No connector id can contain the `$` of the second. */
+/** Names of the connector's own publications. No connector id can contain the `$` of the second name. */
 export function ownPublications(base: string): { identified: string; appendOnly: string } {
   return { identified: base, appendOnly: `${base}$append` };
 }
@@ -27,13 +27,16 @@ interface Member {
   readonly id: number;
   readonly schema: string;
   readonly name: string;
-  /** Null: the table is published whole. */
+  /** Null: the whole table is published. */
   readonly columns: readonly string[] | null;
-  /** Somebody has given it a row filter, which the service's own never have. */
+  /** Somebody gave it a row filter: the service itself never does. */
   readonly isFiltered: boolean;
 }
 
-/** `tables` with what the connector's own publications say of them by now, and are to list from here on. */
+/**
+ * `tables`, with the coverage that the connector's own publications give them now, and the column lists that they are
+ * to have.
+ */
 export async function withOwnCoverage(
   client: Client,
   base: string,
@@ -55,24 +58,24 @@ export async function withOwnCoverage(
 }
 
 /**
- * Tables are locked one after the other. A wait for one that lasts as long as the server takes to look for deadlocks could have
- * somebody's transaction ended who waits for another: half of that, but no longer than the stream may stand. A bound that the
- * connection has may be shorter.
+ * Tables are locked one by one. A wait for one of them that reaches deadlock_timeout could abort the transaction of
+ * somebody who waits for another one. So we wait for half of it at most, and no longer than the stream may stand still;
+ * the connection's own lock_timeout may be shorter.
  */
 const boundLockWaits = `
 select set_config('lock_timeout', least(case when $1 then 2 * d.setting::int else least(500, d.setting::int / 2) end,
   nullif(l.setting::int, 0))::text, true)
 from pg_settings d, pg_settings l where d.name = 'deadlock_timeout' and l.name = 'lock_timeout'`;
 
-/** They conflict with what is taken for a publication. */
+/** Lock modes that conflict with publishing a table. */
 const lockModes = [
   ...["ShareUpdateExclusiveLock", "ShareLock", "ShareRowExclusiveLock", "ExclusiveLock"],
   "AccessExclusiveLock",
 ];
 
 /**
- * Runs `plan`, then `check`, in one transaction. Throws `table_locked` when somebody has locked one of the tables: then nothing is
- * altered; and `table_changed` when somebody else alters the publications or a table meanwhile.
+ * Runs `plan`, then `check`, in one transaction. Throws `table_locked` when one of the tables is locked; nothing is
+ * altered then. Throws `table_changed` when somebody else alters the publications or a table meanwhile.
  */
 export async function alterPublications<Result>(
   client: Client,
@@ -85,7 +88,10 @@ export async function alterPublications<Result>(
   return (await attempt(false)) ?? (await attempt(true))!;
 }
 
-/** `isPatient`: an autovacuum makes way for who waits for long. Null: it is to be tried so. */
+/**
+ * `isPatient`: waits long enough for an autovacuum to yield. Null: an autovacuum holds the lock, so a patient attempt
+ * is worth it.
+ */
 async function alterNow<Result>(
   client: Client,
   plan: readonly Alteration[],
@@ -94,7 +100,7 @@ async function alterNow<Result>(
   check: () => Promise<Result>,
   isPatient: boolean,
 ): Promise<Result | null> {
-  // In one transaction: a table that moves from one to the other, or gets another list, is out of both for no change at all.
+  // In one transaction: a table that moves to the other publication, or gets another list, misses no change.
   try {
     await client.query("begin");
     await client.query(boundLockWaits, [isPatient]);
@@ -123,14 +129,14 @@ async function alterNow<Result>(
   }
 }
 
-function tableLocked(holder: HeldLock | null, cause: unknown): MillraceError {
+function tableLocked(holder: BlockingLock | null, cause: unknown): MillraceError {
   const which = holder ? `Table ${holder.table}` : "A table";
-  const why = holder ? `: ${holder.who}. To end the wait: ${holder.end}` : ".";
+  const why = holder ? `: ${holder.who}. To end the wait: ${holder.terminateSql}` : ".";
   const text = `${which} is locked, so that it cannot be published yet${why}`;
   return new MillraceError("table_locked", text, { cause });
 }
 
-/** Table, column, member of a publication, or schema: it is not there, or no longer under its name; or it is there by now. */
+/** A table, column, member of a publication, or schema is gone or renamed, or exists already. */
 const alteredStates: ReadonlySet<string> = new Set([
   sqlState.duplicateObject,
   sqlState.undefinedTable,
@@ -139,7 +145,7 @@ const alteredStates: ReadonlySet<string> = new Set([
   sqlState.invalidSchemaName,
 ]);
 
-/** @param kept one that stays, of whatever name */
+/** @param kept is not dropped, whatever its name */
 export async function dropOwnPublications(client: Client, base: string, kept: string | null): Promise<void> {
   const { identified, appendOnly } = ownPublications(base);
   const dropped = [identified, appendOnly].filter((name) => name !== kept);
@@ -148,7 +154,7 @@ export async function dropOwnPublications(client: Client, base: string, kept: st
   );
 }
 
-/** Column lists as the catalog has them are numbers; to_jsonb, because there are no such columns before PostgreSQL 15. */
+/** The catalog has column lists as numbers. It has no such columns before PostgreSQL 15, hence to_jsonb. */
 const membersQuery = `
 select p.pubname as publication, c.oid::int8::text as id, n.nspname as schema, c.relname as name, to_jsonb(r) ->> 'prqual' is not null as "isFiltered",
   case when jsonb_typeof(to_jsonb(r) -> 'prattrs') = 'array' then (
@@ -163,7 +169,7 @@ join pg_namespace n on n.oid = c.relnamespace
 where p.pubname = any ($1::text[])
 order by p.pubname`;
 
-/** Of the connector's own publications. */
+/** Members of the connector's own publications. */
 async function readMembers(client: Client, base: string): Promise<readonly Member[]> {
   const names = Object.values(ownPublications(base));
   const { rows } = await client.query<Member & { id: string }>(membersQuery, [names]);
@@ -173,7 +179,7 @@ async function readMembers(client: Client, base: string): Promise<readonly Membe
 /** A statement that alters a publication. */
 export interface Alteration {
   readonly sql: string;
-  /** OIDs of those whose membership it changes. */
+  /** OIDs of the tables whose membership it changes. */
   readonly tables: readonly number[];
   readonly setsOptions: boolean;
 }
@@ -181,8 +187,8 @@ export interface Alteration {
 type Options = Omit<PublicationState, "oid">;
 
 /**
- * What is to be done for the connector's own publications to hold exactly `tables`, with the columns that are to be listed.
- * `present`: those that are there.
+ * The statements after which the connector's own publications contain exactly `tables`, with their column lists.
+ * `present`: those that exist.
  */
 export async function planPublications(
   client: Client,
@@ -208,7 +214,7 @@ export async function planPublications(
   );
 }
 
-/** `present`: as it is; undefined: it is not there. */
+/** `present`: the publication as it is; undefined: it does not exist. */
 function alterationsOf(
   wanted: Options,
   tables: readonly SourceTable[],
@@ -229,7 +235,7 @@ function alterationsOf(
   const fits = (member: Member) => !member.isFiltered && entries.has(memberSql(member, member.columns));
   const existing = new Set(members.filter(fits).map((member) => memberSql(member, member.columns)));
   const surplus = members.filter((member) => !fits(member));
-  const lacking = [...entries].filter(([sql]) => !existing.has(sql));
+  const missing = [...entries].filter(([sql]) => !existing.has(sql));
   const alter = `alter publication ${name}`;
   const change = (action: string, listed: readonly (readonly [sql: string, id: number])[]) =>
     listed.length === 0
@@ -242,17 +248,17 @@ function alterationsOf(
           },
         ];
   return [
-    // Before the options: a list does not go with every option.
+    // Before the options: some options do not allow column lists.
     ...change(
       "drop",
       surplus.map((member) => [`only ${sqlName(member)}`, member.id] as const),
     ),
-    // Only where needed: it writes the publication's row, which tells that somebody altered it. A process that dies before that
-    // is noted would copy all tables again.
+    // Only where needed: it writes the publication's row, which looks like an alteration by somebody else. If the
+    // process died before that was recorded, all tables would be copied again.
     ...(wanted.operations === present.operations && wanted.viaRoot === present.viaRoot
       ? []
       : [{ sql: `${alter} set (${options})`, tables: [], setsOptions: true }]),
-    ...change("add", lacking),
+    ...change("add", missing),
   ];
 }
 
@@ -260,7 +266,9 @@ function listOf(table: SourceTable): readonly string[] | null {
   return table.coverage?.isListed ? table.facts.map(({ name }) => name) : null;
 }
 
-/** A table as CREATE PUBLICATION takes it. Without its heirs: each is a table of its own, and may be published by the other. */
+/**
+ * A table in the syntax of CREATE PUBLICATION. ONLY leaves out its inheritance children: each is a table of its own.
+ */
 function memberSql(
   table: { readonly schema: string; readonly name: string },
   columns: readonly string[] | null,

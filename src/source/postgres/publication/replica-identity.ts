@@ -1,4 +1,4 @@
-// The letters that the catalog and pgoutput have for a table's replica identity.
+// The letters by which the catalog and pgoutput denote a table's replica identity.
 // https://www.postgresql.org/docs/current/catalog-pg-class.html
 
 import type { ReplicaIdentity } from "../../../change/relation.ts";

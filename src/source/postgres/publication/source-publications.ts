@@ -1,5 +1,5 @@
-// What the connector's tables are published by: the service's own publications, or one that the user owns. Notices when
-// somebody has tampered with them, as nothing in the stream would tell what was left out.
+// The publications of a connector's tables: the service's own, or one that the user owns. Notices when somebody has
+// altered them, because nothing in the stream shows what was left out meanwhile.
 
 import type { Client } from "pg";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
@@ -7,9 +7,9 @@ import type { PostgresSourceConfig } from "../../../connector/config/source-conf
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { SourceContext } from "../../source.ts";
 import { namedTables } from "../catalog/named-tables.ts";
-import { listedNames } from "../checks/listed-names.ts";
+import { listedNames } from "../checks/table-wording.ts";
 import type { SourceTable } from "../shapes/table-shapes.ts";
-import { publishedTables, readMembers, type SeenMembers } from "./named-publication.ts";
+import { type KnownMembers, publishedTables, readMembers } from "./named-publication.ts";
 import {
   type Alteration,
   alterPublications,
@@ -23,81 +23,81 @@ import {
   interruptionSince,
   isSameMembership,
   type Published,
-  printPublished,
+  publishedFingerprint,
   readPublished,
-} from "./publication-marks.ts";
+} from "./publication-membership.ts";
 
-/** The note of what the service's own publications were when it altered them last. */
-const ownNote = "publications";
-const markNote = ({ relation }: TableShape) => `published ${relation.id}`;
+/** Key of the state of the service's own publications after it altered them last. */
+const ownPublicationsKey = "publications";
+const membershipKey = ({ relation }: TableShape) => `published ${relation.id}`;
 
 export class SourcePublications {
   readonly names: readonly string[];
-  /** The user's own; null: the service makes its own. */
+  /** The user's publication; null: the service has its own. */
   readonly #named: string | null;
-  /** As they were seen last. */
-  #published: Published = { publications: [], marks: new Map() };
-  /** Of the user's own; null: they were not seen yet. */
-  #members: SeenMembers | null = null;
+  /** As they were read last. */
+  #published: Published = { publications: [], memberships: new Map() };
+  /** Members of the user's publication; null: they have not been read yet. */
+  #members: KnownMembers | null = null;
 
   constructor(
     private readonly config: PostgresSourceConfig,
     private readonly slot: string,
-    private readonly context: Pick<SourceContext, "notes" | "events">,
+    private readonly context: Pick<SourceContext, "state" | "events">,
   ) {
     const own = ownPublications(slot);
     this.#named = config.replication_type.logical_replication?.publication_name ?? null;
     this.names = this.#named === null ? [own.identified, own.appendOnly] : [this.#named];
   }
 
-  /** They are the user's own: what they publish of a table is the user's choice, now and before. */
+  /** The user owns the publication: what it publishes of a table is the user's choice, now and before. */
   get areNamed(): boolean {
     return this.#named !== null;
   }
 
   /**
-   * The tables whose changes come, or will when `publish` has been called. One that was out of the publications since its
-   * changes were noted to come counts as unpublished.
+   * The tables whose changes are published, or will be after `publish`. A table that was out of the publications since
+   * its membership was recorded counts as unpublished.
    *
    * Throws `publication_missing` and `publication_mismatch`.
    */
-  async look(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
+  async read(client: Client, shapes: readonly SourceTable[]): Promise<readonly SourceTable[]> {
     const published = await readPublished(client, this.names);
     this.#published = published;
-    const noted = this.context.notes.get(ownNote);
-    if (this.#named === null && noted !== undefined) requireUntouched(noted, published);
+    const recorded = this.context.state.get(ownPublicationsKey);
+    if (this.#named === null && recorded !== undefined) requireUntouched(recorded, published);
     const tables =
       this.#named === null
         ? await withOwnCoverage(client, this.slot, shapes)
-        : await this.#lookAtNamed(client, this.#named, shapes);
+        : await this.#readNamed(client, this.#named, shapes);
     const byInterruption = Map.groupBy(tables, (table) => this.#interruption(table));
-    this.#tellInterrupted(byInterruption);
+    this.#warnOfInterruptions(byInterruption);
     return tables.map((table) => (this.#interruption(table) === null ? table : asUnpublished(table)));
   }
 
   /**
-   * Publishes `tables` as `look` told them, once sinks know which of their copies have missed something.
+   * Publishes `tables` as `read` returned them, once sinks know which of their copies lack changes.
    *
-   * Throws `table_changed` when somebody altered the service's own since: to be looked at again.
+   * Throws `table_changed` when somebody has altered the service's own publications since: they have to be read again.
    */
   async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
-    const { notes } = this.context;
+    const { state } = this.context;
     if (this.#named === null) {
       this.#published = await this.#publishOwn(client, tables);
-      notes.set(ownNote, JSON.stringify(this.#published.publications));
+      state.set(ownPublicationsKey, JSON.stringify(this.#published.publications));
     }
-    // Of the user's own, what `look` saw: what has become of it since is for the next look to find.
-    const { marks } = this.#published;
-    for (const table of tables) notes.set(markNote(table), marks.get(table.relation.id) ?? null);
+    // Of the user's publication, what `read` saw: the next read finds what has changed since.
+    const { memberships } = this.#published;
+    for (const table of tables) state.set(membershipKey(table), memberships.get(table.relation.id) ?? null);
   }
 
-  /** What somebody else does to the publications meanwhile is not put right unseen: see `requireUndisturbed`. */
+  /** Alterations by somebody else meanwhile must not be undone unnoticed: see `requireUndisturbed`. */
   async #publishOwn(client: Client, tables: readonly SourceTable[]): Promise<Published> {
     const { partitions_as_root: viaRoot } = this.config;
     const planFrom = ({ publications }: Published) =>
       planPublications(client, this.slot, publications, tables, viaRoot);
     const seen = this.#published;
-    // The plan first: what is done to them before it is in both, what is done behind it is in neither.
+    // The plan first: an earlier alteration is in both the plan and `before`, a later one is in neither.
     const plan = await planFrom(seen);
     const before = await readPublished(client, this.names);
     requireSeen(seen, before, tables);
@@ -110,26 +110,27 @@ export class SourcePublications {
     });
   }
 
-  /** Whether the publications are other than they were seen last. */
+  /** Whether the publications differ from those that were read last. */
   async areChanged(client: Client): Promise<boolean> {
     const published = await readPublished(client, this.names);
-    if (printPublished(published) !== printPublished(this.#published)) return true;
-    // Whoever kept the last look from seeing them may have let go.
+    if (publishedFingerprint(published) !== publishedFingerprint(this.#published)) return true;
+    // Whoever prevented the last read by a lock may have released it.
     return this.#named !== null && this.#members?.isCurrent === false
       ? await readMembers(client, this.#named).then(() => true, rethrowUnlessLocked)
       : false;
   }
 
-  /** Drops the service's own, for a beginning that cannot succeed. */
+  /** Drops the service's own publications, after a beginning that cannot succeed. */
   async dropOwn(client: Client): Promise<void> {
     if (this.#named !== null) return;
-    this.context.notes.set(ownNote, null);
-    // Should the process die in between, publications without a note are taken over; a note without them would be a loss.
-    await this.context.notes.saved();
+    this.context.state.set(ownPublicationsKey, null);
+    // The record first: if the process dies in between, publications without a record are reused; a record without them
+    // would be a loss.
+    await this.context.state.saved();
     await dropOwnPublications(client, this.slot, null);
   }
 
-  async #lookAtNamed(
+  async #readNamed(
     client: Client,
     name: string,
     shapes: readonly SourceTable[],
@@ -139,12 +140,15 @@ export class SourcePublications {
     const isNamed = ({ relation }: TableShape) =>
       wanted.some((table) => table.schema === relation.schema && table.name === relation.name);
     const warn = (reason: string | null) => this.context.events.warning("publication", reason);
-    this.#members = await this.#membersNow(client, name);
+    this.#members = await this.#readMembers(client, name);
     return await publishedTables(client, name, this.#members, shapes, viaRoot, isNamed, warn);
   }
 
-  /** While a table is locked nobody is told what is published: what was is taken to be so still, until the next look. */
-  async #membersNow(client: Client, name: string): Promise<SeenMembers> {
+  /**
+   * While a table is locked, its membership cannot be read. Until the next read, the members count as
+   * unchanged.
+   */
+  async #readMembers(client: Client, name: string): Promise<KnownMembers> {
     const warn = (reason: string | null) => this.context.events.warning("locked publication", reason);
     try {
       const members = await readMembers(client, name);
@@ -159,11 +163,11 @@ export class SourcePublications {
   }
 
   #interruption(table: SourceTable): Interruption | null {
-    const mark = this.#published.marks.get(table.relation.id);
-    return interruptionSince(this.context.notes.get(markNote(table)), mark);
+    const membership = this.#published.memberships.get(table.relation.id);
+    return interruptionSince(this.context.state.get(membershipKey(table)), membership);
   }
 
-  #tellInterrupted(tables: ReadonlyMap<Interruption | null, readonly SourceTable[]>): void {
+  #warnOfInterruptions(tables: ReadonlyMap<Interruption | null, readonly SourceTable[]>): void {
     const reasons = [...tables].flatMap(([interruption, those]) =>
       interruption === null ? [] : describeInterruption(interruption, this.names.join(", "), those),
     );
@@ -208,14 +212,14 @@ function asUnpublished(table: SourceTable): SourceTable {
   return { ...table, coverage: { excluded, isListed, isUnpublished: true } };
 }
 
-/** What is put right unseen would not be copied again. */
+/** What we would undo unnoticed would not be copied again. */
 function requireSeen(seen: Published, now: Published, tables: readonly TableShape[]): void {
-  const isSame = ({ relation: { id } }: TableShape) => seen.marks.get(id) === now.marks.get(id);
+  const isSame = ({ relation: { id } }: TableShape) => seen.memberships.get(id) === now.memberships.get(id);
   if (Bun.deepEquals(seen.publications, now.publications) && tables.every(isSame)) return;
   throw alteredMeanwhile();
 }
 
-/** Of tables that the plan does not touch, everything is as it was before: nobody took one out and put it back. */
+/** Tables that the plan does not touch must be as before: nobody took one out and put it back. */
 function requireUndisturbed(
   before: Published,
   after: Published,
@@ -225,17 +229,17 @@ function requireUndisturbed(
   const touched = new Set(plan.flatMap((alteration) => alteration.tables));
   const setsOptions = plan.some((alteration) => alteration.setsOptions);
   const isSame = ({ relation: { id } }: TableShape) =>
-    touched.has(id) || isSameMembership(before.marks.get(id), after.marks.get(id), setsOptions);
+    touched.has(id) || isSameMembership(before.memberships.get(id), after.memberships.get(id), setsOptions);
   if (!tables.every(isSame)) throw alteredMeanwhile();
 }
 
 function alteredMeanwhile(): MillraceError {
-  return new MillraceError("table_changed", "A publication was altered while it was looked at.");
+  return new MillraceError("table_changed", "A publication was altered while it was being read.");
 }
 
-function requireUntouched(noted: string, { publications }: Published): void {
+function requireUntouched(recorded: string, { publications }: Published): void {
   const now = new Map(publications.map((each) => [each.name, each]));
-  for (const { name, oid, operations } of JSON.parse(noted) as Published["publications"]) {
+  for (const { name, oid, operations } of JSON.parse(recorded) as Published["publications"]) {
     const publication = now.get(name);
     if (publication?.oid !== oid) {
       throw new MillraceError(

@@ -1,10 +1,11 @@
-// The value that a column got in the rows that were there when it was added, as the catalog remembers it: SQL for queries of
-// pg_class `c` and pg_attribute `a`. What a sink makes of it is the sink's.
+// SQL for the value that existing rows got when a column was added, as the catalog keeps it. For queries of pg_class
+// `c` and pg_attribute `a`.
 // https://www.postgresql.org/docs/current/catalog-pg-attribute.html (atthasmissing, attmissingval)
 
 /**
- * Joined to `c` and `a`. A partitioned table has no rows and remembers no value: its leaves do, under numbers of their own but
- * under the same name. Each leaf by itself (`offset 0`): all columns of the database would be read for each root.
+ * Joined to `c` and `a`. A partitioned table has no rows and no such value: its leaves have it, under the same column
+ * name but other numbers. `offset 0` reads each leaf by itself: otherwise all columns of the database are read for each
+ * root.
  */
 export const leafValuesJoin = `
 left join lateral (
@@ -24,12 +25,13 @@ left join lateral (
 /**
  * The text of `attmissingval`, an array of one element.
  *
- * Of a partitioned table: what its leaves agree on, if one of them got it with the table itself, by the same transaction, or
- * if all have it. A leaf that was made later, or rewritten, has none; one that was attached may have brought another table's.
+ * For a partitioned table: the value that its leaves agree on, if one of them got it in the root's own transaction, or
+ * if all have it. A leaf that was created later, or rewritten, has none; one that was attached may have another
+ * table's.
  */
 export const addedValueSql = `case
     when c.relkind <> 'p' then array_to_string(a.attmissingval, '')
     when leaf_value.is_in_all or a.xmin::text = any(leaf_value.versions) then leaf_value.value end`;
 
-/** Whether there is a value, also where it is not certain which. */
+/** Whether there is such a value, even where it is not certain which. */
 export const hasAddedValueSql = "(a.atthasmissing or leaf_value.name is not null)";

@@ -1,5 +1,6 @@
-// Relations that a transaction in progress announces. The catalog does not show what such a transaction has done to its tables:
-// they are taken for what they were before, and looked at once the transaction is committed, before its end is handed out.
+// Assumes the shapes of relations that a transaction in progress announces. The catalog does not show what such a
+// transaction has done to its tables, so they are assumed to be unchanged. After the commit they are compared with the
+// catalog, before the end is handed out.
 
 import type { InProgress } from "../../../change/change-batch.ts";
 import type { Relation } from "../../../change/relation.ts";
@@ -15,7 +16,10 @@ export class AssumedRelations {
     private readonly describe: (announced: readonly Announced[]) => Promise<readonly Relation[]>,
   ) {}
 
-  /** Puts what is assumed into `relations`, a part's, and into those of what waits. Throws `transaction_given_up`. */
+  /**
+   * Replaces announced relations by assumed ones in `relations`, a part's, and in those that are buffered. Throws
+   * `transaction_given_up`.
+   */
   assume(relations: Relation[], waiting: readonly Relation[][]): void {
     for (const announced of this.registry.undescribed(relations)) {
       const as = this.registry.assume(announced.relation, [relations, ...waiting]);
@@ -24,7 +28,7 @@ export class AssumedRelations {
     }
   }
 
-  /** The transaction has ended. Throws `transaction_given_up` where a table is not what it was taken for. */
+  /** The transaction has ended. Throws `transaction_given_up` where a table is not as assumed. */
   async end({ commitLsn }: InProgress): Promise<void> {
     const assumed = this.#assumed;
     this.#assumed = [];

@@ -1,51 +1,57 @@
-// Finds in the catalog what logical decoding does not tell of a table's change: values that rows got without an event. Pure.
+// Finds what changes rows without an event, by comparing a table's catalog entries with remembered ones. Pure.
 // https://www.postgresql.org/docs/current/logical-replication-restrictions.html
 
 import { formatLsn, type Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { partChange, type RememberedParts, rememberParts, type TypeParts } from "../catalog/type-parts.ts";
 
-/** A column as the catalog numbers it: its number stays when it is renamed, and is never given to another. */
+/** A column by its catalog number, which a rename keeps and no other column gets. */
 export interface ColumnFacts {
   readonly number: number;
   readonly name: string;
-  /** Changes whenever the column's entry in the catalog is written: it was given another type, name or default. */
+  /** Changes whenever the column's catalog row is written: for another type, name or default. */
   readonly version: string;
-  /** It was added with one default for all rows that were there, which the catalog remembers. */
+  /** It was added with a default for all existing rows, which the catalog keeps. */
   readonly hasAddedValue: boolean;
-  /** The partitions do not agree on it: the sink is not told which. */
+  /** Its partitions do not agree on that default: the sink does not get it. */
   readonly isValueUnclear?: true;
-  /** Absent: the type is built in. */
+  /** Absent: a built-in type. */
   readonly parts?: TypeParts;
-  /** The column's type, where a hash of its text travels, or is in the row's; absent: the values themselves do. */
+  /**
+   * The column's type, where a hash of its text is sent or is part of the row's hash; absent: its values themselves are
+   * sent.
+   */
   readonly hashedType?: number;
 }
 
-/** What is remembered of a table to notice the change. */
+/** What is remembered of a table between reads. Stored as JSON. */
 export interface RememberedTable {
   readonly columns: readonly RememberedColumn[];
   readonly storage: string;
-  /** The highest number of a column, also of one that does not travel. */
+  /** The highest column number, including columns that are not sent. */
   readonly highest?: number;
 }
 
 export interface RememberedColumn extends ColumnFacts, RememberedParts {
-  /** What it was called before, the latest last. */
+  /** Earlier names, oldest first. */
   readonly formerNames: readonly string[];
-  /** Where the log ended when it was seen first: what is committed behind that knows it. Null: it was not seen alive. */
+  /**
+   * Where the log ended when the column was first read: what commits later knows it. Null: it was never read before it
+   * was dropped.
+   */
   readonly seenAt: string | null;
-  /** Where the log ended when it was seen first in this version. */
+  /** Where the log ended when it was first read in this version. */
   readonly steadyAt?: string;
-  /** It was dropped, or is left out since. */
+  /** It was dropped, or is excluded now. */
   readonly isDropped?: true;
-  /** Where the log ended when it was first seen to be dropped: what is committed behind that does not have it. */
+  /** Where the log ended when the drop was first read: what commits later lacks the column. */
   readonly goneAt?: string;
 }
 
-/** A table as one look at the catalog found it. */
+/** A table as one read of the catalog found it. */
 export interface SeenTable {
   readonly facts: readonly ColumnFacts[];
-  /** Numbers of columns that were dropped. */
+  /** Numbers of dropped columns. */
   readonly dropped: readonly number[];
   readonly relation: Pick<Relation, "withheld">;
   readonly storage: string;
@@ -53,7 +59,7 @@ export interface SeenTable {
 
 const rememberedNames = 5;
 
-/** What is to be remembered, with the names that columns had before. `at`: where the log ended behind the look. */
+/** What to remember of a table, with earlier names of its columns. `at`: where the log ended after the read. */
 export function remember(before: RememberedTable | null, seen: SeenTable, at: Lsn): RememberedTable {
   const known = new Map(before?.columns.map((column) => [column.number, column]));
   const present = new Set(seen.facts.map(({ number }) => number));
@@ -84,12 +90,12 @@ function droppedColumn(number: number, old: RememberedColumn | undefined, at: Ls
 }
 
 /**
- * Why rows that were there may differ at a sink by now; null: they do not. A sink that `followsShapes` renames columns and
- * adds them with their value by itself.
+ * Why existing rows may differ at the sink now; null: they do not. A sink that `followsShapes` renames columns itself,
+ * and adds them with their default.
  *
- * A column's entry and the table's files that both changed tell a rewrite, since neither a rewrite of the table alone (VACUUM
- * FULL, TRUNCATE) nor a change of the entry alone (a default, a longer varchar) touches a value. Both by chance is possible;
- * a warning too many is better than one too few.
+ * A rewrite of values changes both the column's catalog row and the table's files. A rewrite of the table alone (VACUUM
+ * FULL, TRUNCATE) touches no value, and neither does a change of the catalog row alone (a default, a longer varchar).
+ * Both may coincide: a needless warning is better than a missing one.
  */
 export function silentChange(
   before: RememberedTable,
@@ -121,12 +127,12 @@ export function silentChange(
   return reasons.length > 0 ? reasons.join(", ") : null;
 }
 
-/** What to tell people, with what mends it. */
+/** The warning, with the task that fixes it. */
 export function silentChangeWarning(relation: Relation, change: string): string {
   const { schema, name } = relation;
   return (
     `Table ${qualifiedName(relation)}: ${change}, which no change event tells. Rows that were there before may differ at ` +
-    `the sink. Create a Snapshot task to mend it: POST …/tasks ` +
+    `the sink. Create a Snapshot task to repair it: POST …/tasks ` +
     JSON.stringify({ Snapshot: { schema, name } })
   );
 }

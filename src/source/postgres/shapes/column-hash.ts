@@ -1,5 +1,5 @@
-// Hashing of columns: what travels in a column's place is the lower-case hex of SHA-256(salt + text), at the copy computed by
-// the source's own server, in the stream by us. Null stays null.
+// Hashes columns: the lower-case hex of SHA-256(salt + text) is sent instead of the value. The source's server computes
+// it for copies, we for the stream. Null stays null.
 
 import { createHash, type Hash } from "node:crypto";
 import { escapeIdentifier } from "pg";
@@ -8,12 +8,12 @@ import type { Column } from "../../../change/relation.ts";
 
 const textOid = 25;
 
-/** The setting that holds the salt in a session that copies, so that it is in no statement's text. */
+/** The session setting that holds the salt during a copy, so that it is in no statement's text. */
 export const saltSetting = "millrace.salt";
 
 /**
- * A column that holds text which the source has made. It has no binary layout, because it is made of the text forms of values:
- * only a stream in text form has those.
+ * A text column that the source computes. It has no binary layout: it is made from the text of values, which only a
+ * text stream has.
  */
 export function derivedColumn(name: string, number: number, addedValue: string | null): Column {
   return { name, number, typeOid: textOid, typmod: -1, typeName: "text", binaryLayout: null, addedValue };
@@ -32,24 +32,24 @@ export function hexDigest(hash: Hash): Uint8Array {
 }
 
 /**
- * The text form of a column as SQL: what the type's output function prints, and so the same as the stream has. A cast to text
- * is not: it says `true` for `t`, and cuts the blanks off a `char(n)`.
+ * SQL for a column's text: the output of its type's output function, as in the stream. A cast to text differs: it gives
+ * `true` for `t`, and strips the blanks of a `char(n)`.
  */
 export function outputTextSql(column: string): string {
   return `format('%s', ${escapeIdentifier(column)})`;
 }
 
-/** Whether the value is null; IS NULL also says so of a composite whose fields are. */
+/** Whether the value is null. IS NULL is also true of a composite whose fields are all null. */
 export function isNullSql(column: string): string {
   return `num_nulls(${escapeIdentifier(column)}) = 1`;
 }
 
-/** SQL of SHA-256 over a text expression, as lower-case hex. */
+/** SQL for SHA-256 of a text expression, as lower-case hex. */
 export function sha256Sql(text: string): string {
   return `encode(sha256(convert_to(${text}, 'UTF8')), 'hex')`;
 }
 
-/** SQL of a hashed column. `saltSetting` must be set in the session. */
+/** SQL for a hashed column. The session must have set `saltSetting`. */
 export function hashedColumnSql(column: string): string {
   const salted = `current_setting('${saltSetting}') || ${outputTextSql(column)}`;
   return `case when not ${isNullSql(column)} then ${sha256Sql(salted)} end`;

@@ -1,5 +1,5 @@
-// What is known of the columns that a table had at a place in the stream: from the looks at the catalog before and behind that
-// place, and from the shapes that the stream brought on its way there. Pure.
+// What is known of the columns that a table had at a position in the stream, from reads of the catalog before and after
+// that position, and from the shapes that the stream has brought. Pure.
 
 import { type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
@@ -8,36 +8,36 @@ import type { RememberedColumn } from "./column-changes.ts";
 export interface ColumnHistory {
   /** Names that the column is known to have had. */
   formerNames(number: number): readonly string[];
-  /** In rising order. */
+  /** Column numbers in ascending order. */
   readonly numbers: readonly number[];
-  /** The column was dropped before the place. */
+  /** The column was dropped before that position. */
   isGone(number: number): boolean;
-  /** Nobody has seen the column up to the place: if it was there, nothing is known of its name. */
+  /** Nobody read the column before that position: if it existed, its name is unknown. */
   isNew(number: number): boolean;
-  /** The column, of this version now, had the name then that it has now. */
-  isSteady(number: number, version: string): boolean;
+  /** The column, in this version, already had its present name then. */
+  isUnchanged(number: number, version: string): boolean;
 }
 
-/** `met`: the shape that the stream brought last before `at`, the commit record of the transaction in question. */
+/** `streamed`: the last shape that the stream brought before `at`, the commit record of the transaction in question. */
 export function columnHistory(
   remembered: readonly RememberedColumn[],
-  met: Relation | undefined,
+  streamed: Relation | undefined,
   at: Lsn,
 ): ColumnHistory {
   const known = new Map(remembered.map((column) => [column.number, column]));
-  const metNames = new Map(met?.columns.map(({ number, name }) => [number, name]));
-  const carried = new Set([...metNames.keys(), ...(met?.withheld ?? [])]);
+  const streamedNames = new Map(streamed?.columns.map(({ number, name }) => [number, name]));
+  const carried = new Set([...streamedNames.keys(), ...(streamed?.withheld ?? [])]);
   const last = Math.max(0, ...carried);
-  const isBefore = (place: string | null | undefined) => !!place && parseLsn(place) <= at;
+  const isBefore = (lsnText: string | null | undefined) => !!lsnText && parseLsn(lsnText) <= at;
   return {
     formerNames: (number) => {
       const { formerNames = [], name = "" } = known.get(number) ?? {};
-      return [...formerNames, name, metNames.get(number) ?? ""].filter((each) => each !== "");
+      return [...formerNames, name, streamedNames.get(number) ?? ""].filter((each) => each !== "");
     },
-    numbers: [...new Set([...known.keys(), ...metNames.keys()])].sort((a, b) => a - b),
-    // No number comes back that the stream has gone beyond.
+    numbers: [...new Set([...known.keys(), ...streamedNames.keys()])].sort((a, b) => a - b),
+    // Column numbers only rise: one below the highest that the stream has brought does not come again.
     isGone: (number) => (number <= last && !carried.has(number)) || isBefore(known.get(number)?.goneAt),
-    isSteady: (number, version) => {
+    isUnchanged: (number, version) => {
       const column = known.get(number);
       return column?.version === version && isBefore(column.steadyAt);
     },

@@ -1,6 +1,6 @@
-// Finds the catalog's numbers of the columns that an announcement named. It names them as they were when the change was
-// logged; the catalog is read later, when columns may have been renamed, given other types, dropped or added. What holds at
-// any time: numbers are given out in rising order, never again, and a dropped column keeps its own. Pure.
+// Finds the catalog numbers of the columns that an announcement names. It names them as they were when the change was
+// logged. The catalog is read later, when columns may have been renamed, altered, dropped or added. What always holds:
+// column numbers rise, none is used again, and a dropped column keeps its number. Pure.
 // https://www.postgresql.org/docs/current/catalog-pg-attribute.html
 
 export interface NamedColumn {
@@ -13,35 +13,35 @@ export interface SentColumn extends NamedColumn {
   readonly length: number | null;
 }
 
-/** A column of the catalog, in the order of its number. */
+/** A column of the catalog, in the order of numbers. */
 export interface NumberedColumn extends NamedColumn {
   readonly number: number;
   readonly isDropped: boolean;
-  /** What it was called before, as far as that is known. */
+  /** Earlier names, as far as they are known. */
   readonly formerNames: readonly string[];
-  /** Nobody looked at it before the change was made: it may not have been there. */
+  /** Nobody read it before the change was made: it may not have existed. */
   readonly isNew: boolean;
-  /** It had the name that it has, and no other. */
-  readonly isSteady: boolean;
-  /** Bytes of its values, as `pg_type.typlen` tells them; null: not known. */
+  /** It had its present name then. */
+  readonly isUnchanged: boolean;
+  /** Length of its values in bytes, as in `pg_type.typlen`; null: not known. */
   readonly length: number | null;
-  /** It may have been left out of what was sent. */
+  /** It may be missing from what was sent. */
   readonly mayBeWithheld: boolean;
 }
 
 export interface ColumnNumbers {
-  /** Of each column that was sent, in order; zeros when none can be told. */
+  /** For each column that was sent, in order; all zeros when no assignment is possible. */
   readonly numbers: readonly number[];
-  /** Other numbers would do as well: these are the likeliest. */
+  /** Other assignments are possible too: this is the likeliest. */
   readonly isGuess: boolean;
 }
 
 const impossible = Number.NEGATIVE_INFINITY;
 
 /**
- * Of all ways to find each column that was `sent` in the catalog in rising order, by a name that it has or had where one is
- * known, the way in which most agrees. A column that the catalog still has was sent with those of a higher number, and in any
- * case where it was seen before the change.
+ * Assigns each column of `sent` to a column of `catalog`, in ascending order: by a name that the column has or had,
+ * where names are known. Of several assignments it takes the one with the most agreement. A column that still exists
+ * must have been sent if a higher number was sent, and in any case if it was read before the change.
  */
 export function numberColumns(
   sent: readonly SentColumn[],
@@ -52,7 +52,7 @@ export function numberColumns(
   if (ways(0, 0) === 0) return { numbers: sent.map(() => 0), isGuess: true };
   const numbers: number[] = [];
   for (let s = 0, c = 0; s < sent.length; c++) {
-    const isTaken = fits(s, c) && likeness(sent[s]!, catalog[c]!) + score(s + 1, c + 1) >= score(s, c);
+    const isTaken = fits(s, c) && similarity(sent[s]!, catalog[c]!) + score(s + 1, c + 1) >= score(s, c);
     if (!isTaken) continue;
     numbers.push(catalog[c]!.number);
     s++;
@@ -60,22 +60,25 @@ export function numberColumns(
   return { numbers, isGuess: ways(0, 0) > 1 };
 }
 
-/** Whether a column that was sent may be one of the catalog: by name, or by what else is known where not all its names are. */
+/**
+ * Whether a sent column may be one of the catalog: by name, or, where not all of its names are known, by what else is
+ * known.
+ */
 function candidates(sent: readonly SentColumn[], catalog: readonly NumberedColumn[]) {
   const named = new Map<string, Set<number>>();
-  const note = (name: string, c: number) => named.set(name, (named.get(name) ?? new Set()).add(c));
+  const add = (name: string, c: number) => named.set(name, (named.get(name) ?? new Set()).add(c));
   catalog.forEach(({ name, isDropped, formerNames }, c) => {
-    if (!isDropped) note(name, c);
-    for (const former of formerNames) note(former, c);
+    if (!isDropped) add(name, c);
+    for (const former of formerNames) add(former, c);
   });
   const mayBe = ({ typeOid, length }: SentColumn, known: NumberedColumn) => {
     if (known.isDropped) return length === null || known.length === null || length === known.length;
-    return known.isNew ? known.typeOid === typeOid : !known.isSteady;
+    return known.isNew ? known.typeOid === typeOid : !known.isUnchanged;
   };
   return (s: number, c: number) => (named.get(sent[s]!.name)?.has(c) ?? true) || mayBe(sent[s]!, catalog[c]!);
 }
 
-/** For each pair of places, of what was sent from the one on and the catalog from the other on: how well and in how many ways. */
+/** For each suffix of `sent` and each suffix of `catalog`: the best score, and the number of assignments. */
 function alignments(
   sent: readonly NamedColumn[],
   catalog: readonly NumberedColumn[],
@@ -83,7 +86,7 @@ function alignments(
 ) {
   const width = catalog.length + 1;
   const scores = new Float64Array((sent.length + 1) * width);
-  // Two stands for any number above one.
+  // Counts up to two: two means several.
   const ways = new Uint8Array(scores.length);
   const end = sent.length * width;
   ways[end + catalog.length] = 1;
@@ -99,7 +102,7 @@ function alignments(
       const at = s * width + c;
       const rest = at + width + 1;
       const isFit = fits(s, c);
-      const taken = isFit ? likeness(sent[s]!, catalog[c]!) + scores[rest]! : impossible;
+      const taken = isFit ? similarity(sent[s]!, catalog[c]!) + scores[rest]! : impossible;
       const maySkip = catalog[c]!.isDropped || catalog[c]!.mayBeWithheld;
       scores[at] = maySkip ? Math.max(taken, scores[at + 1]!) : taken;
       ways[at] = Math.min(2, (maySkip ? ways[at + 1]! : 0) + (isFit ? ways[rest]! : 0));
@@ -111,8 +114,8 @@ function alignments(
   };
 }
 
-/** A dropped column's type is no longer known. */
-function likeness(sent: NamedColumn, known: NumberedColumn): number {
+/** The type of a dropped column is not known any more. */
+function similarity(sent: NamedColumn, known: NumberedColumn): number {
   if (known.isDropped) return 1;
   return (sent.name === known.name ? 4 : 0) + (sent.typeOid === known.typeOid ? 2 : 0);
 }

@@ -1,5 +1,5 @@
-// Completes relations that the stream announced with what only the catalog knows. It is asked as it is now, which is later
-// than the announcement: what is taken from it holds at any time, like a column's number, or is told of types.
+// Completes announced relations with what only the catalog knows. The catalog is read later than the announcement, so
+// only facts that do not change are taken from it, like a column's number, or facts about types.
 
 import type { Client } from "pg";
 import type { Lsn } from "../../../change/lsn.ts";
@@ -13,7 +13,7 @@ interface TableRow {
   readonly id: number;
   readonly primary_key: readonly string[] | null;
   readonly key_id: number | null;
-  /** Columns of the primary key, or of the replica identity, that the table computes. */
+  /** Generated columns of the primary key or of the replica identity. */
   readonly computed_key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
 }
@@ -29,28 +29,28 @@ interface CatalogColumn {
   readonly length: number | null;
 }
 
-/** A shape of a table, and the place in the stream from which on the table had it, or a later one. */
-export interface Met {
+/** A shape of a table, and the LSN from which the table had it, or a later one. */
+export interface StreamedShape {
   readonly relation: Relation;
-  /** Of the commit record of a transaction, or of a message. */
+  /** Of a transaction's commit record, or of a message. */
   readonly at: Lsn;
 }
 
 /** A relation as the stream announced it. */
-export interface Announced extends Met {
-  /** The transaction, as the stream numbers it. */
+export interface Announced extends StreamedShape {
+  /** The transaction's xid, as in the stream. */
   readonly xid: number;
 }
 
-/** What else tells which columns a table had. */
+/** Other evidence of which columns a table had. */
 export interface ShapeEvidence {
   history(tableId: number, at: Lsn): ColumnHistory;
-  /** Whether the source may leave a column out that was called so; null: whatever it was called. */
+  /** Whether the source may exclude a column of this name; null: of any name. */
   mayWithhold(relation: Relation, name: string | null): boolean;
-  /** Whether the catalog shows what the transactions in question did to it. */
+  /** Whether the catalog shows what the announcing transactions did to it. */
   readonly isComplete: boolean;
-  /** Told of each relation before the next is looked at. */
-  meet(described: Met): void;
+  /** Called with each described relation, before the next one is described. */
+  add(described: StreamedShape): void;
 }
 
 type TypeFacts = Pick<
@@ -59,13 +59,13 @@ type TypeFacts = Pick<
 >;
 
 interface SentType {
-  /** Null: the type is gone. */
+  /** Null: the type no longer exists. */
   readonly name: string | null;
   readonly delimiter: string | null;
   readonly length: number | null;
 }
 
-/** What the catalog says of the types that were announced. */
+/** What the catalog says of the announced types. */
 interface SentTypes {
   describe(column: Column): TypeFacts;
   lengthOf(column: Column): number | null;
@@ -96,11 +96,13 @@ where c.oid = any($1::oid[])`;
 
 const typeNamesQuery = `
 select case when t.oid is not null then format_type(c.type_oid, c.typmod) end as name, nullif(e.typdelim, ',') as delimiter, t.typlen as length
-from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, place)
+from unnest($1::oid[], $2::int4[]) with ordinality as c(type_oid, typmod, ordinal)
 left join pg_type t on t.oid = c.type_oid left join pg_type e on e.oid = t.typelem
-order by c.place`;
+order by c.ordinal`;
 
-/** The relations in their order. The client's search_path must be empty, so that type names are qualified. */
+/**
+ * The described relations, in order. The client's search_path must be empty, so that type names are schema-qualified.
+ */
 export async function describeRelations(
   client: Client,
   announced: readonly Announced[],
@@ -114,7 +116,7 @@ export async function describeRelations(
   );
   return announced.map((each) => {
     const described = withCatalog(each, tables.get(each.relation.id), evidence, types);
-    evidence.meet({ relation: described, at: each.at });
+    evidence.add({ relation: described, at: each.at });
     return described;
   });
 }
@@ -126,8 +128,8 @@ function withCatalog(
   types: SentTypes,
 ): Relation {
   const history = evidence.history(relation.id, at);
-  // Of a table that is gone only its history tells.
-  const catalog = table?.columns ?? history.numbers.map(columnThatWas);
+  // A table that is gone is known by its history only.
+  const catalog = table?.columns ?? history.numbers.map(droppedColumn);
   const mayWithhold = (name: string | null) => evidence.mayWithhold(relation, name);
   const sent = relation.columns.map((column) => ({ ...column, length: types.lengthOf(column) }));
   const known = withHistory(catalog, history, mayWithhold);
@@ -138,11 +140,12 @@ function withCatalog(
     number: numbers[i] ?? 0,
     addedValue: catalog.find(({ number }) => number === numbers[i])?.addedValue ?? null,
   }));
-  // What was not sent, and could not be withheld, was not there yet: taken for a column of then, it would have to be sent next.
-  const unborn = known.filter(({ isNew, mayBeWithheld }) => isNew && !mayBeWithheld);
-  const absent = new Set([...numbers, ...unborn.map(({ number }) => number)]);
+  // A column that was not sent and could not be withheld did not exist yet. Counted as withheld, it would seem to have
+  // existed.
+  const notYetAdded = known.filter(({ isNew, mayBeWithheld }) => isNew && !mayBeWithheld);
+  const absent = new Set([...numbers, ...notYetAdded.map(({ number }) => number)]);
   const isWithheld = ({ number, isDropped }: CatalogColumn) => !isDropped && !absent.has(number);
-  // A column that is computed does not travel, unless it is published, and without it the others identify no row.
+  // A generated column is not sent unless it is published, and without it the other key columns identify no row.
   const isKeySent = (table?.computed_key ?? []).every((name) =>
     columns.some((column) => column.name === name),
   );
@@ -154,7 +157,7 @@ function withCatalog(
     ...(table?.key_id ? { keyId: table.key_id } : {}),
     columns,
     withheld: catalog.filter(isWithheld).map(({ number }) => number),
-    // Under identity full the announcement does not tell the key.
+    // Under identity full the announcement does not contain the key.
     key: !isKeySent
       ? []
       : relation.replicaIdentity === "full"
@@ -163,7 +166,7 @@ function withCatalog(
   };
 }
 
-function columnThatWas(number: number): CatalogColumn {
+function droppedColumn(number: number): CatalogColumn {
   return {
     number,
     name: "",
@@ -184,13 +187,15 @@ function withHistory(
   const present = catalog.filter(({ number }) => !history.isGone(number));
   return present.map((column) => {
     const formerNames = history.formerNames(column.number);
-    // Looks pass over columns that are computed. They are so from the beginning: none can have been another one's.
+    // Reads of the tables skip generated columns. They are generated from the beginning, so none can have had another
+    // column's name.
     const isNew = !column.isGenerated && history.isNew(column.number);
-    const isSteady = column.isGenerated || history.isSteady(column.number, column.version);
-    // One that has been carried and was left out for a while has missed changes: that it was sent is not to be explained away.
-    const names = isSteady ? [column.name] : [column.name, ...formerNames, ...(isNew ? [null] : [])];
+    const isUnchanged = column.isGenerated || history.isUnchanged(column.number, column.version);
+    // A column that was carried before and excluded for a while has missed changes: that must not count as merely
+    // withheld.
+    const names = isUnchanged ? [column.name] : [column.name, ...formerNames, ...(isNew ? [null] : [])];
     const mayBeWithheld = column.isGenerated || names.some(mayWithhold);
-    return { ...column, formerNames, isNew, isSteady, mayBeWithheld };
+    return { ...column, formerNames, isNew, isUnchanged, mayBeWithheld };
   });
 }
 
@@ -210,7 +215,7 @@ async function readTypes(client: Client, columns: readonly Column[]): Promise<Se
     describe: (column) => {
       const { name, delimiter = null } = find(column) ?? {};
       return {
-        // As which the values of a type that was dropped since can be held until the column goes, or is given another.
+        // Values of a type that was dropped since are kept as text, until the column goes or gets another type.
         typeName: name ?? "text",
         ...catalog.of(column.typeOid),
         ...(delimiter === null ? {} : { arrayDelimiter: delimiter }),

@@ -1,5 +1,6 @@
-// Remembers the shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
-// relation before its first change and again whenever it may have changed; a row goes with the shape announced last.
+// Keeps the current shape of each relation of a stream, and which of its columns are selected. pgoutput announces a
+// relation before its first change, and again whenever it may have changed. A row has the shape that was announced
+// last.
 
 import type { TupleForm } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
@@ -10,199 +11,206 @@ import type { TableSelection } from "../catalog/table-selection.ts";
 import { replicaIdentityOf } from "../publication/replica-identity.ts";
 import type { RelationMessage, RelationMessageColumn } from "../stream/pgoutput-messages.ts";
 import type { Announced } from "./relation-description.ts";
-import { renderedRelation, type TupleRenderer, tupleRenderer } from "./row-rendering.ts";
+import { type TupleTransformer, transformedRelation, tupleTransformer } from "./row-transform.ts";
 
-/** What the decoder needs of a relation at each change. */
+/** What the decoder needs of a relation for each change. */
 export interface RelationSlot {
-  /** As it was announced, under the name that it had then. */
+  /** The announcement, with the name that the relation had then. */
   readonly message: RelationMessage;
   relation: Relation;
-  /** What held before the announcement: the shape announced then, or the one that the catalog had before the stream. */
+  /** The shape before this announcement: the one announced before, or that of the catalog before the stream. */
   readonly previous: Relation | null;
-  /** Columns that travel, by their place in the message; null when all do. */
+  /** Selected columns by their index in the message; null: all are selected. */
   readonly keep: Uint8Array | null;
   readonly selected: boolean;
-  /** Makes of a tuple what travels in its place; null: the tuple itself does. */
-  readonly renderer: TupleRenderer | null;
-  /** Index of the relation in the batch that is being filled; -1 before its first change there. */
+  /** Transforms a tuple before it is sent; null: it is sent as it is. */
+  readonly transformer: TupleTransformer | null;
+  /** The relation's index in the batch that is being filled; -1 before its first change there. */
   indexInBatch: number;
 }
 
 export class RelationRegistry {
   readonly #byOid = new Map<number, RelationSlot>();
-  /** What the transaction in progress has announced: others hear of it, and are not told once more, when it is committed. */
-  readonly #early = new Map<number, RelationSlot>();
-  #announcedEarly: Relation[] = [];
-  /** What others have been told of later. */
-  readonly #toldLater = new Set<number>();
-  /** What comes is of the transaction in progress. */
+  /**
+   * Announcements of the transaction in progress. Other transactions get their own, and at its commit the server does
+   * not repeat these.
+   */
+  readonly #inProgress = new Map<number, RelationSlot>();
+  #announcedInProgress: Relation[] = [];
+  /** Tables that other transactions have announced since. */
+  readonly #announcedSince = new Set<number>();
+  /** The current messages belong to the transaction in progress. */
   isInBlock = false;
   readonly #shapes: Map<number, TableShape>;
-  /** What is not described yet, with what held before it. */
+  /** Relations that are not described yet, with the shape before them. */
   readonly #announced = new WeakMap<Relation, Announced & { readonly previous: Relation | null }>();
-  /** What was put in the place of what was announced. */
-  readonly #settled = new WeakMap<Relation, Relation>();
-  /** What looks at the catalog found, of places that the stream has not reached; the earliest first. */
-  readonly #ahead: TableNames[] = [];
+  /** What replaced each announced relation. */
+  readonly #replacedBy = new WeakMap<Relation, Relation>();
+  /** Table names as of positions that the stream has not reached, in stream order. */
+  readonly #upcomingNames: TableNames[] = [];
 
   constructor(
     private readonly selection: TableSelection,
     shapes: readonly TableShape[],
-    /** The shape that the catalog had at the last look. Throws where a table is not known and has to be. */
+    /** The shape that the last read of the catalog found. Throws where a table that must be known is not. */
     private readonly knownShape: (oid: number) => TableShape | undefined,
-    /** Changes of a relation are about to come, and to be passed over, since the catalog leaves out its name of then. */
-    private readonly passedOver: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
-    /** The stream's. */
+    /** Called when changes of a relation are about to be skipped, because its name at that position is not selected. */
+    private readonly onSkipped: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
+    /** The form of the stream's tuples. */
     private readonly form: TupleForm,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
 
   find(oid: number): RelationSlot | undefined {
-    const early = this.isInBlock ? this.#early.get(oid) : undefined;
-    return early ?? this.#byOid.get(oid);
+    const inProgress = this.isInBlock ? this.#inProgress.get(oid) : undefined;
+    return inProgress ?? this.#byOid.get(oid);
   }
 
   /**
-   * The transaction in progress has ended: `committed` says where. Of what one that was rolled back has announced, others are told
-   * by themselves.
+   * The transaction in progress has ended. `committed`: where; null: it was rolled back, and the server announces its
+   * relations again to others.
    */
   endInProgress(committed: { readonly at: Lsn; readonly xid: number } | null): void {
     if (committed) {
-      for (const relation of this.#announcedEarly) {
+      for (const relation of this.#announcedInProgress) {
         const announced = this.#announced.get(relation);
         if (announced) this.#announced.set(relation, { ...announced, ...committed });
       }
-      for (const [oid, slot] of this.#early) if (!this.#toldLater.has(oid)) this.#byOid.set(oid, slot);
+      for (const [oid, slot] of this.#inProgress) {
+        if (!this.#announcedSince.has(oid)) this.#byOid.set(oid, slot);
+      }
     }
-    this.#early.clear();
-    this.#announcedEarly = [];
-    this.#toldLater.clear();
+    this.#inProgress.clear();
+    this.#announcedInProgress = [];
+    this.#announcedSince.clear();
   }
 
   /**
-   * Takes an announcement of the transaction `xid`, whose commit record is `at`. Each has to be described before its rows are
-   * handed out: a column of the same name may be another than the catalog had when it was read.
+   * Takes an announcement of the transaction `xid`, whose commit record is at `at`. It must be described before its
+   * rows are handed out: a column may be another one than the column of the same name that the last read of the catalog
+   * found.
    */
   announce(message: RelationMessage, at: Lsn, xid: number): void {
     const keep = this.#keep(message);
     const last = this.find(message.oid)?.relation;
     const selected = this.selection.includesTable(message.schema, message.name);
     const announced = relationOf(message, keep);
-    if (!selected) this.passedOver(announced);
+    if (!selected) this.onSkipped(announced);
     const isKeyless = selected && this.#isKeyless(announced);
-    const rendered = selected ? renderedRelation(announced, this.selection, isKeyless) : announced;
-    // Rendered when it is described: by what was decided here.
+    const transformed = selected ? transformedRelation(announced, this.selection, isKeyless) : announced;
+    // `describe` transforms the relation itself. Whether it is keyless is decided here.
     const relation = { ...announced, ...(isKeyless ? { isKeyedByHash: true as const } : {}) };
     const previous = last ?? this.#shapes.get(message.oid)?.relation ?? null;
     if (selected) this.#announced.set(relation, { relation, at, xid, previous });
-    if (this.isInBlock) this.#announcedEarly.push(relation);
-    if (this.isInBlock) this.#toldLater.delete(message.oid);
-    else if (this.#early.has(message.oid)) this.#toldLater.add(message.oid);
-    (this.isInBlock ? this.#early : this.#byOid).set(message.oid, {
+    if (this.isInBlock) this.#announcedInProgress.push(relation);
+    if (this.isInBlock) this.#announcedSince.delete(message.oid);
+    else if (this.#inProgress.has(message.oid)) this.#announcedSince.add(message.oid);
+    (this.isInBlock ? this.#inProgress : this.#byOid).set(message.oid, {
       message,
       relation,
       previous,
       keep,
       selected,
-      renderer: tupleRenderer(rendered, this.selection, this.form),
+      transformer: tupleTransformer(transformed, this.selection, this.form),
       indexInBatch: -1,
     });
   }
 
   /**
-   * Takes an announced relation for what was known of its table before, in these lists. Returns that; null: it says something else,
-   * or nothing was known.
+   * Replaces an announced relation by its table's previous shape, in these lists, and returns that shape. Null: the two
+   * differ, or the previous shape is not known.
    */
   assume(relation: Relation, lists: readonly Relation[][]): Relation | null {
     const before = this.#announced.get(relation)?.previous ?? null;
-    const previous = before && (this.#settled.get(before) ?? before);
-    // One that was not described has no numbers.
+    const previous = before && (this.#replacedBy.get(before) ?? before);
+    // A relation that was never described has no column numbers.
     const isKnown =
       previous !== null && !previous.isGuess && previous.columns.every(({ number }) => number > 0);
     if (!isKnown || !isSameShape(relation, previous)) return null;
-    this.#settle(relation, previous, lists);
+    this.#replace(relation, previous, lists);
     return previous;
   }
 
-  /** Takes what the tables are called at a place in the stream, before copies are made of those that are new by it. */
-  looked(names: TableNames): void {
-    const last = this.#ahead.at(-1);
-    // Far behind, there may be many looks: what they have in common is held once.
+  /** Takes the names of all tables as of a position, before tables that are new by these names are copied. */
+  addTableNames(names: TableNames): void {
+    const last = this.#upcomingNames.at(-1);
+    // Far behind, many of them may pile up: equal ones share one map.
     const byOid = last && areSameNames(last.byOid, names.byOid) ? last.byOid : names.byOid;
-    this.#ahead.push({ byOid, at: names.at });
+    this.#upcomingNames.push({ byOid, at: names.at });
   }
 
   /**
-   * The transaction `xid` begins, whose commit record is `at`. A relation whose name is selected by now, and was not when it was
-   * announced, travels from here on; one whose name no longer is does not. Returns whether there is one.
+   * The transaction `xid` begins, whose commit record is at `at`. A relation whose name is selected now, and was not
+   * when it was announced, is carried from here on; one whose name no longer is selected is not. Returns whether there
+   * is such a relation.
    */
   reach(at: Lsn, xid: number): boolean {
     let names: TableNames | undefined;
-    while (this.#ahead[0] && this.#ahead[0].at <= at) names = this.#ahead.shift();
+    while (this.#upcomingNames[0] && this.#upcomingNames[0].at <= at) names = this.#upcomingNames.shift();
     if (!names) return false;
     let isAny = false;
-    for (const [oid, { message, selected }] of [...this.#byOid, ...this.#early]) {
+    for (const [oid, { message, selected }] of [...this.#byOid, ...this.#inProgress]) {
       const name = names.byOid.get(oid);
       if (!name || this.selection.includesTable(name.schema, name.name) === selected) continue;
       this.announce({ ...message, ...name }, at, xid);
       isAny = true;
     }
-    // Of its rows, some came before this.
-    if (isAny && this.#early.size > 0) throw givenUp("tables got other names meanwhile");
+    // Some of the transaction's rows came under the old names.
+    if (isAny && this.#inProgress.size > 0) throw givenUp("tables got other names meanwhile");
     return isAny;
   }
 
   /**
-   * Takes what a fence told of a table: it may be called otherwise by now. The server does not announce it again when a partition's
-   * root is renamed, nor before version 16 a table when its schema is.
+   * Takes the shape of a shape marker: the table may have another name by now. The server does not announce it again
+   * when a partition's root is renamed, nor, before version 16, when a table's schema is.
    */
   rename(relation: Relation): void {
     const slot = this.#byOid.get(relation.id);
-    const isPlain = slot?.selected && slot.keep === null && slot.renderer === null;
+    const isPlain = slot?.selected && slot.keep === null && slot.transformer === null;
     if (!isPlain || qualifiedName(slot.relation) === qualifiedName(relation)) return;
     const { schema, name } = slot.relation;
     if (isSameShape(slot.relation, { ...relation, schema, name })) slot.relation = relation;
   }
 
-  /** Those of the relations that are not described yet, as they were announced. */
+  /** The announcements of those relations that are not described yet. */
   undescribed(relations: readonly Relation[]): readonly Announced[] {
     return relations.flatMap((relation) => this.#announced.get(relation) ?? []);
   }
 
   /**
-   * Puts `described` in the place of `relation`, here and in the batches that hold it; the relation from before the
-   * announcement where it says the same, so that what is known of that stays known.
+   * Replaces `relation` by `described`, here and in the batches that have it. Where `described` equals the shape before
+   * the announcement, that object is used, so that what is known of it stays known.
    */
   describe(relation: Relation, described: Relation, batches: readonly Relation[][]): void {
     const slot = this.#slotsOf(relation)[0] ?? this.#byOid.get(relation.id);
     const isOld = slot?.previous && !described.isGuess && isSameRelation(slot.previous, described);
-    this.#settle(relation, isOld ? slot.previous : described, batches);
+    this.#replace(relation, isOld ? slot.previous : described, batches);
   }
 
-  #settle(relation: Relation, settled: Relation, batches: readonly Relation[][]): void {
+  #replace(relation: Relation, replacement: Relation, batches: readonly Relation[][]): void {
     this.#announced.delete(relation);
-    this.#settled.set(relation, settled);
-    for (const slot of this.#slotsOf(relation)) slot.relation = settled;
+    this.#replacedBy.set(relation, replacement);
+    for (const slot of this.#slotsOf(relation)) slot.relation = replacement;
     for (const relations of batches) {
       const at = relations.indexOf(relation);
-      if (at >= 0) relations[at] = settled;
+      if (at >= 0) relations[at] = replacement;
     }
   }
 
   #slotsOf(relation: Relation): readonly RelationSlot[] {
-    const slots = [this.#byOid.get(relation.id), this.#early.get(relation.id)];
+    const slots = [this.#byOid.get(relation.id), this.#inProgress.get(relation.id)];
     return slots.filter((slot) => slot !== undefined).filter((slot) => slot.relation === relation);
   }
 
-  /** Another batch begins: no relation has an index in it. */
+  /** Another batch begins, with these relations. */
   beginBatch(relations: readonly Relation[]): void {
-    for (const slots of [this.#byOid, this.#early]) {
+    for (const slots of [this.#byOid, this.#inProgress]) {
       for (const slot of slots.values()) slot.indexInBatch = relations.indexOf(slot.relation);
     }
   }
 
-  /** Under identity full the message does not tell the primary key. */
+  /** Under identity full the announcement does not contain the primary key. */
   #isKeyless(relation: Relation): boolean {
     if (!this.selection.hashesKeylessRows) return false;
     if (relation.replicaIdentity !== "full") return relation.key.length === 0;
@@ -237,7 +245,7 @@ function undescribedColumn({ name, typeOid, typmod }: RelationMessageColumn): Co
   return { name, number: 0, typeOid, typmod, typeName: "", binaryLayout: null, addedValue: null };
 }
 
-/** By what an announcement tells. Under identity full that is not the key. */
+/** Compares what an announcement contains. Under identity full it does not contain the key. */
 function isSameShape(a: Relation, b: Relation): boolean {
   return (
     a.schema === b.schema &&
@@ -252,7 +260,7 @@ function isSameShape(a: Relation, b: Relation): boolean {
   );
 }
 
-/** By all that matters to a sink. */
+/** Compares everything that matters to a sink. */
 export function isSameRelation(a: Relation, b: Relation): boolean {
   return (
     isSameShape(a, b) &&

@@ -1,6 +1,6 @@
-// The row hash that stands for the key of a table that has none: lower-case hex of SHA-256 over the columns that are not null,
-// in their order, each as `<bytes of name>:<name>=<bytes of text>:<text>,` in UTF-8. A column that is added and null in a row
-// leaves the row's hash as it was.
+// The row hash, the key of a table without one: lower-case hex of SHA-256 over the columns that are not null, in order,
+// each as `<bytes of name>:<name>=<bytes of text>:<text>,` in UTF-8. Adding a column leaves the hashes of rows in which
+// it is null unchanged.
 
 import { createHash } from "node:crypto";
 import { escapeLiteral } from "pg";
@@ -18,7 +18,7 @@ export class RowHasher {
     this.#prefixes = columns.map(({ name }) => encoder.encode(prefix(name)));
   }
 
-  /** Over the columns' text forms in UTF-8; null for null. */
+  /** Hashes the columns' texts in UTF-8; null for null. */
   hash(values: readonly (StoredValue | null)[]): Uint8Array {
     const hash = createHash("sha256");
     values.forEach((value, i) => {
@@ -31,18 +31,18 @@ export class RowHasher {
   }
 }
 
-/** The same as SQL. */
+/** The same hash in SQL. */
 export function rowHashSql(columns: readonly { readonly name: string }[]): string {
   const parts = columns.map(({ name }) => {
     const text = outputTextSql(name);
     const bytes = `octet_length(convert_to(${text}, 'UTF8'))::text`;
     return `case when not ${isNullSql(name)} then ${escapeLiteral(prefix(name))} || ${bytes} || ':' || ${text} || ',' end`;
   });
-  // Not concatenated by operators, which would nest as deep as the table is wide.
+  // An array, because concatenation operators would nest as deep as the table is wide.
   return sha256Sql(`array_to_string(array[${parts.join(", ")}]::text[], '')`);
 }
 
-/** What the hash is made over: a row of other columns is another row. */
+/** The columns of the hash: with other columns, the row has another hash. */
 export function hashedColumnsText({ columns }: Relation): string {
   return JSON.stringify(columns.map(({ name, typeOid, typmod }) => [name, typeOid, typmod]));
 }

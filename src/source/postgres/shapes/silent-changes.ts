@@ -1,140 +1,146 @@
-// Remembers each table from look to look, also over restarts, and warns of what has changed without an event until a copy
-// has mended it.
+// Remembers each table's catalog entries, across restarts, and warns of what has changed rows without an event until a
+// copy has made the table right.
 
 import type { Lsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import type { SourceNotes } from "../../source-notes.ts";
+import type { SourceState } from "../../source-state.ts";
 import { type RememberedTable, remember, silentChange, silentChangeWarning } from "./column-changes.ts";
 import { type ColumnHistory, columnHistory } from "./column-history.ts";
-import type { Met } from "./relation-description.ts";
+import type { StreamedShape } from "./relation-description.ts";
 import type { SourceTable } from "./table-shapes.ts";
 
 export class SilentChanges {
-  #told: string | null = null;
-  #isUnsettled = false;
-  /** How many changes were found so far, and which the last of a table was. */
+  #lastWarning: string | null = null;
+  #isUnsaved = false;
+  /** How many changes were found so far, and the number of each table's last one. */
   #found = 0;
   readonly #lastFound = new Map<number, number>();
-  /** As they are called now, by their OIDs: a warning names the table that a task is to be made for. */
+  /** The tables by their OIDs: a warning names a table as it is called now. */
   #tables: ReadonlyMap<number, Relation> = new Map();
-  /** The shapes that the stream has brought, by table: the last that were described, and what fences brought beyond. */
-  readonly #met = new Map<number, readonly Met[]>();
+  /** The shapes that the stream has brought, by table: the last ones described, and those of shape markers. */
+  readonly #streamed = new Map<number, readonly StreamedShape[]>();
 
   constructor(
-    private readonly notes: SourceNotes,
-    /** The sink renames columns, and adds them with their value, as the source did. */
+    private readonly state: SourceState,
+    /** The sink renames columns, and adds them with their default, as the source did. */
     private readonly sinkFollowsShapes: boolean,
     private readonly warning: (reason: string | null) => void,
   ) {}
 
-  /** Takes the selected tables as a look found them; `at`: where the log ended behind it. */
-  look(tables: readonly SourceTable[], at: Lsn): void {
+  /**
+   * Compares the selected tables, as they were just read, with what is remembered. `at`: where the log ended after the
+   * read.
+   */
+  compare(tables: readonly SourceTable[], at: Lsn): void {
     this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
-    this.#forget(warningPrefix, 0);
-    // The stream may still have rows of tables that are gone.
-    this.#forget(factsPrefix, rememberedGone);
-    for (const table of tables) this.#compare(table, at);
-    this.#tell();
+    this.#removeAbsent(warningPrefix, 0);
+    // The stream may still bring rows of tables that are gone.
+    this.#removeAbsent(factsPrefix, rememberedGone);
+    for (const table of tables) this.#compareTable(table, at);
+    this.#warn();
   }
 
-  /** Warns of what was found elsewhere; told by the next look. */
-  note(tableId: number, reason: string): void {
-    this.notes.set(warningKey(tableId), reason);
+  /** Records a change that was found elsewhere. The next `compare` warns of it. */
+  record(tableId: number, reason: string): void {
+    this.state.set(warningKey(tableId), reason);
     this.#lastFound.set(tableId, ++this.#found);
   }
 
-  /** How many changes were found so far: copies as of a point that is taken from here on have them. */
+  /** How many changes were found so far. Copies as of a later point have them all. */
   get found(): number {
     return this.#found;
   }
 
-  /** The table was copied as of a point before which so many changes had been found: its rows are right again, unless one came since. */
-  mended(tableId: number, found: number): void {
+  /**
+   * The table was copied as of a point before which `found` changes were known. If none of the table came since, its
+   * rows are right again.
+   */
+  copied(tableId: number, found: number): void {
     if ((this.#lastFound.get(tableId) ?? 0) > found) return;
-    this.notes.set(warningKey(tableId), null);
-    this.#tell();
+    this.state.set(warningKey(tableId), null);
+    this.#warn();
   }
 
   /**
-   * Changes of a relation do not travel, since it had a name then that is not selected. They will not come again
-   * once they are acknowledged: see `settled`. Returns whether the table has a name that is, as far as is known.
+   * Changes of a relation are skipped, because its name at that position is not selected. Once acknowledged they do not
+   * come again: see `durable`. Returns whether the table's present name is selected, as far as is known.
    */
-  passOver({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): boolean {
+  recordSkipped({ id, ...then }: Pick<Relation, "id" | "schema" | "name">): boolean {
     if (!this.#tables.has(id)) return false;
     const change = `changes were made while it was called ${qualifiedName(then)}, a name that the catalog leaves out`;
-    this.notes.set(warningKey(id), change);
+    this.state.set(warningKey(id), change);
     this.#lastFound.set(id, ++this.#found);
-    this.#isUnsettled = true;
-    this.#tell();
+    this.#isUnsaved = true;
+    this.#warn();
     return true;
   }
 
-  /** Resolves when what was passed over is noted for good: the stream must not go on before. */
-  async settled(): Promise<void> {
-    if (!this.#isUnsettled) return;
-    this.#isUnsettled = false;
-    await this.notes.durable();
+  /** Resolves when everything that was skipped is recorded durably: the stream must not continue before. */
+  async durable(): Promise<void> {
+    if (!this.#isUnsaved) return;
+    this.#isUnsaved = false;
+    await this.state.durable();
   }
 
-  /** What is committed from `at` on was made under this shape of the table, or a later one. */
-  meet(met: Met): void {
-    const { id, isGuess } = met.relation;
+  /** What commits from `at` on was made under this shape of the table, or a later one. */
+  addStreamed(shape: StreamedShape): void {
+    const { id, isGuess } = shape.relation;
     if (isGuess) return;
-    const others = (this.#met.get(id) ?? []).filter(({ at }) => at !== met.at);
-    const last = [...others, met].sort((a, b) => (a.at < b.at ? -1 : 1)).slice(-rememberedMet);
-    this.#met.set(id, last);
+    const others = (this.#streamed.get(id) ?? []).filter(({ at }) => at !== shape.at);
+    const last = [...others, shape].sort((a, b) => (a.at < b.at ? -1 : 1)).slice(-rememberedStreamed);
+    this.#streamed.set(id, last);
   }
 
-  /** What is known of the columns that a table had at a place in the stream, before the catalog was read. */
+  /** What is known of the columns that a table had at a position in the stream. */
   history(tableId: number, at: Lsn): ColumnHistory {
-    const met = this.#met.get(tableId)?.findLast((each) => each.at <= at);
-    return columnHistory(this.#known(tableId)?.columns ?? [], met?.relation, at);
+    const streamed = this.#streamed.get(tableId)?.findLast((each) => each.at <= at);
+    return columnHistory(this.#known(tableId)?.columns ?? [], streamed?.relation, at);
   }
 
-  /** What was noted of tables that are not there, but of the `kept` latest. */
-  #forget(prefix: string, kept: number): void {
+  /** Removes entries of absent tables, except the `kept` latest. */
+  #removeAbsent(prefix: string, kept: number): void {
     const isAbsent = (key: string) =>
       key.startsWith(prefix) && !this.#tables.has(Number(key.slice(prefix.length)));
-    const absent = this.notes.keys().filter(isAbsent);
-    for (const key of absent.slice(0, Math.max(0, absent.length - kept))) this.notes.set(key, null);
+    const absent = this.state.keys().filter(isAbsent);
+    for (const key of absent.slice(0, Math.max(0, absent.length - kept))) this.state.set(key, null);
   }
 
-  #compare(table: SourceTable, at: Lsn): void {
+  #compareTable(table: SourceTable, at: Lsn): void {
     const { id } = table.relation;
     const before = this.#known(id);
     const after = remember(before, table, at);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
-    // The notes are saved together.
+    // Both entries are saved together.
     if (change !== null) {
-      this.notes.set(warningKey(id), change);
+      this.state.set(warningKey(id), change);
       this.#lastFound.set(id, ++this.#found);
     }
-    this.notes.set(factsKey(id), JSON.stringify(after));
+    this.state.set(factsKey(id), JSON.stringify(after));
   }
 
   #known(tableId: number): RememberedTable | null {
-    const text = this.notes.get(factsKey(tableId));
+    const text = this.state.get(factsKey(tableId));
     return text === undefined ? null : (JSON.parse(text) as RememberedTable);
   }
 
-  #tell(): void {
-    const standing = this.notes
+  #warn(): void {
+    const standing = this.state
       .keys()
       .filter((key) => key.startsWith(warningPrefix))
       .flatMap((key) => this.#tables.get(Number(key.slice(warningPrefix.length))) ?? []);
     const shown = standing
       .slice(0, shownWarnings)
-      .map((table) => silentChangeWarning(table, this.notes.get(warningKey(table.id)) ?? ""));
+      .map((table) => silentChangeWarning(table, this.state.get(warningKey(table.id)) ?? ""));
     const more = standing.length > shown.length ? ` And ${standing.length - shown.length} tables more.` : "";
     const reason = standing.length === 0 ? null : shown.join(" ") + more;
-    if (reason === this.#told) return;
-    this.#told = reason;
+    if (reason === this.#lastWarning) return;
+    this.#lastWarning = reason;
     this.warning(reason);
   }
 }
 
 const shownWarnings = 3;
-const rememberedMet = 10;
+const rememberedStreamed = 10;
 const rememberedGone = 100;
 const factsPrefix = "columns of ";
 const warningPrefix = "silent change of ";

@@ -1,5 +1,5 @@
-// The shapes of tables along one stream: those that it announces, completed from the catalog, and those that fences bring to
-// their place. Tells when the catalog has to be looked at anew, since the stream met what the last look did not show.
+// The shapes of tables in one stream: those that it announces, completed from the catalog, and those of shape markers.
+// Decides when the catalog has to be read again, because the stream brought what the last read did not show.
 
 import type { Client } from "pg";
 import type { Lsn } from "../../../change/lsn.ts";
@@ -8,15 +8,15 @@ import type { TableSelection } from "../catalog/table-selection.ts";
 import { awaitVisible } from "../stream/transaction-visibility.ts";
 import { type Announced, describeRelations } from "./relation-description.ts";
 import { isSameRelation } from "./relation-registry.ts";
-import { renderedRelation } from "./row-rendering.ts";
-import { ShapeFences } from "./shape-fences.ts";
+import { transformedRelation } from "./row-transform.ts";
+import { ShapeMarkers } from "./shape-markers.ts";
 import type { SilentChanges } from "./silent-changes.ts";
 import { readTableShapes } from "./table-shapes.ts";
 
 export interface StreamShapesOptions {
   readonly selection: TableSelection;
   readonly partitionsAsRoot: boolean;
-  /** The publication is the user's own. */
+  /** The user owns the publication. */
   readonly arePublicationsNamed: boolean;
   readonly silentChanges: SilentChanges;
   readonly signal: AbortSignal;
@@ -25,30 +25,32 @@ export interface StreamShapesOptions {
 export class StreamShapes {
   #tables: ReadonlyMap<number, TableShape> = new Map();
   #isStale = false;
-  readonly #fences: ShapeFences;
+  readonly #markers: ShapeMarkers;
 
   constructor(private readonly options: StreamShapesOptions) {
     const { selection, partitionsAsRoot } = options;
-    this.#fences = new ShapeFences((client, ids) =>
+    this.#markers = new ShapeMarkers((client, ids) =>
       readTableShapes(client, selection, partitionsAsRoot, ids),
     );
   }
 
-  /** What was met since the last look tells more than the catalog's fingerprint: the tables count as changed. */
+  /**
+   * Since the last read the stream has brought more than the catalog's fingerprint shows: the tables count as changed.
+   */
   get isStale(): boolean {
     return this.#isStale;
   }
 
-  /** A look at the catalog begins: what is met from here on may be later than it. */
-  beginLook(): void {
+  /** A read of the catalog begins: what the stream brings from here on may be later. */
+  beginRead(): void {
     this.#isStale = false;
   }
 
-  looked(tables: readonly TableShape[]): void {
+  tablesRead(tables: readonly TableShape[]): void {
     this.#tables = new Map(tables.map((table) => [table.relation.id, table]));
   }
 
-  /** Completes what the stream announced. */
+  /** Completes announced relations. */
   async describe(client: Client, announced: readonly Announced[]): Promise<readonly Relation[]> {
     const { selection, silentChanges, signal } = this.options;
     const xids = announced.map(({ xid }) => xid);
@@ -56,42 +58,45 @@ export class StreamShapes {
       isComplete: await awaitVisible(client, xids, signal),
       history: (id, at) => silentChanges.history(id, at),
       mayWithhold: (relation, name) => this.#isListedByUser(relation) || selection.mayExclude(relation, name),
-      meet: (met) => silentChanges.meet(met),
+      add: (shape) => silentChanges.addStreamed(shape),
     });
-    const rendered = described.map((relation) =>
-      renderedRelation(relation, selection, relation.isKeyedByHash === true),
+    const transformed = described.map((relation) =>
+      transformedRelation(relation, selection, relation.isKeyedByHash === true),
     );
-    // They may be shapes of long ago: what holds now has to follow them in the stream.
-    this.#isStale ||= !rendered.every((relation) => this.#isAsSeen(relation));
-    return rendered;
+    // They may be shapes of long ago: the present ones have to follow them in the stream.
+    this.#isStale ||= !transformed.every((relation) => this.#isAsRead(relation));
+    return transformed;
   }
 
-  /** Has the shapes that these tables have now brought to their place in the stream. */
+  /** Puts the present shapes of these tables into the stream. */
   async announce(client: Client, tables: readonly TableShape[]): Promise<void> {
-    const left = await this.#fences.set(client, tables);
+    const left = await this.#markers.write(client, tables);
     this.#isStale ||= left.length > 0;
   }
 
-  /** The shapes that hold from the fence on, which the stream brought at `at`. */
-  take(fence: string, at: Lsn): readonly Relation[] {
-    const relations = this.#fences.take(fence);
-    for (const relation of relations) this.options.silentChanges.meet({ relation, at });
+  /** The shapes that hold from the shape marker on that the stream brought at `at`. */
+  take(marker: string, at: Lsn): readonly Relation[] {
+    const relations = this.#markers.take(marker);
+    for (const relation of relations) this.options.silentChanges.addStreamed({ relation, at });
     return relations;
   }
 
-  /** Changes come of a table that had a name then that is not selected. It may have got its name back, which only a look tells. */
-  passOver(relation: Pick<Relation, "id" | "schema" | "name">): void {
-    const isSelected = this.options.silentChanges.passOver(relation);
+  /**
+   * Changes are skipped of a table whose name at that position is not selected. It may have its name back, which only
+   * the catalog shows.
+   */
+  recordSkipped(relation: Pick<Relation, "id" | "schema" | "name">): void {
+    const isSelected = this.options.silentChanges.recordSkipped(relation);
     this.#isStale ||= isSelected;
   }
 
-  /** Which of its columns are published, now and before, is the user's choice. */
+  /** Then the user chooses which of its columns are published, now and before. */
   #isListedByUser(relation: Relation): boolean {
     return this.options.arePublicationsNamed && this.#tables.get(relation.id)?.coverage?.isListed !== false;
   }
 
-  #isAsSeen(relation: Relation): boolean {
-    const seen = this.#tables.get(relation.id)?.relation;
-    return seen !== undefined && !relation.isGuess && isSameRelation(seen, relation);
+  #isAsRead(relation: Relation): boolean {
+    const read = this.#tables.get(relation.id)?.relation;
+    return read !== undefined && !relation.isGuess && isSameRelation(read, relation);
   }
 }

@@ -1,5 +1,5 @@
-// Columns that the source adds to each row when the connector asks for them: when the service read it, where its commit stands in the
-// source's log, and what was done to it. They stand behind the table's own columns, in either form.
+// System columns, which the source adds to each row on request: when the service read it, the LSN of its commit, and
+// the operation. They come after the table's own columns.
 
 import type { BatchBuilder } from "../../../change/batch-builder.ts";
 import { NULL_LENGTH, type TupleForm } from "../../../change/change-batch.ts";
@@ -10,32 +10,32 @@ import { MillraceError } from "../../../errors/millrace-error.ts";
 
 export type Operation = "read" | "insert" | "update" | "delete";
 
-/** What the columns of one row are made of. */
+/** What a row's system columns are computed from. */
 export interface RowOrigin {
   readonly operation: Operation;
-  /** Of the commit record; of a copy: its consistent point. */
+  /** Of the commit record; for a copy, its consistent point. */
   readonly lsn: bigint;
 }
 
 interface SystemColumn {
   readonly column: Column;
-  /** What the row has in it, in a form. */
+  /** The column's value for a row, in the given form. */
   value(origin: RowOrigin, nowMs: number, form: TupleForm): Uint8Array;
-  /** The same as SQL, for a copy. */
+  /** The same in SQL, for a copy. */
   sql(point: Lsn): string;
 }
 
 export interface SystemColumns {
   readonly columns: readonly Column[];
-  /** Which of them there are, and how they are made. Empty where there is none. */
-  readonly rendering: string;
-  readonly makers: readonly SystemColumn[];
+  /** Names the columns and how they are computed. Empty when there are none. */
+  readonly transformation: string;
+  readonly generators: readonly SystemColumn[];
 }
 
 const postgresEpochMs = 946_684_800_000;
 const encoder = new TextEncoder();
 
-/** `Char` is Debezium's. */
+/** `Char` has Debezium's letters. */
 const operations = {
   Char: { read: "r", insert: "c", update: "u", delete: "d" },
   String: { read: "read", insert: "insert", update: "update", delete: "delete" },
@@ -43,15 +43,16 @@ const operations = {
 } as const;
 
 export function systemColumnsOf(config: PostgresSourceConfig["system_columns"]): SystemColumns {
-  const makers: SystemColumn[] = [];
-  if (config.synced_at) makers.push(syncedAt);
-  if (config.lsn) makers.push(logPlace);
+  const generators: SystemColumn[] = [];
+  if (config.synced_at) generators.push(syncedAt);
+  if (config.lsn) generators.push(commitLsn);
   const { encoding = "None", snapshot_as_read = false } = config.op ?? {};
-  if (encoding !== "None") makers.push(operationColumn(encoding, snapshot_as_read ? "read" : "insert"));
-  const columns = makers.map(({ column }) => column);
+  if (encoding !== "None") generators.push(operationColumn(encoding, snapshot_as_read ? "read" : "insert"));
+  const columns = generators.map(({ column }) => column);
   const kinds = columns.map(({ name, typeName }) => `${name} ${typeName}`);
   const ofCopy = encoding === "None" ? "" : ` ${encoding} ${snapshot_as_read}`;
-  return { columns, makers, rendering: makers.length === 0 ? "" : `system(${kinds.join(", ")}${ofCopy})` };
+  const transformation = generators.length === 0 ? "" : `system(${kinds.join(", ")}${ofCopy})`;
+  return { columns, generators, transformation };
 }
 
 const syncedAt: SystemColumn = {
@@ -63,7 +64,7 @@ const syncedAt: SystemColumn = {
   sql: () => "pg_catalog.statement_timestamp()",
 };
 
-const logPlace: SystemColumn = {
+const commitLsn: SystemColumn = {
   column: column("_sm_lsn", -3, 3220, "pg_lsn"),
   value: (origin, _, form) =>
     form === "binary" ? int64(origin.lsn) : encoder.encode(formatLsn(lsn(origin.lsn))),
@@ -87,7 +88,7 @@ function column(name: string, number: number, typeOid: number, typeName: string)
   return { name, number, typeOid, typmod: -1, typeName, binaryLayout: String(typeOid), addedValue: null };
 }
 
-/** Throws `column_conflict` when the table has a column of such a name. */
+/** Throws `column_conflict` when the table has a column of the same name. */
 export function withSystemColumns(relation: Relation, system: SystemColumns): Relation {
   if (system.columns.length === 0) return relation;
   const taken = relation.columns.find(({ name }) => system.columns.some((own) => own.name === name));
@@ -98,11 +99,11 @@ export function withSystemColumns(relation: Relation, system: SystemColumns): Re
         "system column out of system_columns.",
     );
   }
-  const rendering = [relation.rendering, system.rendering].filter(Boolean).join(" ");
-  return { ...relation, columns: [...relation.columns, ...system.columns], rendering };
+  const transformation = [relation.transformation, system.transformation].filter(Boolean).join(" ");
+  return { ...relation, columns: [...relation.columns, ...system.columns], transformation };
 }
 
-/** Appends the system columns to tuples. Rows of one transaction share their bytes. */
+/** Appends the system columns to tuples. Rows of the same transaction and operation share their bytes. */
 export class SystemColumnWriter {
   #key = "";
   #bytes = new Uint8Array();
@@ -113,7 +114,10 @@ export class SystemColumnWriter {
     private readonly now: () => number,
   ) {}
 
-  /** Behind the columns of the builder's last tuple, which begins at `at`. Null: it is an old row, of which they are not known. */
+  /**
+   * Appends to the builder's last tuple, which begins at `at`. `origin` null: an old row, whose system columns are not
+   * known.
+   */
   append(builder: BatchBuilder, at: number, origin: RowOrigin | null): void {
     const bytes = this.#suffix(origin);
     builder.reserve(bytes.length);
@@ -131,9 +135,9 @@ export class SystemColumnWriter {
     if (key === this.#key) return this.#bytes;
     this.#key = key;
     this.#bytes = Buffer.concat(
-      this.system.makers.flatMap((maker) => {
+      this.system.generators.flatMap((generator) => {
         if (origin === null) return [int32(NULL_LENGTH)];
-        const value = maker.value(origin, nowMs, this.form);
+        const value = generator.value(origin, nowMs, this.form);
         return [int32(value.length), value];
       }),
     );

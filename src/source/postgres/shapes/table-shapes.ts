@@ -1,5 +1,5 @@
-// Reads the shapes of the selected tables from the source's catalog: columns, keys, sizes, and whether their bytes
-// mean the same on another server.
+// Reads the shapes of the selected tables from the source's catalog: columns, keys, sizes, and whether their bytes mean
+// the same on another server.
 // https://www.postgresql.org/docs/current/catalogs.html
 
 import type { Client } from "pg";
@@ -17,16 +17,16 @@ import { partsOf } from "../catalog/type-parts.ts";
 import { replicaIdentityOf } from "../publication/replica-identity.ts";
 import { addedValueSql, hasAddedValueSql, leafValuesJoin } from "./added-value.ts";
 import type { ColumnFacts } from "./column-changes.ts";
-import { renderedRelation } from "./row-rendering.ts";
+import { transformedRelation } from "./row-transform.ts";
 
-/** A shape, and what is remembered of the table to notice what changes without an event. */
+/** A shape, and the facts by which a change without an event is noticed. */
 export interface SourceTable extends TableShape {
   readonly facts: readonly ColumnFacts[];
-  /** Numbers of its columns that were dropped. */
+  /** Numbers of dropped columns. */
   readonly dropped: readonly number[];
-  /** A partition of it has not the default replica identity. */
+  /** One of its partitions has a replica identity other than the default. */
   readonly hasOtherLeafIdentities: boolean;
-  /** Its updates and deletes cannot be told, whatever its own replica identity is. */
+  /** Its updates and deletes cannot be carried, whatever its own replica identity. */
   readonly insertsOnly: boolean;
 }
 
@@ -46,7 +46,7 @@ interface TableRow {
   identity_columns: string[] | null;
   primary_key: string[] | null;
   key_id: number | null;
-  /** A deferrable key identifies no row within a transaction, and is no replica identity. */
+  /** A deferrable key does not identify a row within a transaction, and cannot be a replica identity. */
   is_key_immediate: boolean;
 }
 
@@ -63,26 +63,26 @@ interface ColumnRow {
   has_added_value: boolean;
 }
 
-/** Where the database is a sink of another connector: what that keeps there is no table of the user's. */
+/** The tables that a connector keeps in a database that is its sink: they are not the user's. */
 export const isBookkeeping =
   "(n.nspname = 'millrace' and (c.relname in ('checkpoint', 'table_copy', 'table_shape', 'set_aside', 'made_type', 'type_question', " +
-  "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^copy_[A-Za-z0-9_-]+_[0-9]+$' " +
+  "'table_claim', 'divided_copy', 'copied_range', 'owed_row', 'copy_beside', 'beside_range', 'held_table', 'held_change') or c.relname ~ '^(copy|touched|seen)_[A-Za-z0-9_-]+_[0-9]+$' " +
   "or c.relname ~ '^(rows|touched)_[A-Za-z0-9_-]+_[0-9]+_[0-9a-f]{8}$'))";
 
 /**
- * The tables that hold the rows of `c`, which a root itself does not. Each by its OID: a condition with OR, or a join that
- * the planner may choose the way of, would have all of pg_class read for each table.
+ * The tables that hold the rows of `c`; a root itself holds none. They are looked up by OID: with an OR condition, or
+ * with a join whose order the planner chooses, all of pg_class would be read for each table.
  */
 const leavesSql = `(
     select c.oid where c.relkind = 'r' union all select relid from pg_partition_tree(c.oid) where c.relkind = 'p' and isleaf
   ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
 
 /**
- * Permanent tables only: leaf partitions by themselves, or roots in their place. Generated columns do not travel:
- * the sink's own table computes them. `$1` says whether roots are wanted, `$2` which tables: null for all.
+ * Permanent tables only: leaf partitions, or their roots instead. Generated columns are not sent: the sink's own table
+ * computes them. `$1`: whether to take roots; `$2`: the OIDs of the tables; null: all.
  *
- * The files by `relfilenode`, which the statement's snapshot shows, as it does the columns: pg_relation_filenode() would tell
- * of a rewrite that is committed meanwhile, and the next look would see its columns change with no file.
+ * Files are `relfilenode`, which belongs to the statement's snapshot, as the columns do. pg_relation_filenode() would
+ * show a rewrite that commits meanwhile, and the next read would find changed columns without changed files.
  */
 const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
@@ -114,18 +114,18 @@ cross join lateral (
   where a.attrelid = c.oid and a.attnum > 0
 ) columns
 left join lateral (
-  select json_agg(a.attname order by k.place) as names
+  select json_agg(a.attname order by k.ordinal) as names
   from pg_index i
-  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, ordinal)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate and k.place <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisreplident and i.indisvalid and i.indimmediate and k.ordinal <= i.indnkeyatts
 ) identity on c.relreplident = 'i'
 left join lateral (
-  select json_agg(a.attname order by k.place) as names, bool_and(i.indimmediate) as is_immediate
+  select json_agg(a.attname order by k.ordinal) as names, bool_and(i.indimmediate) as is_immediate
   from pg_index i
-  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, place)
+  cross join lateral unnest(i.indkey::int2[]) with ordinality as k(attnum, ordinal)
   join pg_attribute a on a.attrelid = c.oid and a.attnum = k.attnum
-  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.place <= i.indnkeyatts
+  where i.indrelid = c.oid and i.indisprimary and i.indisvalid and k.ordinal <= i.indnkeyatts
 ) primary_key on true
 where c.relpersistence = 'p'
   and n.nspname <> 'information_schema' and n.nspname !~ '^pg_' and not ${isBookkeeping}
@@ -134,10 +134,10 @@ where c.relpersistence = 'p'
 order by n.nspname, c.relname`;
 
 /**
- * The selected tables, with the selected columns; of them those whose OIDs are `among`, if that is given.
+ * The selected tables with their selected columns; `among`: only tables with these OIDs.
  *
- * The client's search_path must be empty, so that type names are qualified. Throws `invalid_request` when the
- * selection leaves out a column of a primary key or of a replica identity.
+ * The client's search_path must be empty, so that type names are schema-qualified. Throws `invalid_request` when the
+ * selection excludes a column of a primary key or of a replica identity.
  */
 export async function readTableShapes(
   client: Client,
@@ -154,14 +154,14 @@ export async function readTableShapes(
   return selected.map((row) => shapeOf(row, selection, types));
 }
 
-/** The files of now, also in a snapshot of before: what that sees may have been written anew since. */
+/** The present files, even in an older snapshot: what that sees may have been rewritten since. */
 const storageQuery = `
 select coalesce(string_agg(pg_relation_filenode(leaf.oid)::text, ' ' order by leaf.oid), '') as files
 from pg_class c left join lateral (select leaf.oid from ${leavesSql}) leaf on true
 where c.oid = $1
 group by c.oid`;
 
-/** The files that hold the table's rows now, none for a root without partitions; null when it is gone. */
+/** The files that now hold the table's rows; empty for a root without partitions, null when the table is gone. */
 export async function readStorage(client: Client, tableId: number): Promise<string | null> {
   const { rows } = await client.query<{ files: string }>(storageQuery, [tableId]);
   return rows[0]?.files ?? null;
@@ -192,8 +192,8 @@ where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'infor
   and not ${isBookkeeping}`;
 
 /**
- * Changes when a table comes, goes, is renamed, has its columns altered, or is identified by something else; when a partition is
- * attached, detached or truncated; and when an enum or a composite is altered.
+ * Changes when a table is created, dropped or renamed, when its columns or its identity are altered, when a partition
+ * is attached, detached or truncated, and when an enum or a composite type is altered.
  */
 export async function readTablesFingerprint(client: Client): Promise<string> {
   const { rows } = await client.query<{ print: string }>(fingerprintQuery);
@@ -205,7 +205,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
   const isSent = (names: readonly string[]) =>
     names.every((name) => row.columns.some((column) => column.name === name));
   const primaryKey = isSent(row.primary_key ?? []) ? (row.primary_key ?? []) : [];
-  // A column that the table computes does not travel, and without it the others identify no row.
+  // A generated column is not sent, and without it the other key columns identify no row.
   const key = isSent(keyColumns(row)) ? keyColumns(row) : [];
   requireKey(row, columns, primaryKey, "primary key");
   requireKey(row, columns, key, "replica identity");
@@ -228,14 +228,14 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
     ...(row.key_id === null ? {} : { keyId: row.key_id }),
     withheld: withheld(row, columns),
   };
-  const rendered = renderedRelation(relation, selection, relation.key.length === 0);
+  const transformed = transformedRelation(relation, selection, relation.key.length === 0);
   const hashed = selection.hashedColumns(row.schema, row.name);
   return {
-    relation: rendered,
-    primaryKey: rendered.isKeyedByHash ? [rowHashColumn] : primaryKey,
+    relation: transformed,
+    primaryKey: transformed.isKeyedByHash ? [rowHashColumn] : primaryKey,
     notNull: [
       ...columns.filter((column) => column.not_null).map((column) => column.name),
-      ...(rendered.isKeyedByHash ? [rowHashColumn] : []),
+      ...(transformed.isKeyedByHash ? [rowHashColumn] : []),
     ],
     isPartitioned: row.is_partitioned,
     estimatedRows: Number(row.estimated_rows ?? 0),
@@ -251,7 +251,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       hasAddedValue: column.has_added_value,
       ...(column.has_added_value && column.added_value === null ? { isValueUnclear: true as const } : {}),
       ...partsOfType(types.of(column.type_oid)),
-      ...(rendered.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
+      ...(transformed.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
     })),
     dropped: row.dropped,
   };
@@ -261,7 +261,7 @@ function partsOfType({ typeDefinitions }: Pick<Column, "typeDefinitions">): Pick
   return typeDefinitions ? { parts: partsOf(typeDefinitions) } : {};
 }
 
-/** Without it a change does not say which row it means. */
+/** Without these columns a change does not identify its row. */
 function requireKey(
   row: TableRow,
   columns: readonly ColumnRow[],
@@ -286,7 +286,10 @@ function withheld(row: TableRow, carried: readonly ColumnRow[]): readonly number
   return [...row.generated, ...excluded].sort((a, b) => a - b);
 }
 
-/** Names of the columns that find a row: as Postgres chooses them for UPDATE and DELETE; under identity full the primary key. */
+/**
+ * Names of the columns that identify a row: those that Postgres uses for UPDATE and DELETE, or the primary key under
+ * identity full.
+ */
 function keyColumns(row: TableRow): readonly string[] {
   switch (row.identity) {
     case "i":

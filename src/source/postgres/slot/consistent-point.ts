@@ -1,5 +1,5 @@
-// Makes a slot, permanent or for the moment, and hands out the snapshot that it exports. A creation that fails or is given
-// up leaves nothing behind: a walsender that waits for a transaction would not notice that its client has gone.
+// Creates a slot, permanent or temporary, and returns the snapshot that it exports. A creation that fails or is aborted
+// leaves nothing behind: a walsender that waits for a transaction does not notice that its client has gone.
 
 import { type Client, escapeLiteral } from "pg";
 import {
@@ -10,12 +10,12 @@ import {
   withPostgres,
 } from "../../../connection/postgres-client.ts";
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
+import type { Permits } from "../../../connection/semaphore.ts";
 import { watchSession } from "../../../connection/session-watch.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
-import type { TakesTurns } from "../../../connection/turns.ts";
 import type { PostgresConnection } from "../../../connector/config/connection.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { mendReplicationDenial } from "../checks/privileges.ts";
+import { describeReplicationDenial } from "../checks/privileges.ts";
 import { ExportedSnapshot } from "../copy/snapshot-point.ts";
 import type { SlotKind } from "./slot.ts";
 import { watchSlotCreation } from "./slot-creation-watch.ts";
@@ -24,30 +24,32 @@ import { walLevelTooLow } from "./slot-state.ts";
 
 export interface ConsistentPointRequest {
   readonly connection: PostgresConnection;
-  /** A connection to the same database, idle meanwhile. */
+  /** A session in the same database; nothing else uses it meanwhile. */
   readonly control: Client;
   readonly slot: string;
   readonly kind: SlotKind;
   readonly owner: string | undefined;
-  /** Of those who look after sessions of the source. */
-  readonly turns: TakesTurns | undefined;
-  /** Breaks off what the point is used for, too. */
+  /** For the sessions that check the walsender. */
+  readonly permits: Permits | undefined;
+  /** Also ends what the point is used for. */
   readonly signal: AbortSignal;
-  /** Ends the waiting for the point; it fires with `signal`. */
+  /** Ends waiting for the point. It fires with `signal`, or earlier. */
   readonly stop: AbortSignal;
   readonly warn: (reason: string | null) => void;
 }
 
-/** The stream stands still while a temporary slot is waited for; a new connector has nothing better to do. */
+/**
+ * While a temporary slot is being created the stream stands still. A new connector has no stream yet, so it may wait.
+ */
 const temporarySlotMs = 20_000;
 const cleanUpMs = 3_000;
 
 /**
- * Throws `slot_creation_blocked` when a temporary slot is waited for too long, `slots_exhausted`, `walsenders_exhausted`,
- * `wal_level_not_logical`, `source_permission_denied`, what the connection met, or `stop.reason`.
+ * Throws `slot_creation_blocked` when a temporary slot takes too long, `slots_exhausted`, `walsenders_exhausted`,
+ * `wal_level_not_logical`, `source_permission_denied`, a connection error, or `stop.reason`.
  */
 export async function takeConsistentPoint(request: ConsistentPointRequest): Promise<ExportedSnapshot> {
-  const { connection, control, slot, kind, turns, signal, stop } = request;
+  const { connection, control, slot, kind, permits, signal, stop } = request;
   const replication = await openReplication(connection, request.owner, stop);
   const pid = processIdOf(replication);
   const watch = watchSlotCreation(control, pid, request.warn);
@@ -56,11 +58,11 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   if (stop.aborted) giveUp();
   const bound = kind === "temporary" ? setTimeout(giveUp, temporarySlotMs) : undefined;
   const begunAt = performance.now();
-  using _watch = watchSession({ connection, side: "source", client: replication, turns, signal });
+  using _watch = watchSession({ connection, side: "source", client: replication, permits, signal });
   try {
     return await ExportedSnapshot.create(replication, slot, kind, control);
   } catch (error) {
-    // No answer: the server may go on waiting, and have the slot in the end.
+    // Without an answer, the server may go on waiting and create the slot later.
     if (sqlStateOf(error) === null) await endCreation(connection, slot, pid);
     if (stop.aborted) throw stop.reason;
     const isGivenUp = kind === "temporary" && performance.now() - begunAt >= temporarySlotMs;
@@ -72,7 +74,7 @@ export async function takeConsistentPoint(request: ConsistentPointRequest): Prom
   }
 }
 
-/** A walsender's connection that bears the owner's name. Throws `source_permission_denied` with the SQL that mends it. */
+/** Opens a walsender connection under the owner's name. Throws `source_permission_denied` with the SQL to run. */
 export async function openReplication(
   connection: PostgresConnection,
   owner: string | undefined,
@@ -80,7 +82,7 @@ export async function openReplication(
 ): Promise<Client> {
   const client = await connectPostgres(connection, "replication", signal, "source").catch(
     (error: unknown) => {
-      throw mendReplicationDenial(error, connection.user);
+      throw describeReplicationDenial(error, connection.user);
     },
   );
   try {
@@ -94,7 +96,9 @@ export async function openReplication(
   }
 }
 
-/** Ends the walsender that was making the slot, on a connection of its own; what cannot be reached is left to the next run. */
+/**
+ * Ends the walsender that was creating the slot, from another connection. If that fails, it is left to the next run.
+ */
 async function endCreation(connection: PostgresConnection, slot: string, pid: number): Promise<void> {
   const sql =
     "select pg_terminate_backend(active_pid) from pg_replication_slots where slot_name = $1 and active_pid = $2";

@@ -1,5 +1,5 @@
-// How much of the server's log the connector's slot keeps from being removed, and from where on somebody should know. It grows
-// while a copy goes on, as nothing is acknowledged meanwhile.
+// Measures how much WAL the connector's slot retains, and warns when it becomes dangerous. It grows during a copy,
+// because nothing is acknowledged meanwhile.
 // https://www.postgresql.org/docs/current/view-pg-replication-slots.html
 
 import type { Client } from "pg";
@@ -9,21 +9,21 @@ import { logEndSql } from "./slot.ts";
 
 export interface KeptLogFacts {
   readonly bytes: number;
-  /** `safe_wal_size`; null: there is no limit. */
+  /** `safe_wal_size`; null: no limit. */
   readonly safeBytes: number | null;
   readonly isLost: boolean;
-  /** `max_slot_wal_keep_size`; null: there is none. */
+  /** `max_slot_wal_keep_size`; null: no limit. */
   readonly limitBytes: number | null;
   readonly logEnd: Lsn;
 }
 
 const gigabyte = 1024 ** 3;
-/** Where the server has no limit. */
+/** Worth a warning where the server has no limit. */
 const muchBytes = 10 * gigabyte;
-/** Of the server's limit: there must be time to do something. */
+/** The part of the server's limit that is worth a warning: somebody needs time to act. */
 const muchOfLimit = 0.5;
 
-/** Null without a slot. */
+/** Null: there is no slot. */
 export async function readKeptLog(client: Client, slot: string): Promise<KeptLogFacts | null> {
   const { rows } = await client.query<{
     bytes: number;
@@ -46,7 +46,7 @@ export async function readKeptLog(client: Client, slot: string): Promise<KeptLog
   return { bytes: Math.max(0, row.bytes), safeBytes, isLost, limitBytes, logEnd: parseLsn(row.end) };
 }
 
-/** The warning says what to do; null: it is not much. Pure. */
+/** Adds a warning that says what to do; null: there is no need. Pure. */
 export function judgeKeptLog(
   slot: string,
   { bytes, safeBytes, isLost, limitBytes }: Omit<KeptLogFacts, "logEnd">,

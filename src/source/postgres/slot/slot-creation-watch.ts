@@ -1,15 +1,15 @@
-// Creating a slot waits for every write transaction that runs at that moment. Someone who waits with it deserves to
-// know for whom.
+// Reports which transaction the creation of a slot waits for. The server waits for every write transaction that is
+// running at that moment.
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
 
 import { type Client, escapeLiteral } from "pg";
 
-const defaultFirstLookMs = 2_000;
-const lookEveryMs = 5_000;
+const defaultFirstCheckMs = 2_000;
+const checkEveryMs = 5_000;
 
 /**
- * Of the transactions that the walsender waits for, one at a time; pid 0 is a prepared one. Another role's query and age
- * show to members of pg_read_all_stats only.
+ * The oldest transaction that blocks the walsender; pid 0 is a prepared one. Queries and start times of other roles are
+ * visible to members of pg_read_all_stats only.
  */
 const blockerQuery = `
 select b.pid, x.gid, coalesce(a.state, 'prepared') as state, left(a.query, 200) as query,
@@ -30,23 +30,24 @@ interface Blocker {
 }
 
 export interface CreationWatch {
-  /** Who is waited for, as it was seen last; null: nobody was. */
+  /** The blocker that was seen last; null: none was. */
   readonly seen: string | null;
   stop(): Promise<void>;
 }
 
 /**
- * Reports through `warn` whom the walsender `pid` waits for; null when the wait is over. `control` must be idle meanwhile.
+ * Reports through `warn` what blocks the walsender `pid`, and null when the wait is over. Nothing else may use
+ * `control` meanwhile.
  */
 export function watchSlotCreation(
   control: Client,
   pid: number,
   warn: (reason: string | null) => void,
-  firstLookMs = defaultFirstLookMs,
+  firstCheckMs = defaultFirstCheckMs,
 ): CreationWatch {
   let seen: string | null = null;
-  let looking: Promise<void> = Promise.resolve();
-  const look = async () => {
+  let checking: Promise<void> = Promise.resolve();
+  const check = async () => {
     const { rows } = await control.query<Blocker>(blockerQuery, [pid]);
     if (!rows[0]) return;
     seen = describeBlocker(rows[0]);
@@ -54,17 +55,17 @@ export function watchSlotCreation(
   };
   const schedule = (delayMs: number): ReturnType<typeof setTimeout> =>
     setTimeout(() => {
-      looking = look().catch(() => {});
-      timer = schedule(lookEveryMs);
+      checking = check().catch(() => {});
+      timer = schedule(checkEveryMs);
     }, delayMs);
-  let timer = schedule(firstLookMs);
+  let timer = schedule(firstCheckMs);
   return {
     get seen() {
       return seen;
     },
     async stop() {
       clearTimeout(timer);
-      await looking;
+      await checking;
       if (seen !== null) warn(null);
     },
   };

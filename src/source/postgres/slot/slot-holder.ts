@@ -1,28 +1,32 @@
-// Who holds a slot. A walsender that a former run of this connector left behind, because its client died without a word,
-// is ended; anybody else's is named and waited for.
+// Frees a slot of the walsender that is reading from it. A walsender of an earlier run of this connector, whose client
+// died silently, is terminated. Any other one is waited for, and named in the error.
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
-import { describeSession, type HoldingSession, sessionColumns } from "../../../connection/holding-session.ts";
+import {
+  type BlockingSession,
+  describeSession,
+  sessionColumns,
+} from "../../../connection/blocking-session.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 const replicationName = "millrace replication";
 
 /**
- * What a connector's walsenders are called. `owner` names the one service that may run it: whatever else bears the name
- * is left of an earlier run of the same service.
+ * The application name of a connector's walsenders. `owner` names the one service that may run the connector: every
+ * other walsender of this name is left over from an earlier run of it.
  */
 export function walsenderName(owner: string | undefined): string {
   return owner === undefined ? replicationName : `${replicationName} ${owner}`;
 }
 
-/** A walsender of some millrace that logs in as we do: enough to clear a slot away that is ours to drop. */
-export function isOfThisService(holder: HoldingSession): boolean {
+/** Any millrace's walsender of the same role: enough to drop a slot that is ours. */
+export function isOfThisService(holder: BlockingSession): boolean {
   return holder.isSameUser && (holder.applicationName ?? "").startsWith(replicationName);
 }
 
-/** A walsender of an earlier run of the connector. Without an owner nobody is known well enough. */
-export function isOfEarlierRun(owner: string | undefined): (holder: HoldingSession) => boolean {
+/** A walsender of an earlier run of this connector. Without an owner none can be recognised. */
+export function isOfEarlierRun(owner: string | undefined): (holder: BlockingSession) => boolean {
   return (holder) =>
     owner !== undefined && holder.isSameUser && holder.applicationName === walsenderName(owner);
 }
@@ -33,37 +37,37 @@ from pg_replication_slots s left join pg_stat_activity a on a.pid = s.active_pid
 where s.slot_name = $1 and s.active_pid is not null`;
 
 const pollMs = 50;
-/** A walsender whose client has gone needs a moment to notice. */
+/** A walsender needs a moment to notice that its client has gone. */
 const foreignBoundMs = 2_000;
 
 /**
- * Returns when nobody holds the slot. Ends the holder when `isOurs` says so, and waits for it at most `boundMs`.
- * Throws `slot_active`, which names the holder, or `signal.reason`.
+ * Returns when nothing reads from the slot. Terminates the walsender where `isOurs` says so, and waits for it at most
+ * `boundMs`. Throws `slot_active`, which names the walsender, or `signal.reason`.
  */
 export async function freeSlot(
   client: Client,
   slot: string,
-  isOurs: (holder: HoldingSession) => boolean,
+  isOurs: (holder: BlockingSession) => boolean,
   signal: AbortSignal,
   boundMs = 10_000,
 ): Promise<void> {
   const begunAt = performance.now();
-  for (let told: number | null = null; ; ) {
-    const { rows } = await client.query<HoldingSession>(holderQuery, [slot]);
+  for (let terminated: number | null = null; ; ) {
+    const { rows } = await client.query<BlockingSession>(holderQuery, [slot]);
     const holder = rows[0];
     if (!holder) return;
     const ours = isOurs(holder);
     const waitedMs = performance.now() - begunAt;
     if (waitedMs > (ours ? boundMs : Math.min(boundMs, foreignBoundMs))) throw heldBy(slot, holder);
-    if (ours && told !== holder.pid) {
+    if (ours && terminated !== holder.pid) {
       await client.query("select pg_terminate_backend($1)", [holder.pid]);
-      told = holder.pid;
+      terminated = holder.pid;
     }
     await sleep(pollMs, undefined, { signal }).catch(() => signal.throwIfAborted());
   }
 }
 
-function heldBy(slot: string, holder: HoldingSession): MillraceError {
+function heldBy(slot: string, holder: BlockingSession): MillraceError {
   return new MillraceError(
     "slot_active",
     `Replication slot ${slot} is held by ${describeSession(holder)}: stop what reads from it. ` +

@@ -1,10 +1,10 @@
-// What the state of a slot means for a stream that is to go on at a checkpoint. Pure. Each reason says what to do.
+// Judges whether a stream can continue from a checkpoint by a slot in this state. Pure. Each reason says what to do.
 
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { formatLsn, parseLsn } from "../../../change/lsn.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
-/** A physical slot has neither plugin nor database; one that does not exist has nothing. */
+/** A physical slot has no plugin and no database. For a slot that does not exist all of its fields are null. */
 export interface SlotState {
   readonly exists: boolean;
   readonly plugin: string | null;
@@ -13,7 +13,7 @@ export interface SlotState {
   readonly confirmedFlushLsn: string | null;
   /** `reserved`, `extended`, `unreserved`, `lost`. */
   readonly walStatus: string | null;
-  /** From 17 on, of a slot that is lost: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
+  /** Since version 17, for a lost slot: `wal_removed`, `rows_removed`, `wal_level_insufficient`, `idle_timeout`. */
   readonly invalidationReason: string | null;
   readonly maxSlotWalKeepSize: string;
   readonly walLevel: string;
@@ -22,7 +22,7 @@ export interface SlotState {
 
 const reinitialize = "send the command ReIntialize to copy the tables again.";
 
-/** What stands in the way of streaming from `checkpoint`; null: nothing. */
+/** Why streaming cannot continue from `checkpoint`; null: it can. */
 export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint): MillraceError | null {
   const resume = formatLsn(checkpoint.resumeLsn);
   if (slot.walLevel !== "logical") return walLevelTooLow(slot.walLevel);
@@ -56,7 +56,7 @@ export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint)
   );
 }
 
-/** A slot that exists and was not made for this connector; null: it was, or there is none. */
+/** The slot exists but was not created for this connector; null: it was, or there is none. */
 export function slotMismatch(name: string, slot: SlotState): MillraceError | null {
   if (!slot.exists || (slot.plugin === "pgoutput" && slot.isOfDatabase)) return null;
   const kind =

@@ -1,5 +1,5 @@
-// The replication slot: it keeps the server's log for us from the place that was acknowledged last. What its state means
-// is in slot-state.ts; who may be made to let go of it is in slot-holder.ts.
+// Creates, reads and drops the replication slot, which retains the server's WAL from the last acknowledged LSN on.
+// slot-state.ts judges its state; slot-holder.ts frees it of a walsender.
 // https://www.postgresql.org/docs/current/logicaldecoding-explanation.html#LOGICALDECODING-REPLICATION-SLOTS
 
 import { type Client, escapeIdentifier } from "pg";
@@ -12,19 +12,19 @@ import { freeSlot, isOfThisService } from "./slot-holder.ts";
 import { type SlotState, slotMismatch } from "./slot-state.ts";
 
 export interface NewSlot {
-  /** Commit records from here on are streamed; what is before is in the snapshot. */
+  /** The stream has the transactions whose commit record starts here or later; the snapshot has the earlier ones. */
   readonly consistentPoint: Lsn;
-  /** Importable while the creating connection runs nothing else. */
+  /** Can be imported while the connection that created it runs nothing else. */
   readonly snapshotName: string;
 }
 
 export type SlotKind = "permanent" | "temporary";
 
-/** Where the server's log ends: what it has flushed, or on a standby replayed. */
+/** The end of the server's log: of what is flushed, or on a standby replayed. */
 export const logEndSql =
   "case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_flush_lsn() end";
 
-/** Columns that came with 16 and 17 are looked up by name. */
+/** Goes by name for columns that versions 16 and 17 added. */
 const stateQuery = `
 select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.database = current_database(), false) as "isOfDatabase",
   s.confirmed_flush_lsn::text as "confirmedFlushLsn", s.wal_status as "walStatus",
@@ -34,15 +34,15 @@ select s.slot_name is not null as exists, s.plugin, s.database, coalesce(s.datab
 from (values ($1::text)) as wanted (name)
 left join pg_replication_slots s on s.slot_name = wanted.name`;
 
-/** Where the log ends, flushed or not: behind the commit record of every transaction that an earlier query has seen. */
-export async function readInsertedEnd(client: Client): Promise<Lsn> {
+/** The end of the log, flushed or not: behind the commit record of every transaction that an earlier query has seen. */
+export async function readInsertLsn(client: Client): Promise<Lsn> {
   const { rows } = await client.query<{ end: string }>(
     "select (case when pg_is_in_recovery() then pg_last_wal_replay_lsn() else pg_current_wal_insert_lsn() end)::text as end",
   );
   return parseLsn(rows[0]!.end);
 }
 
-/** The slot as it is now, and what bears on it of the server. */
+/** The state of the slot, and the server settings that it depends on. */
 export async function readSlotState(client: Client, name: string): Promise<SlotState> {
   const { rows } = await client.query<SlotState>(stateQuery, [name]);
   const state = rows[0];
@@ -50,7 +50,7 @@ export async function readSlotState(client: Client, name: string): Promise<SlotS
   return state;
 }
 
-/** Slots that standbys take over came with 17. */
+/** Failover slots exist since version 17. */
 const failoverSince = 170_000;
 
 const refusals: readonly string[] = [
@@ -61,8 +61,8 @@ const refusals: readonly string[] = [
 ];
 
 /**
- * Makes a slot on a replication connection and exports its snapshot. A permanent one is a failover slot where the server
- * can do that, which takes no privilege beyond REPLICATION; where it refuses, the slot is made without.
+ * Creates a slot on a replication connection and exports its snapshot. A permanent one becomes a failover slot where
+ * the server allows it, which needs no privilege beyond REPLICATION.
  * https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-CREATE-REPLICATION-SLOT
  */
 export async function createSlot(
@@ -82,18 +82,18 @@ export async function createSlot(
     }
   }
   const temporary = kind === "temporary" ? "TEMPORARY " : "";
-  // The old form of the options, which every version understands.
+  // The old syntax of the options, which every version understands.
   return await create(replication, `${escapeIdentifier(name)} ${temporary}LOGICAL pgoutput EXPORT_SNAPSHOT`);
 }
 
-/** Whether a permanent slot may be marked as one that standbys take over: a standby's own may not. */
+/** Whether a permanent slot may be a failover slot. On a standby it may not. */
 async function mayFailOver(control: Client): Promise<boolean> {
   if ((await serverVersion(control)) < failoverSince) return false;
   const { rows } = await control.query<{ isStandby: boolean }>(`select pg_is_in_recovery() as "isStandby"`);
   return rows[0]?.isStandby === false;
 }
 
-/** The grammar of replication commands knows upper case only. */
+/** Replication commands must be in upper case. */
 async function create(replication: Client, rest: string): Promise<NewSlot> {
   const { rows } = await replication.query<{ consistent_point: string; snapshot_name: string }>(
     `CREATE_REPLICATION_SLOT ${rest}`,
@@ -104,8 +104,8 @@ async function create(replication: Client, rest: string): Promise<NewSlot> {
 }
 
 /**
- * Drops the slot if it is there. A walsender of this service that still holds it is told to end, and waited for at most
- * `boundMs`. Throws `slot_active` when it is held then, or by somebody else; `slot_mismatch` when it is not of our making.
+ * Drops the slot if it exists. Terminates a walsender of this service that reads from it, and waits at most `boundMs`.
+ * Throws `slot_active` when something still reads from it, `slot_mismatch` when the slot is not ours.
  */
 export async function dropSlot(
   client: Client,

@@ -1,5 +1,6 @@
-// Which log an LSN is an address in. A promoted standby goes on with the log of its primary under a new timeline; another
-// cluster, or one that was restored to an earlier moment, has a log of its own in which a checkpoint means nothing.
+// Identifies the log that an LSN is an address in. A promoted standby continues its primary's log on a new timeline.
+// Another cluster, or one that was restored to an earlier moment, has a log of its own in which the checkpoint means
+// nothing.
 // https://www.postgresql.org/docs/current/continuous-archiving.html#BACKUP-TIMELINES
 
 import type { Client } from "pg";
@@ -10,10 +11,10 @@ import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 export interface SourceLog {
-  /** Of the cluster: the same on all its physical copies. */
+  /** The cluster's system identifier, the same on all physical copies. */
   readonly systemId: string;
   readonly timeline: number;
-  /** Where each timeline that this one grew out of was left for the next, oldest first. The first of all has none. */
+  /** Where each ancestor of this timeline was left for the next one, oldest first. Empty for timeline 1. */
   readonly ends: readonly TimelineEnd[];
 }
 
@@ -23,8 +24,8 @@ export interface TimelineEnd {
 }
 
 /**
- * The log's name: `system/timeline@begin`. Two servers that were promoted without knowing of each other have a timeline of
- * the same number, but hardly of the same beginning.
+ * The log's name: `system/timeline@begin`. Two standbys that were promoted independently have the same timeline number,
+ * but hardly the same beginning.
  */
 export function formatLog({ systemId, timeline, ends }: SourceLog): string {
   return `${systemId}/${nameTimeline(timeline, ends.at(-1))}`;
@@ -34,7 +35,7 @@ function nameTimeline(timeline: number, before: TimelineEnd | undefined): string
   return before ? `${timeline}@${formatLsn(before.end)}` : `${timeline}`;
 }
 
-/** Asks on a replication connection. */
+/** Runs on a replication connection. */
 export async function readLog(replication: Client): Promise<SourceLog> {
   const { rows } = await replication.query<{ systemid: string; timeline: number }>("IDENTIFY_SYSTEM");
   const row = rows[0];
@@ -49,13 +50,13 @@ async function readTimelineEnds(replication: Client, timeline: number): Promise<
     const { rows } = await replication.query<{ content: Buffer | string }>(`TIMELINE_HISTORY ${timeline}`);
     return parseTimelineEnds(String(rows[0]?.content ?? ""));
   } catch (error) {
-    // A server that does not keep its history files is known by the timeline's number alone.
+    // A server without its history files is identified by the timeline's number alone.
     if (sqlStateOf(error) === sqlState.undefinedFile) return [];
     throw error;
   }
 }
 
-/** A history file: lines of timeline, LSN and a remark, with tabs between. */
+/** Parses a history file: lines of timeline, LSN and reason, separated by tabs. */
 export function parseTimelineEnds(text: string): TimelineEnd[] {
   return text.split("\n").flatMap((line) => {
     const [timeline, end] = line.trim().split(/\s+/);
@@ -66,8 +67,8 @@ export function parseTimelineEnds(text: string): TimelineEnd[] {
 }
 
 /**
- * What stands in the way of a checkpoint's LSN meaning on this server what it meant; null: nothing. A checkpoint that does
- * not say which log it is of is believed.
+ * Why the checkpoint's LSN does not mean on this server what it meant when it was stored; null: it does. A checkpoint
+ * without a log is trusted.
  */
 export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError | null {
   if (checkpoint.log === undefined || checkpoint.log === formatLog(now)) return null;
@@ -83,12 +84,12 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError 
   }
   const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
   if (left && left.end >= checkpoint.resumeLsn) return null;
-  const place = left
+  const mismatch = left
     ? `left timeline ${left.timeline} at ${formatLsn(left.end)}, before the checkpoint ${formatLsn(checkpoint.resumeLsn)}`
     : `did not grow out of timeline ${known}, which the checkpoint is of`;
   return new MillraceError(
     "source_behind",
-    `The source's log, on timeline ${now.timeline}, ${place}: it was restored from a backup, or a standby was promoted that ` +
+    `The source's log, on timeline ${now.timeline}, ${mismatch}: it was restored from a backup, or a standby was promoted that ` +
       "had not received everything. The sink may hold changes that the source does not. " +
       "Send the command ReIntialize to copy the tables again.",
   );

@@ -1,53 +1,57 @@
-// Finds the messages of a replication stream in the bytes of its socket. It reads them where they lie: a view or a string for
-// each of millions of small messages would cost more than decoding them. What is not stream data goes to pg as it came.
+// Finds the messages of a replication stream in the bytes of its socket, and reads them in place: a view or a string
+// for each of millions of small messages would cost more than decoding them. What is not stream data is passed on to pg
+// unchanged.
 // https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION
 
 import { type Lsn, lsn } from "../../../change/lsn.ts";
 import type { ValuePacker } from "./value-packer.ts";
 
 export interface StreamHandlers {
-  /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
+  /** One pgoutput message, `bytes[at, end)`. The memory is reused after the call. */
   onMessage(bytes: Buffer, at: number, end: number): void;
   /**
-   * A large one: memory that is the handler's to keep, and to write over. Before `at` lie at
-   * least `roomBeforeLarge` bytes that hold nothing.
+   * A large message, in memory that the handler may keep and overwrite. At least `largeMessagePadding` free bytes lie
+   * before `at`.
    */
   onLargeMessage(bytes: Buffer, at: number, end: number): void;
-  /** The server's log ends here, and all before it has been sent. */
+  /** The server's log ends at `walEnd`, and everything before it has been sent. */
   onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
-  /** A whole message of another kind. */
+  /** A complete message of another kind. */
   onOther(bytes: Buffer): void;
 }
 
 /**
- * A tuple is made in the memory of its message. It begins so far in front of it that it never catches up: of each of 1,600
- * columns in two tuples, a null is three bytes longer in a tuple, and a hash 64 bytes longer than what it is made of.
+ * The decoder builds tuples in the memory of their message, beginning in the padding before it. The padding is large
+ * enough that writing never overtakes reading: for each of 1,600 columns in two tuples, a null takes three bytes more
+ * in a tuple than in a message, and a hash takes 64 bytes more than the value it replaces.
  */
-export const roomBeforeLarge = 256 * 1024;
+export const largeMessagePadding = 256 * 1024;
 
 const copyData = 0x64;
 const xLogData = 0x77;
 const keepalive = 0x6b;
-/** Type and length of a message. */
+/** Tag and length of a message. */
 const headerBytes = 5;
-/** Of XLogData before its payload: kind, start and end of the log, time. */
+/** The part of XLogData before its payload: tag, start and end of the log, time. */
 const xLogHeaderBytes = 25;
 
 /**
- * Where in the source's log the change of the message at `at` stands, in bytes from the log's beginning: exact for eight petabytes of
- * it. 0: it stands nowhere, or has no header before it.
+ * The LSN of the change in the message at `at`, as a number: exact up to eight petabytes of log. 0: it has none, or the
+ * message has no header before it.
  */
-export function logPlace(bytes: Buffer, at: number): number {
+export function changeLsnAt(bytes: Buffer, at: number): number {
   if (at < xLogHeaderBytes) return 0;
   const start = at - xLogHeaderBytes + 1;
   return bytes.readUInt32BE(start) * 2 ** 32 + bytes.readUInt32BE(start + 4);
 }
 
 export class CopyBothReader {
-  /** The beginning of a message whose end has not come. */
+  /** The beginning of an incomplete message. */
   #rest = Buffer.alloc(0);
   #restEnd = 0;
-  /** A large message that is on its way, behind the room before it; where what has come of it ends, and how much is to come. */
+  /**
+   * A large message that is being received, behind its padding; the end of what has arrived, and how much is missing.
+   */
   #large: Buffer | null = null;
   #largeEnd = 0;
   #largeLeft = 0;
@@ -55,9 +59,9 @@ export class CopyBothReader {
 
   constructor(
     private readonly handlers: StreamHandlers,
-    /** Of a message that comes in parts: what packs its values; null: they stay as they are. */
+    /** Makes the packer for the values of a large message; null: they stay as they are. */
     private readonly makePacker: () => ValuePacker | null,
-    /** A message above this gets memory of its own, of its size, in which it can stay. */
+    /** A message above this size gets memory of its own, of exactly its size, so that it can stay there. */
     private readonly largeBytes = 1024 * 1024,
   ) {}
 
@@ -74,7 +78,7 @@ export class CopyBothReader {
     if (read > 0 || this.#isLarge(this.#rest, 0, end)) this.#keep(this.#rest, read, end);
   }
 
-  /** Gives a large message what has come of it. Returns what was taken of the chunk. */
+  /** Copies what the chunk has of the large message. Returns the number of bytes taken. */
   #fillLarge(chunk: Buffer): number {
     const large = this.#large;
     if (large === null) return 0;
@@ -85,20 +89,20 @@ export class CopyBothReader {
     this.#pack(large);
     if (this.#largeLeft === 0) {
       this.#large = null;
-      this.#message(large, roomBeforeLarge, this.#largeEnd, true);
+      this.#message(large, largeMessagePadding, this.#largeEnd, true);
     }
     return taken;
   }
 
   #pack(large: Buffer): void {
-    const payload = roomBeforeLarge + headerBytes;
+    const payload = largeMessagePadding + headerBytes;
     const at = payload + xLogHeaderBytes;
     if (this.#packer === null || this.#largeEnd <= at) return;
-    if (large[roomBeforeLarge] !== copyData || large[payload] !== xLogData) this.#packer = null;
+    if (large[largeMessagePadding] !== copyData || large[payload] !== xLogData) this.#packer = null;
     else this.#largeEnd = this.#packer.pack(large, at, this.#largeEnd);
   }
 
-  /** Handles the whole messages of `bytes[from, end)`. Returns where they end. */
+  /** Handles the complete messages of `bytes[from, end)`. Returns where they end. */
   #read(bytes: Buffer, from: number, end: number): number {
     let at = from;
     while (at + headerBytes <= end) {
@@ -122,7 +126,7 @@ export class CopyBothReader {
     }
   }
 
-  /** Remembers `bytes[from, end)`. */
+  /** Keeps `bytes[from, end)` until the rest of the message arrives. */
   #keep(bytes: Buffer, from: number, end: number): void {
     const length = end - from;
     if (this.#isLarge(bytes, from, end)) {
@@ -139,11 +143,11 @@ export class CopyBothReader {
     this.#restEnd = length;
   }
 
-  /** A message whose size is known: memory that grows with it would be copied again and again. */
+  /** The message's size is known: growing a buffer step by step would copy it again and again. */
   #begin(bytes: Buffer, from: number, end: number): void {
     const length = 1 + bytes.readUInt32BE(from + 1);
-    const large = Buffer.allocUnsafeSlow(roomBeforeLarge + length);
-    this.#largeEnd = roomBeforeLarge + bytes.copy(large, roomBeforeLarge, from, end);
+    const large = Buffer.allocUnsafeSlow(largeMessagePadding + length);
+    this.#largeEnd = largeMessagePadding + bytes.copy(large, largeMessagePadding, from, end);
     this.#largeLeft = length - (end - from);
     this.#large = large;
     this.#packer = this.makePacker();
@@ -162,7 +166,7 @@ export class CopyBothReader {
     this.#restEnd = end;
   }
 
-  /** Whether a large message begins at `from`, of which the bytes up to `end` have come. */
+  /** Whether a large message begins at `from`; its bytes up to `end` have arrived. */
   #isLarge(bytes: Buffer, from: number, end: number): boolean {
     return end - from >= headerBytes && bytes.readUInt32BE(from + 1) >= this.largeBytes;
   }

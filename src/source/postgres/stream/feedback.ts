@@ -1,61 +1,65 @@
-// When to tell the server how far we are, when to give a silent connection up, when to move on over what is not for us, and how
-// much of a backlog to hand out at once.
-// Pure.
+// Decides when to send a standby status update, when to give up a silent connection, when to advance the checkpoint
+// over log that holds nothing for us, and how long to collect changes of a backlog. Pure.
 
 const maxFeedbackMs = 2_500;
-/** A server that reads answers a question at once. */
+/** A server that reads its socket answers a ping at once. */
 const answerMs = 2_500;
 
-/** The server ends a walsender that has not answered for `wal_sender_timeout`: a quarter of it leaves room. */
+/**
+ * The server ends a walsender whose client has been silent for `wal_sender_timeout`. A quarter of it leaves a margin.
+ */
 export function feedbackIntervalMs(walSenderTimeoutMs: number): number {
   if (walSenderTimeoutMs <= 0) return maxFeedbackMs;
   return Math.max(100, Math.min(maxFeedbackMs, Math.floor(walSenderTimeoutMs / 4)));
 }
 
-/** How long the server may say nothing although it was asked to: a half-open socket never answers. */
+/** How long the server may stay silent although it was pinged: a half-open socket never answers. */
 export function silenceLimitMs(walSenderTimeoutMs: number): number {
   if (walSenderTimeoutMs <= 0) return 60_000;
   return Math.max(5_000, Math.min(60_000, walSenderTimeoutMs));
 }
 
-export type Liveness = "alive" | "ask" | "look" | "dead";
+export type Liveness = "alive" | "ping" | "probe" | "dead";
 
 /**
- * What to make of a silence. While we do not read ourselves, the server's silence means nothing. One that was asked and has
- * not answered is busy, or gone: `look` asks it over another connection.
+ * Judges a silence. While we do not read the socket, the server's silence means nothing. A server that does not answer
+ * a ping is busy or gone: `probe` checks its walsender over another connection.
  */
 export function liveness(silentMs: number, limitMs: number, isReading: boolean): Liveness {
   if (!isReading || silentMs < answerMs) return "alive";
   if (silentMs >= limitMs) return "dead";
-  return silentMs < 2 * answerMs ? "ask" : "look";
+  return silentMs < 2 * answerMs ? "ping" : "probe";
 }
 
-/** What a stream does at its time. */
+/** The intervals at which a stream acts. */
 export interface StreamPace {
-  /** Between two moves of the checkpoint over log that holds nothing for us. */
+  /** From one advance of the checkpoint over log that holds nothing for us to the next. */
   readonly advanceMs: number;
-  /** Between two heartbeats. */
+  /** From one heartbeat to the next. */
   readonly heartbeatMs: number;
-  /** From a batch of a backlog to the next, where that is not large enough before. */
+  /** From one batch of a backlog to the next, where that has not reached its target size before. */
   readonly collectMs: number;
 }
 
-/** A slot holds back whole segments of the log, of 16 MB: once in 10 s and in 30 s keeps it within a few on a busy server. */
+/** A slot retains whole WAL segments of 16 MB. On a busy server, 10 s and 30 s keep it within a few segments. */
 export const streamPace: StreamPace = { advanceMs: 10_000, heartbeatMs: 30_000, collectMs: 200 };
 
-/** Growth that is worth a move. Less may be what the moves themselves log, where source and sink share a server. */
-export const worthwhileBytes = 1024n * 1024n;
 /**
- * Behind the last growth that was worth a move, one more is made, at three times the pace: a slot lets go of log only up to
- * where the server has logged its running transactions, which it does within 15 s, and that is acknowledged. Then a little
- * growth waits for long, but not for ever: the slot's horizon for old rows of the catalog moves with it as well.
+ * Log growth that justifies an advance. Where source and sink share a server, the advances themselves may log a little
+ * less than this.
+ */
+export const minAdvanceBytes = 1024n * 1024n;
+/**
+ * After the last justified advance comes one more, at three times the interval: a slot releases log only up to the last
+ * `running_xacts` record that is acknowledged, and the server writes one within 15 s. After that, less growth than that
+ * waits for long, but not for ever: the slot's catalog_xmin advances with it.
  */
 const followUpAfter = 3;
 const littleAfter = 30;
 
 /**
- * Whether the checkpoint is to be moved over `grownBytes` of log that hold nothing for us, `sinceMs` after it was moved
- * last. `isFollowedUp`: the last move was over less than `worthwhileBytes`. Each move is a write at the sink.
+ * Whether to advance the checkpoint over `grownBytes` of log that hold nothing for us, `sinceMs` after its last
+ * advance. `isFollowedUp`: that was over less than `minAdvanceBytes`. Each advance is a write at the sink.
  */
 export function isAdvanceDue(
   grownBytes: bigint,
@@ -64,25 +68,26 @@ export function isAdvanceDue(
   pace: StreamPace,
 ): boolean {
   if (grownBytes <= 0n) return false;
-  if (grownBytes >= worthwhileBytes) return sinceMs >= pace.advanceMs;
+  if (grownBytes >= minAdvanceBytes) return sinceMs >= pace.advanceMs;
   return sinceMs >= pace.advanceMs * (isFollowedUp ? littleAfter : followUpAfter);
 }
 
 /**
- * Whether a message of our own is to be written into the source's log: when nothing of ours has come for `quietMs` while
- * the log grew by `grownBytes` since the last one. It comes back through decoding, so the server has to report how far it
- * is. What a message logs itself is far too little for the next.
+ * Whether to write a heartbeat into the source's log: nothing of ours has come for `quietMs`, and the log grew by
+ * `grownBytes` since the last heartbeat. The heartbeat is decoded like any change, so the server has to report its
+ * position. What a heartbeat itself logs is far too little to cause the next one.
  */
 export function isHeartbeatDue(grownBytes: bigint, quietMs: number, pace: StreamPace): boolean {
-  return grownBytes >= worthwhileBytes && quietMs >= pace.heartbeatMs;
+  return grownBytes >= minAdvanceBytes && quietMs >= pace.heartbeatMs;
 }
 
-/** A batch of a backlog is handed out at this size at once. */
-export const ampleBytes = 4 * 1024 * 1024;
+/** A batch of this size is handed out without collecting more. */
+export const targetBatchBytes = 4 * 1024 * 1024;
 
 /**
- * How long to go on collecting, in milliseconds. Where the sink is faster than the source, it would get batches of a few changes,
- * each of them a transaction there. Nobody waits for a single change of what the server had logged before the stream began.
+ * How many milliseconds to go on collecting. A sink that is faster than the source would get batches of a few changes
+ * each, and make a transaction of every one. In a backlog, which the server had logged before the stream began, nobody
+ * waits for a single change.
  */
 export function collectForMs(isBacklog: boolean, sinceMs: number, { collectMs }: StreamPace): number {
   return isBacklog ? Math.max(0, collectMs - sinceMs) : 0;

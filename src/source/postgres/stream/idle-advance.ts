@@ -1,18 +1,19 @@
-// When a stream that has nothing to hand out says how far it is: over log that holds nothing for us, from time to time; to a server
-// that is being stopped; and to somebody who waits for a place. How often is in feedback.ts.
+// Decides when a stream without changes reports its position by an empty batch: from time to time, over log that holds
+// nothing for us; when a server that is being stopped asks; and when somebody waits for an LSN. The intervals are in
+// feedback.ts.
 
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import { isAdvanceDue, type StreamPace, worthwhileBytes } from "./feedback.ts";
+import { isAdvanceDue, minAdvanceBytes, type StreamPace } from "./feedback.ts";
 
 export class IdleAdvance {
-  /** What the last batch that was handed out said, and when. */
+  /** Position of the last batch that was handed out, and when that was. */
   #handedOut: Lsn;
   #handedOutAt = performance.now();
   #isFollowedUp = false;
-  #isAsked = false;
-  /** Where somebody waits for the stream to come to; null: nobody does. */
-  #wanted: Lsn | null = null;
+  #isReplyRequested = false;
+  /** The LSN that somebody waits for; null: nobody waits. */
+  #awaited: Lsn | null = null;
 
   constructor(
     start: Lsn,
@@ -29,34 +30,35 @@ export class IdleAdvance {
     return performance.now() - this.#handedOutAt;
   }
 
-  /** The server wants to know how far we are. */
-  ask(): void {
-    this.#isAsked = true;
+  /** The server asked for our position. */
+  requestReply(): void {
+    this.#isReplyRequested = true;
   }
 
   reach(lsn: Lsn): void {
-    if (lsn > this.#handedOut && (this.#wanted === null || lsn > this.#wanted)) this.#wanted = lsn;
+    if (lsn > this.#handedOut && (this.#awaited === null || lsn > this.#awaited)) this.#awaited = lsn;
   }
 
-  /** Whether somebody waits for a place that nothing has told of yet. */
-  isWaitedFor(resumeLsn: Lsn): boolean {
-    return this.#wanted !== null && resumeLsn < this.#wanted;
+  /** Whether somebody waits for an LSN beyond `resumeLsn`. */
+  isAwaited(resumeLsn: Lsn): boolean {
+    return this.#awaited !== null && resumeLsn < this.#awaited;
   }
 
-  /** Whether an empty batch is to be handed out, which says that all before `resumeLsn` has been. */
+  /** Whether to hand out an empty batch that ends at `resumeLsn`. */
   isDue(resumeLsn: Lsn): boolean {
     const grown = resumeLsn - this.#handedOut;
     if (grown <= 0n) return false;
-    const isThere = this.#wanted !== null && resumeLsn >= this.#wanted;
-    return this.#isAsked || isThere || isAdvanceDue(grown, this.sinceMs, this.#isFollowedUp, this.pace);
+    const isReached = this.#awaited !== null && resumeLsn >= this.#awaited;
+    if (this.#isReplyRequested || isReached) return true;
+    return isAdvanceDue(grown, this.sinceMs, this.#isFollowedUp, this.pace);
   }
 
-  hands({ count, resumeLsn }: ChangeBatch): void {
-    this.#isFollowedUp = count === 0 && resumeLsn - this.#handedOut < worthwhileBytes;
-    // A part of a transaction in progress says where that was begun.
+  handedOutBatch({ count, resumeLsn }: ChangeBatch): void {
+    this.#isFollowedUp = count === 0 && resumeLsn - this.#handedOut < minAdvanceBytes;
+    // A part of a transaction in progress carries the earlier position where that transaction began.
     if (resumeLsn > this.#handedOut) this.#handedOut = resumeLsn;
-    if (this.#wanted !== null && this.#handedOut >= this.#wanted) this.#wanted = null;
-    this.#isAsked = false;
+    if (this.#awaited !== null && this.#handedOut >= this.#awaited) this.#awaited = null;
+    this.#isReplyRequested = false;
     this.#handedOutAt = performance.now();
   }
 }

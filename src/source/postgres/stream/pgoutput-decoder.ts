@@ -1,5 +1,5 @@
-// Turns pgoutput messages into a batch. The hot loop of every stream: it copies each tuple once from the socket's
-// buffer into the arena, in the layout of COPY BINARY, and makes no object or string for a row.
+// Decodes pgoutput messages into a batch. It is the hot loop of every stream: it copies each tuple once, from the
+// socket's buffer into the arena, in the layout of COPY BINARY, and makes no object or string for a row.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 
 import type { BatchBuilder } from "../../../change/batch-builder.ts";
@@ -10,10 +10,10 @@ import type { Relation } from "../../../change/relation.ts";
 import { givenUp } from "../../../errors/given-up.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { RelationRegistry, RelationSlot } from "../shapes/relation-registry.ts";
-import type { TupleRenderer } from "../shapes/row-rendering.ts";
-import { fencePrefix } from "../shapes/shape-fences.ts";
+import type { TupleTransformer } from "../shapes/row-transform.ts";
+import { shapeMarkerPrefix } from "../shapes/shape-markers.ts";
 import type { Operation } from "../shapes/system-columns.ts";
-import { logPlace } from "./copy-both-reader.ts";
+import { changeLsnAt } from "./copy-both-reader.ts";
 import { readLogicalMessage, readRelationMessage, readTruncateMessage } from "./pgoutput-messages.ts";
 import {
   isWholeAbort,
@@ -24,7 +24,7 @@ import {
 } from "./transaction-in-progress.ts";
 import { TupleCopier } from "./tuple-copier.ts";
 
-/** Microseconds from 1970-01-01 to 2000-01-01, where Postgres counts from. */
+/** Microseconds from 1970-01-01 to 2000-01-01, the epoch of Postgres' timestamps. */
 const postgresEpochUs = 946_684_800_000_000n;
 
 const A = 0x41;
@@ -44,21 +44,21 @@ const T = 0x54;
 const U = 0x55;
 
 export class PgoutputDecoder {
-  /** Of transactions that come when they are committed. */
+  /** Collects transactions that are sent after their commit. */
   builder: BatchBuilder;
-  /** One that comes before, and has not ended. */
+  /** The open transaction that is streamed before its commit. */
   inProgress: TransactionInProgress | null = null;
-  /** Told when that has ended; it is no longer `inProgress`. */
-  ended: (transaction: TransactionInProgress, end: TransactionEnd) => void = () => {};
-  /** What the message is added to: `builder`, or within a block that of the transaction in progress. */
-  #into: BatchBuilder;
-  /** Commit time of the transaction that was begun last, microseconds since 1970. */
+  /** Called when the transaction in progress has ended and is no longer `inProgress`. */
+  onEnd: (transaction: TransactionInProgress, end: TransactionEnd) => void = () => {};
+  /** What messages are added to: `builder`, or within a stream block that of the transaction in progress. */
+  #active: BatchBuilder;
+  /** Commit time of the last transaction that began, in microseconds since 1970. */
   lastCommitTimeUs: bigint | null = null;
 
   #commitLsn: Lsn;
   #xid = 0;
   #ordinal = 0;
-  /** Ordinals up to here are done under the checkpoint. */
+  /** Ordinals up to this one are done under the checkpoint. */
   #skipThrough = -1;
   #statement = 0;
   #lastOid = -1;
@@ -70,19 +70,19 @@ export class PgoutputDecoder {
     private readonly form: TupleForm,
     private readonly checkpoint: Checkpoint,
     private readonly registry: RelationRegistry,
-    private readonly shapesAt: (fence: string, at: Lsn) => readonly Relation[],
+    private readonly shapesAt: (marker: string, at: Lsn) => readonly Relation[],
   ) {
     this.builder = builder;
-    this.#into = builder;
+    this.#active = builder;
     this.#tuples = new TupleCopier(form);
     this.#commitLsn = checkpoint.resumeLsn;
   }
 
-  /** Takes the message `bytes[at, end)`. The bytes are used again: what is kept is copied here. */
+  /** Decodes the message `bytes[messageAt, end)`. The memory is reused: whatever is kept is copied here. */
   decode(bytes: Buffer, messageAt: number, end: number): void {
-    // Within a block each message names its transaction, or the savepoint's, behind its tag.
+    // Within a stream block each message has the xid of its (sub)transaction behind its tag.
     const at = this.registry.isInBlock ? messageAt + 4 : messageAt;
-    if (this.form === "text") this.#into.place = logPlace(bytes, messageAt);
+    if (this.form === "text") this.#active.changeLsn = changeLsnAt(bytes, messageAt);
     switch (bytes[messageAt]) {
       case I:
         this.#insert(bytes, at, end);
@@ -120,24 +120,24 @@ export class PgoutputDecoder {
       case A:
         this.#abort(bytes, messageAt);
         break;
-      // Types and origins carry no rows.
+      // Type and Origin messages carry no rows.
     }
   }
 
-  /** Where large messages go, too: what the next message is added to. */
-  get filling(): BatchBuilder {
-    return this.#into;
+  /** The builder that the next message, large or not, is added to. */
+  get activeBuilder(): BatchBuilder {
+    return this.#active;
   }
 
-  /** Goes on with another builder in the place of one from which a batch was taken. */
+  /** Replaces a builder from which a batch was taken. */
   continueWith(builder: BatchBuilder, transaction: TransactionInProgress | null = null): void {
     if (transaction) transaction.builder = builder;
     else this.builder = builder;
-    if (this.registry.isInBlock === (transaction !== null)) this.#fill(builder);
+    if (this.registry.isInBlock === (transaction !== null)) this.#activate(builder);
   }
 
-  #fill(builder: BatchBuilder): void {
-    this.#into = builder;
+  #activate(builder: BatchBuilder): void {
+    this.#active = builder;
     this.#lastOid = -1;
     this.registry.beginBatch(builder.relations);
   }
@@ -149,16 +149,16 @@ export class PgoutputDecoder {
     if (transaction.xid !== xid) throw givenUp("another is in progress as well");
     this.registry.isInBlock = true;
     this.#xid = xid;
-    this.#commitLsn = transaction.since;
+    this.#commitLsn = transaction.provisionalLsn;
     this.#skipThrough = -1;
     this.#ordinal = transaction.ordinal;
-    this.#fill(transaction.builder);
+    this.#activate(transaction.builder);
   }
 
   #endBlock(): void {
     if (this.inProgress) this.inProgress.ordinal = this.#ordinal;
     this.registry.isInBlock = false;
-    this.#fill(this.builder);
+    this.#activate(this.builder);
   }
 
   #abort(bytes: Buffer, at: number): void {
@@ -178,9 +178,9 @@ export class PgoutputDecoder {
       if (end.commitLsn < this.checkpoint.resumeLsn) throw givenUp("it is done already");
       this.lastCommitTimeUs = end.timeUs;
     }
-    this.ended(transaction, end);
-    this.#fill(this.builder);
-    // Not before: what is told of first was committed before.
+    this.onEnd(transaction, end);
+    this.#activate(this.builder);
+    // Not earlier: what `onEnd` hands out first was committed before this transaction.
     if (end.outcome === "committed" && end.endLsn > this.builder.resumeLsn)
       this.builder.resumeLsn = end.endLsn;
   }
@@ -202,15 +202,15 @@ export class PgoutputDecoder {
     if (this.registry.reach(commitLsn, this.#xid)) this.#lastOid = -1;
   }
 
-  /** The slot of a change's relation, or null when the change is not for us. Counts its ordinal. */
+  /** The slot of a change's relation; null: the change is not for us. Counts the change's ordinal. */
   #slotOf(oid: number): RelationSlot | null {
     const ordinal = this.#ordinal++;
     if (ordinal <= this.#skipThrough) return null;
     if (oid === this.#lastOid) return this.#lastSlot;
     const slot = this.registry.find(oid);
     if (!slot) throw new MillraceError("protocol_violation", `pgoutput: relation ${oid} was not announced`);
-    if (slot.renderer !== null && this.registry.isInBlock) throw givenUp("its rows are made of its place");
-    if (slot.selected && slot.indexInBatch < 0) slot.indexInBatch = this.#into.addRelation(slot.relation);
+    if (slot.transformer !== null && this.registry.isInBlock) throw givenUp("its rows are made of its place");
+    if (slot.selected && slot.indexInBatch < 0) slot.indexInBatch = this.#active.addRelation(slot.relation);
     this.#lastOid = oid;
     this.#lastSlot = slot.selected ? slot : null;
     return this.#lastSlot;
@@ -219,31 +219,31 @@ export class PgoutputDecoder {
   #insert(bytes: Buffer, at: number, end: number): void {
     const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
-    const builder = this.#into;
+    const builder = this.#active;
     const start = builder.arenaEnd;
     this.#tuples.copy(bytes, at + 6, end, slot.keep, builder);
-    if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "insert");
+    if (slot.transformer !== null) this.#transform(slot.transformer, start, -1, "insert");
     builder.add(ChangeKind.insert, 0, slot.indexInBatch, this.#ordinal - 1, 0, 0, start, builder.arenaEnd);
   }
 
   #update(bytes: Buffer, at: number, end: number): void {
     const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
-    const builder = this.#into;
+    const builder = this.#active;
     const tag = bytes[at + 5]!;
     const oldStart = builder.arenaEnd;
     let flags = 0;
     let tupleAt = at + 6;
     if (tag !== N) {
       this.#tuples.copy(bytes, tupleAt, end, slot.keep, builder);
-      if (slot.renderer !== null) this.#render(slot.renderer, oldStart, -1, null);
+      if (slot.transformer !== null) this.#transform(slot.transformer, oldStart, -1, null);
       if (tag === K) flags |= ChangeFlag.oldIsKey;
       tupleAt = this.#tuples.readEnd + 1;
     }
     const newStart = builder.arenaEnd;
     this.#tuples.copy(bytes, tupleAt, end, slot.keep, builder);
-    if (slot.renderer !== null) {
-      this.#render(slot.renderer, newStart, tag === O ? oldStart : -1, "update");
+    if (slot.transformer !== null) {
+      this.#transform(slot.transformer, newStart, tag === O ? oldStart : -1, "update");
     }
     if (this.#tuples.sawUnchanged) flags |= ChangeFlag.hasUnchanged;
     builder.add(
@@ -261,18 +261,18 @@ export class PgoutputDecoder {
   #delete(bytes: Buffer, at: number, end: number): void {
     const slot = this.#slotOf(bytes.readUInt32BE(at + 1));
     if (slot === null) return;
-    const builder = this.#into;
+    const builder = this.#active;
     const start = builder.arenaEnd;
-    // Before the tuple: that may be made in the memory of its message.
+    // Read the tag first: the tuple may be written over its message.
     const flags = bytes[at + 5] === O ? 0 : ChangeFlag.oldIsKey;
     this.#tuples.copy(bytes, at + 6, end, slot.keep, builder);
-    if (slot.renderer !== null) this.#render(slot.renderer, start, -1, "delete");
+    if (slot.transformer !== null) this.#transform(slot.transformer, start, -1, "delete");
     const ordinal = this.#ordinal - 1;
     builder.add(ChangeKind.delete, flags, slot.indexInBatch, ordinal, start, builder.arenaEnd, 0, 0);
   }
 
   #truncate(message: Buffer): void {
-    // Readers of the sink would wait for it.
+    // A transaction that stays open at the sink with a TRUNCATE in it would block its readers.
     if (this.registry.isInBlock) throw givenUp("it empties a table");
     const { options, oids } = readTruncateMessage(message);
     const flags =
@@ -282,32 +282,32 @@ export class PgoutputDecoder {
       const slot = this.#slotOf(oid);
       if (slot === null) continue;
       const ordinal = this.#ordinal - 1;
-      this.#into.add(ChangeKind.truncate, flags, slot.indexInBatch, ordinal, 0, 0, statement, statement);
+      this.#active.add(ChangeKind.truncate, flags, slot.indexInBatch, ordinal, 0, 0, statement, statement);
     }
   }
 
-  /** A fence stands between transactions, and is one of its own. Other people's messages carry nothing for us. */
+  /** A shape marker stands between transactions and becomes one of its own. Messages of others carry nothing for us. */
   #message(bytes: Buffer): void {
-    const message = readLogicalMessage(bytes, fencePrefix);
-    if (message === null || message.lsn < this.checkpoint.resumeLsn || this.#into.inTransaction) return;
+    const message = readLogicalMessage(bytes, shapeMarkerPrefix);
+    if (message === null || message.lsn < this.checkpoint.resumeLsn || this.#active.inTransaction) return;
     const shapes = this.shapesAt(message.content, message.lsn);
     if (shapes.length === 0) return;
-    this.#into.begin(message.lsn, this.lastCommitTimeUs ?? 0n, 0);
+    this.#active.begin(message.lsn, this.lastCommitTimeUs ?? 0n, 0);
     shapes.forEach((relation, ordinal) => {
-      const index = this.#into.addRelation(relation);
-      this.#into.add(ChangeKind.shape, 0, index, ordinal, 0, 0, 0, 0);
+      const index = this.#active.addRelation(relation);
+      this.#active.add(ChangeKind.shape, 0, index, ordinal, 0, 0, 0, 0);
       this.registry.rename(relation);
     });
-    this.#into.commit(message.lsn);
+    this.#active.commit(message.lsn);
     this.#lastOid = -1;
-    this.registry.beginBatch(this.#into.relations);
+    this.registry.beginBatch(this.#active.relations);
   }
 
-  /** `operation` null: the tuple is the old row of an update. */
-  #render(renderer: TupleRenderer, at: number, oldAt: number, operation: Operation | null): void {
-    if (this.form === "binary" && renderer.needsText) {
+  /** `operation` null: the tuple is an update's old row. */
+  #transform(transformer: TupleTransformer, at: number, oldAt: number, operation: Operation | null): void {
+    if (this.form === "binary" && transformer.needsText) {
       throw new MillraceError("stream_form_changed", "values are made of text forms: text from here on");
     }
-    renderer.rewrite(this.#into, at, oldAt, operation && { operation, lsn: this.#commitLsn });
+    transformer.rewrite(this.#active, at, oldAt, operation && { operation, lsn: this.#commitLsn });
   }
 }

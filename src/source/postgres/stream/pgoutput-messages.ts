@@ -1,5 +1,5 @@
-// Reads the rare messages of the pgoutput protocol, version 1: relations, truncates and logical messages. The frequent ones are read in
-// place by pgoutput-decoder.ts.
+// Reads the rare messages of the pgoutput protocol: relations, truncates and logical messages. pgoutput-decoder.ts
+// reads the frequent ones in place.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 
 import { type Lsn, lsn } from "../../../change/lsn.ts";
@@ -18,11 +18,11 @@ export interface RelationMessageColumn {
   readonly name: string;
   readonly typeOid: number;
   readonly typmod: number;
-  /** Part of the replica identity; under identity full every column is. */
+  /** Part of the replica identity. Under identity full every column is. */
   readonly inIdentity: boolean;
 }
 
-/** Message `R`, from its first byte behind the tag. The name of `pg_catalog` travels as an empty string. */
+/** Message `R`, from its first byte behind the tag. The schema `pg_catalog` is sent as an empty string. */
 export function readRelationMessage(message: Buffer): RelationMessage {
   const reader = new Reader(message, 1);
   const oid = reader.uint32();
@@ -46,9 +46,7 @@ export function readTruncateMessage(message: Buffer): { options: number; oids: r
   return { options, oids: Array.from({ length: count }, () => reader.uint32()) };
 }
 
-/**
- * Message `M` with this prefix; null for one with another. Its LSN is where the message's record starts.
- */
+/** Message `M` with this prefix; null for another prefix. `lsn` is the start of the message's WAL record. */
 export function readLogicalMessage(message: Buffer, prefix: string): { lsn: Lsn; content: string } | null {
   const reader = new Reader(message, 2);
   const at = lsn(reader.uint64());

@@ -1,5 +1,5 @@
-// A stream of changes from one slot: fills batches as messages arrive, hands them out when asked, stops reading when
-// too much waits, and tells the server on a timer what is durable.
+// A stream of changes from one slot. It fills batches as messages arrive and hands them out on request, applies
+// back-pressure to its socket, and reports on a timer what is durable.
 
 import type { Client } from "pg";
 import { BatchBuilder, emptyBatch } from "../../../change/batch-builder.ts";
@@ -9,7 +9,7 @@ import type { Lsn } from "../../../change/lsn.ts";
 import type { Relation } from "../../../change/relation.ts";
 import { isGivenUp } from "../../../errors/given-up.ts";
 import { sharedInterval } from "../../../measure/shared-interval.ts";
-import type { ChangeStream, StreamLag } from "../../source.ts";
+import type { ChangeStream, StreamLag } from "../../change-stream.ts";
 import { AssumedRelations } from "../shapes/assumed-relations.ts";
 import type { Announced } from "../shapes/relation-description.ts";
 import type { RelationRegistry } from "../shapes/relation-registry.ts";
@@ -17,7 +17,7 @@ import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } fro
 import { IdleAdvance } from "./idle-advance.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
-import { Silence } from "./silence.ts";
+import { ServerLiveness } from "./server-liveness.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
 
@@ -27,26 +27,32 @@ export interface PostgresStreamOptions {
   readonly checkpoint: Checkpoint;
   readonly registry: RelationRegistry;
   readonly walSenderTimeoutMs: number;
-  /** Where the server's log ended before the stream began. */
+  /** Where the server's log ended before the stream began. What lies before it is the backlog. */
   readonly logEnd: Lsn;
   readonly bounds: StreamBounds;
-  /** Completes relations with what the catalog knows. */
+  /** Completes relations from the catalog. */
   readonly describe: (announced: readonly Announced[]) => Promise<readonly Relation[]>;
-  /** Resolves when nothing is lost with what is handed out next, and with it acknowledged. */
-  readonly settle: () => Promise<void>;
+  /**
+   * Resolves when the next batch may be handed out: what must not be lost, should that batch be acknowledged, is
+   * durable.
+   */
+  readonly beforeHandOut: () => Promise<void>;
   readonly pace: StreamPace;
-  /** Writes a message of ours into the source's log. Never rejects. */
-  readonly beat: () => Promise<void>;
-  /** Looks over another connection whether the walsender has anything to say, and breaks the stream's if it has not. */
+  /** Writes a heartbeat into the source's log. Never rejects. */
+  readonly writeHeartbeat: () => Promise<void>;
+  /**
+   * Watches the walsender over another connection, and breaks the stream's where the walsender has nothing more to
+   * send.
+   */
   readonly watch: (client: Client) => Disposable;
-  /** The shapes that hold from a fence on, by the fence's name and place. */
-  readonly shapesAt: (fence: string, at: Lsn) => readonly Relation[];
+  /** The shapes that hold from a shape marker on, by the marker's content and LSN. */
+  readonly shapesAt: (marker: string, at: Lsn) => readonly Relation[];
   readonly signal: AbortSignal;
 }
 
-const soonMs = 200;
-/** A server that is not busy with a backlog says more often how far its log has come. */
-const untoldMs = 1_000;
+const feedbackDelayMs = 200;
+/** A server that is not busy with a backlog reports the end of its log more often than this. */
+const staleLogEndMs = 1_000;
 
 export class PostgresStream implements ChangeStream {
   readonly caughtUp: Promise<void>;
@@ -57,21 +63,21 @@ export class PostgresStream implements ChangeStream {
   #ticking: Disposable | null = null;
   #failure: unknown = null;
   #wake: (() => void) | null = null;
-  /** While the reader waits for more than there is. */
+  /** Runs while `next` collects more changes than there are. */
   #collecting: ReturnType<typeof setTimeout> | null = null;
-  readonly #silence: Silence;
-  #soon: ReturnType<typeof setTimeout> | null = null;
+  readonly #liveness: ServerLiveness;
+  #feedbackTimer: ReturnType<typeof setTimeout> | null = null;
   #isPaused = false;
   readonly #assumed: AssumedRelations;
   #acknowledged: Lsn;
   readonly #advance: IdleAdvance;
   #walEnd: Lsn;
   #logEnd: Lsn;
-  /** When the server said last how far its log has come. */
-  #toldAt = performance.now();
-  /** When something of ours came last, or a heartbeat was sent, and where the server's log ended then. */
-  #stirredAt = performance.now();
-  #stirredEnd: Lsn;
+  /** When the server last reported the end of its log. */
+  #logEndReportedAt = performance.now();
+  /** When something of ours came, or a heartbeat was sent, and where the server's log ended then. */
+  #activityAt = performance.now();
+  #activityWalEnd: Lsn;
 
   private constructor(private readonly options: PostgresStreamOptions) {
     const { checkpoint, request, registry } = options;
@@ -79,9 +85,9 @@ export class PostgresStream implements ChangeStream {
     this.#acknowledged = checkpoint.resumeLsn;
     this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace);
     this.#walEnd = checkpoint.resumeLsn;
-    this.#stirredEnd = checkpoint.resumeLsn;
+    this.#activityWalEnd = checkpoint.resumeLsn;
     this.#logEnd = options.logEnd;
-    this.#silence = new Silence(
+    this.#liveness = new ServerLiveness(
       options.walSenderTimeoutMs,
       () => this.#client?.watch(this.options.watch) ?? null,
     );
@@ -99,7 +105,7 @@ export class PostgresStream implements ChangeStream {
       const handlers = {
         onMessage: (bytes: Buffer, at: number, end: number) => stream.#receive(bytes, at, end),
         onLargeMessage: (bytes: Buffer, at: number, end: number) => stream.#receiveLarge(bytes, at, end),
-        onBytes: stream.#silence.hear,
+        onBytes: stream.#liveness.received,
         onKeepalive: (walEnd: Lsn, replyRequested: boolean) => stream.#keepalive(walEnd, replyRequested),
         onFailure: (error: unknown) => stream.#fail(describeStreamError(error)),
       };
@@ -113,20 +119,20 @@ export class PostgresStream implements ChangeStream {
   }
 
   async next(): Promise<ChangeBatch> {
-    this.#buffer.takeBack();
-    this.#regulate();
+    this.#buffer.releaseTaken();
+    this.#applyBackpressure();
     while (true) {
       this.options.signal.throwIfAborted();
-      // What waits of such a transaction would be written for nothing, and all else comes again.
+      // What is buffered of such a transaction must not be written, and everything else comes again.
       if (isGivenUp(this.#failure)) throw this.#failure;
       const collectMs = this.#collectForMs();
       const batch = collectMs > 0 ? null : this.#take();
       if (batch) {
-        this.#advance.hands(batch);
-        if (batch.count > 0) this.#stir();
-        this.#noteCatchUp();
-        this.#regulate();
-        await this.options.settle();
+        this.#advance.handedOutBatch(batch);
+        if (batch.count > 0) this.#recordActivity();
+        this.#detectCaughtUp();
+        this.#applyBackpressure();
+        await this.options.beforeHandOut();
         return await this.#describe(batch);
       }
       if (this.#failure !== null) throw this.#failure;
@@ -138,7 +144,7 @@ export class PostgresStream implements ChangeStream {
   }
 
   #collectForMs(): number {
-    if (this.#failure !== null || this.#buffer.isAmple) return 0;
+    if (this.#failure !== null || this.#buffer.hasFullBatch) return 0;
     return collectForMs(this.#isBacklog, this.#advance.sinceMs, this.options.pace);
   }
 
@@ -154,34 +160,37 @@ export class PostgresStream implements ChangeStream {
   acknowledge(resumeLsn: Lsn): void {
     if (resumeLsn <= this.#acknowledged) return;
     this.#acknowledged = resumeLsn;
-    // Soon, so that a restart has little to read again; not at once, so that many share a message.
-    this.#soon ??= setTimeout(() => this.#sendFeedback(), soonMs);
+    // Soon, so that a restart reads little again; not at once, so that several acknowledgements share a message.
+    this.#feedbackTimer ??= setTimeout(() => this.#sendFeedback(), feedbackDelayMs);
   }
 
-  /** How far the server's log has come, as far as is known. */
+  /** The end of the server's log, as far as it is known. */
   get logEnd(): Lsn {
     return this.#logEnd;
   }
 
-  /** Where it was seen to end, over any connection: a server that has a backlog to send says nothing of that before all is sent. */
-  sawLogEnd(at: Lsn): void {
+  /**
+   * The end of the log as seen over another connection. A server with a backlog to send does not report it before all
+   * is sent.
+   */
+  observeLogEnd(at: Lsn): void {
     if (at > this.#logEnd) this.#logEnd = at;
   }
 
   lag(): StreamLag {
-    // What the server has logged since then is not for us, unless something of it waits.
+    // Unless a change of ours is pending, what the server has logged since then is not for us.
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
     const isBehind = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
     const bytes = isBehind && this.#logEnd > this.#acknowledged ? this.#logEnd - this.#acknowledged : 0n;
-    const isInTheDark = isBehind && performance.now() - this.#toldAt > untoldMs;
+    const isInTheDark = isBehind && performance.now() - this.#logEndReportedAt > staleLogEndMs;
     return { bytes: Number(bytes), isInTheDark, lastCommitTimeUs };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.options.signal.removeEventListener("abort", this.#onAbort);
     this.#ticking?.[Symbol.dispose]();
-    this.#silence[Symbol.dispose]();
+    this.#liveness[Symbol.dispose]();
     this.#sendFeedback();
     await this.#client?.[Symbol.asyncDispose]();
   }
@@ -190,72 +199,72 @@ export class PostgresStream implements ChangeStream {
 
   #receive(bytes: Buffer, at: number, end: number): void {
     this.#decoder.decode(bytes, at, end);
-    this.#buffer.divide();
+    this.#buffer.splitInProgress();
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
-    if (!this.#isPaused && this.#buffer.isFull) this.#regulate();
+    if (!this.#isPaused && this.#buffer.isFull) this.#applyBackpressure();
   }
 
   #receiveLarge(bytes: Buffer, at: number, end: number): void {
     this.#buffer.receiveLarge(bytes, at, end);
     if (this.#buffer.isDeliverable) this.#notify();
-    this.#regulate();
+    this.#applyBackpressure();
   }
 
   get #isWorthTaking(): boolean {
-    // The end of a backlog ends the collecting: what comes next may be long in coming.
+    // Collecting ends with the backlog: the next change may be long in coming.
     const isCollecting = this.#collecting !== null && this.#isBacklog;
-    return isCollecting ? this.#buffer.isAmple : this.#buffer.isDeliverable;
+    return isCollecting ? this.#buffer.hasFullBatch : this.#buffer.isDeliverable;
   }
 
   #keepalive(walEnd: Lsn, replyRequested: boolean): void {
     if (walEnd > this.#walEnd) this.#walEnd = walEnd;
-    this.#toldAt = performance.now();
-    this.sawLogEnd(walEnd);
+    this.#logEndReportedAt = performance.now();
+    this.observeLogEnd(walEnd);
     const builder = this.#decoder.builder;
     const before = builder.resumeLsn;
-    // All that was committed before `walEnd` has been sent, and nothing of it is for us.
+    // The server has sent everything committed before `walEnd`, and none of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
     if (replyRequested) {
       this.#sendFeedback();
-      // A server that is being stopped waits until its whole log is acknowledged, also what is not for us.
-      this.#advance.ask();
+      // A server that is being stopped waits until its whole log is acknowledged, including what is not for us.
+      this.#advance.requestReply();
     }
-    if ((replyRequested || this.#advance.isWaitedFor(before)) && this.#isIdleAdvance()) this.#notify();
-    this.#noteCatchUp();
+    if ((replyRequested || this.#advance.isAwaited(before)) && this.#isIdleAdvance()) this.#notify();
+    this.#detectCaughtUp();
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
   }
 
   #sendFeedback(ping = false): void {
-    if (this.#soon) clearTimeout(this.#soon);
-    this.#soon = null;
+    if (this.#feedbackTimer) clearTimeout(this.#feedbackTimer);
+    this.#feedbackTimer = null;
     this.#client?.sendFeedback(this.#acknowledged, ping);
   }
 
-  #noteCatchUp(): void {
+  #detectCaughtUp(): void {
     const { inTransaction, resumeLsn } = this.#decoder.builder;
     if (!inTransaction && this.#buffer.isEmpty && resumeLsn >= this.options.logEnd) this.#catchUp.resolve();
   }
 
   #tick(): void {
-    const verdict = this.#silence.look(this.#isPaused);
+    const verdict = this.#liveness.check(this.#isPaused);
     if (verdict === "dead") {
-      this.#fail(this.#silence.failure);
+      this.#fail(this.#liveness.failure);
       return;
     }
     this.#sendFeedback(verdict !== "alive");
     if (this.#isIdleAdvance()) this.#notify();
-    // What comes back of a message of ours tells where the server is, whatever it would say by itself.
-    if (this.#advance.isWaitedFor(this.#decoder.builder.resumeLsn)) void this.options.beat();
-    const stirredMs = performance.now() - this.#stirredAt;
-    if (isHeartbeatDue(this.#walEnd - this.#stirredEnd, stirredMs, this.options.pace)) {
-      this.#stir();
-      void this.options.beat();
+    // The decoded heartbeat reports the server's position, whatever the server would report by itself.
+    if (this.#advance.isAwaited(this.#decoder.builder.resumeLsn)) void this.options.writeHeartbeat();
+    const quietMs = performance.now() - this.#activityAt;
+    if (isHeartbeatDue(this.#walEnd - this.#activityWalEnd, quietMs, this.options.pace)) {
+      this.#recordActivity();
+      void this.options.writeHeartbeat();
     }
   }
 
-  #stir(): void {
-    this.#stirredAt = performance.now();
-    this.#stirredEnd = this.#walEnd;
+  #recordActivity(): void {
+    this.#activityAt = performance.now();
+    this.#activityWalEnd = this.#walEnd;
   }
 
   #isIdleAdvance(): boolean {
@@ -287,7 +296,7 @@ export class PostgresStream implements ChangeStream {
     return { ...batch, relations: own };
   }
 
-  #regulate(): void {
+  #applyBackpressure(): void {
     const { isFull } = this.#buffer;
     if (isFull === this.#isPaused) return;
     this.#isPaused = isFull;

@@ -1,10 +1,10 @@
-// The one place that touches pg-logical-replication. The library connects, starts the stream and sends feedback when asked;
-// the socket's bytes are read by copy-both-reader.ts, past the library and pg, which would make several objects and a string
-// of each message. Everything that the library does by itself and must not do is switched off here:
+// The only file that uses pg-logical-replication. The library connects, starts the stream and sends feedback on
+// request. The socket's bytes go to copy-both-reader.ts, past the library and pg, which would make several objects and
+// a string of each message. What the library does by itself and must not do is switched off here:
 // - Its timer would acknowledge what was received, not what is durable: `timeoutSeconds: 0`.
-// - Its `acknowledge(x)` sends x + 1, and a transaction whose commit record starts at the end of the one before would be
-//   skipped: `sendFeedback` takes one off.
-// - A handler or plugin that throws is lost or fatal: ours hand the failure to `onFailure` and never throw.
+// - Its `acknowledge(x)` sends x + 1, which would skip a transaction whose commit record starts at the end of the one before:
+//   `sendFeedback` subtracts one.
+// - An exception of a handler or plugin gets lost or is fatal: ours report the failure to `onFailure` and never throw.
 // https://www.postgresql.org/docs/current/protocol-replication.html
 
 import { Socket as TcpSocket } from "node:net";
@@ -19,19 +19,19 @@ import { liftTransactionTimeout } from "../../../connection/postgres-client.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { formatLog, readLog } from "../slot/source-log.ts";
 import { CopyBothReader } from "./copy-both-reader.ts";
-import { SocketValve, type ValvedSocket } from "./socket-valve.ts";
+import { FlowControl, type PausableSocket } from "./flow-control.ts";
 import { ValuePacker } from "./value-packer.ts";
 
 export interface ReplicationHandlers {
-  /** One pgoutput message, `bytes[at, end)`: memory that is used again. */
+  /** One pgoutput message, `bytes[at, end)`. The memory is reused after the call. */
   onMessage(bytes: Buffer, at: number, end: number): void;
-  /** A large one: memory that is the handler's own. See copy-both-reader.ts. */
+  /** A large message, in memory that the handler may keep. See copy-both-reader.ts. */
   onLargeMessage(bytes: Buffer, at: number, end: number): void;
-  /** Bytes have come: of a message whose end may take its time. */
+  /** Bytes came, maybe of an incomplete message. */
   onBytes(): void;
-  /** The server's log ends here, and all before it has been sent. */
+  /** The server's log ends at `walEnd`, and everything before it has been sent. */
   onKeepalive(walEnd: Lsn, replyRequested: boolean): void;
-  /** The stream is over. Called once. */
+  /** The stream has ended. Called once. */
   onFailure(error: unknown): void;
 }
 
@@ -40,23 +40,26 @@ export interface ReplicationRequest {
   readonly publications: readonly string[];
   readonly startLsn: Lsn;
   readonly form: TupleForm;
-  /** Large transactions are sent while they are in progress. */
+  /** The server sends large transactions before their commit. */
   readonly takesInProgress?: boolean;
-  /** The log that `startLsn` is an address in; another server may answer by now. Undefined: it is not known. */
+  /** The log that `startLsn` is an address in: meanwhile another server may answer. Undefined: not known. */
   readonly log?: string | undefined;
 }
 
 export interface StartBounds {
   readonly signal: AbortSignal;
-  /** From the login's end to the start of the stream. The login has a bound of its own. */
+  /** From the end of the login to the start of the stream. The login has a timeout of its own. */
   readonly timeoutMs?: number;
 }
 
-/** The server only looks its slot up before it answers: longer than this is a network that takes bytes and passes none. */
+/**
+ * The server only looks up its slot before it answers: a longer silence means a network that accepts bytes and delivers
+ * none.
+ */
 const startTimeoutMs = 20_000;
 
 /** The socket below a client. */
-interface Socket extends ValvedSocket {
+interface Socket extends PausableSocket {
   destroy(): void;
   listeners(event: "data"): ((chunk: Buffer) => void)[];
   on(event: "data", listener: (chunk: Buffer) => void): void;
@@ -75,7 +78,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     return "pgoutput";
   }
 
-  /** Never called: no stream data reaches the library. */
+  /** Never called, because no stream data reaches the library. */
   override parse(): void {}
 
   // library edge: the base class declares `any`.
@@ -91,7 +94,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     const protocol = takesInProgress ? ["proto_version '2'", "streaming 'on'"] : ["proto_version '1'"];
     const options = [...protocol, `publication_names ${escapeLiteral(names)}`, "messages 'true'"];
     if (form === "binary") options.push("binary 'true'");
-    // Decoding is done in transactions, which last as long as their changes are read.
+    // A walsender decodes within transactions, which last as long as their changes are read.
     await liftTransactionTimeout(client);
     this.#takeOver(client);
     return client.query(
@@ -99,7 +102,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
     );
   }
 
-  /** Puts `onChunk` in the place of pg's listener, before the first byte of the answer. */
+  /** Replaces pg's listener by `onChunk`, before the first byte of the answer. */
   #takeOver(client: Client): void {
     // library edge: pg does not type the connection below a client.
     const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
@@ -112,7 +115,7 @@ class RawPlugin extends AbstractPlugin<ReplicationRequest> {
 
 export class ReplicationClient implements AsyncDisposable {
   #closed = false;
-  readonly #valve = new SocketValve(() => this.#stream ?? null);
+  readonly #flow = new FlowControl(() => this.#stream ?? null);
 
   private constructor(
     private readonly service: LogicalReplicationService,
@@ -120,8 +123,8 @@ export class ReplicationClient implements AsyncDisposable {
   ) {}
 
   /**
-   * Connects and starts the stream; returns when the server has begun to send. Throws what the server says, an error
-   * that tells of a time-out, or `signal.reason`.
+   * Connects and starts the stream; returns when the server has begun to send. Throws the server's error, a timeout
+   * error, or `signal.reason`.
    */
   static async start(
     options: ClientConfig,
@@ -146,9 +149,9 @@ export class ReplicationClient implements AsyncDisposable {
       handlers.onBytes();
       const { length } = chunk;
       client.#guard(() => reader.push(chunk));
-      // All that is kept of it is copied by now.
+      // Everything that is kept of the chunk has been copied by now.
       releaseBytes(chunk);
-      if (!client.#closed) client.#valve.afterChunk(length);
+      if (!client.#closed) client.#flow.afterChunk(length);
     });
     const started = new Promise<void>((resolve) => service.once("start", () => resolve()));
     const ended = service.subscribe(plugin, request.slot, formatLsn(request.startLsn)).then(
@@ -173,24 +176,24 @@ export class ReplicationClient implements AsyncDisposable {
     return client;
   }
 
-  /** Everything before `durable` is durable. `ping` asks the server to answer at once. */
+  /** Reports that everything before `durable` is durable. `ping` asks the server to answer at once. */
   sendFeedback(durable: Lsn, ping: boolean): void {
     if (this.#closed || durable === 0n) return;
     void this.service.acknowledge(formatLsn(lsn(durable - 1n)), ping);
   }
 
-  /** Lets `watcher` watch the connection, unless that is gone. */
+  /** Has `watcher` watch the connection; null: the connection is gone. */
   watch(watcher: (client: Client) => Disposable): Disposable | null {
     const client = this.#client;
     return client && !this.#closed ? watcher(client) : null;
   }
 
   pause(): void {
-    this.#valve.hold();
+    this.#flow.pause();
   }
 
   resume(): void {
-    this.#valve.release();
+    this.#flow.resume();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -198,12 +201,12 @@ export class ReplicationClient implements AsyncDisposable {
     await this.#stopService();
   }
 
-  // library edge: private as well.
+  // library edge: the client is private too.
   get #client(): Client | null {
     return (this.service as unknown as { _client: Client | null })._client;
   }
 
-  // library edge: the connection is private, and the socket below it is where back-pressure must reach.
+  // library edge: the connection is private, and back-pressure must reach the socket below it.
   get #connection(): Connection | null {
     return (this.service as unknown as { _connection: Connection | null })._connection;
   }
@@ -213,12 +216,12 @@ export class ReplicationClient implements AsyncDisposable {
   }
 
   async #stopService(): Promise<void> {
-    this.#valve[Symbol.dispose]();
+    this.#flow[Symbol.dispose]();
     const client = this.#client;
-    // A clean goodbye would wait for a server that may be gone, or for a socket that is paused.
+    // A clean end would wait for a server that may be gone, or for a paused socket.
     this.#stream?.destroy();
     await this.service.destroy().catch(() => {});
-    // The library takes its listeners off; what the socket still says must not be an uncaught error.
+    // The library removes its listeners; a late error of the socket must not become an uncaught one.
     client?.on("error", () => {});
   }
 
@@ -241,12 +244,15 @@ export class ReplicationClient implements AsyncDisposable {
 
 interface Breakable {
   readonly options: ClientConfig;
-  /** What it was broken off with. */
+  /** Why it was broken off; null: it was not. */
   readonly reason: unknown;
   breakOff(reason: unknown): void;
 }
 
-/** The library gives its client out only when that is connected: the socket is ours from the beginning. */
+/**
+ * The library gives out its client only once that is connected. We make the socket, so that we can break it at any
+ * time.
+ */
 function breakable(options: ClientConfig): Breakable {
   let socket: Duplex | null = null;
   let brokenOff: { readonly reason: unknown } | null = null;

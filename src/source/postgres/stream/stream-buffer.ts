@@ -1,134 +1,143 @@
-// What a stream holds between its socket and its reader: the batch that is being filled, and those that a large message has
-// closed. A large message makes a batch of its own, in the memory that it came in: it is neither copied, nor held by others.
+// Buffers changes between a stream's socket and its reader: the batch that is being filled, and a queue of complete
+// ones. A large message becomes a batch of its own in the memory that it arrived in, so that it is not copied and keeps
+// no other change in memory.
 
-import { type BatchBuilder, emptyBatch, heldBytes } from "../../../change/batch-builder.ts";
+import { type BatchBuilder, emptyBatch, retainedBytes } from "../../../change/batch-builder.ts";
 import type { ChangeBatch, TupleForm } from "../../../change/change-batch.ts";
 import type { Relation } from "../../../change/relation.ts";
-import { ampleBytes } from "./feedback.ts";
+import { targetBatchBytes } from "./feedback.ts";
 import type { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { partOf, type TransactionEnd, type TransactionInProgress } from "./transaction-in-progress.ts";
 
 export interface StreamBounds {
-  /** The socket is paused while more than this waits to be taken. */
+  /** The socket is paused while more than this is buffered. */
   readonly maxBufferedBytes: number;
   readonly maxBufferedRows: number;
-  /** A transaction that is larger is handed out in pieces of about this size. */
+  /** A larger transaction is handed out in pieces of about this size. */
   readonly pieceBytes: number;
   /**
-   * Of a transaction in progress. A walsender first reads as much of one as logical_decoding_work_mem holds, and is silent
-   * meanwhile, and then sends that at once: what waits here is the sink's work during the silence.
+   * The bounds while a transaction in progress arrives. A walsender reads as much of one as logical_decoding_work_mem
+   * holds, silently, and then sends it at once: what is buffered here keeps the sink busy during the silence.
    */
   readonly ahead: { readonly bytes: number; readonly rows: number };
   /** So many rows of a transaction in progress make a batch, however few bytes they have. */
   readonly batchRows: number;
 }
 
-/** Some tens of thousands make a batch cheap. With more the sink begins later, and has more left when the stream is done. */
+/**
+ * Some tens of thousands make a batch efficient. With more, the sink begins later and has more left when the stream
+ * ends.
+ */
 const defaultBufferedRows = 50_000;
 
-/** Each batch has memory of its own, however few rows are in it. */
-const leastBatchRows = 1024;
+/** Each batch has memory of its own, however few rows it has. */
+const minBatchRows = 1024;
 
-/** `maxBufferedRows` 0: the default. */
+/** `maxBufferedRows` 0: use the default. */
 export function streamBounds(maxBufferedRows: number): StreamBounds {
   return {
     maxBufferedBytes: 16 * 1024 * 1024,
     maxBufferedRows: maxBufferedRows || defaultBufferedRows,
     pieceBytes: 1024 * 1024,
     ahead: { bytes: 32 * 1024 * 1024, rows: maxBufferedRows || Number.POSITIVE_INFINITY },
-    batchRows: Math.max(leastBatchRows, maxBufferedRows || defaultBufferedRows),
+    batchRows: Math.max(minBatchRows, maxBufferedRows || defaultBufferedRows),
   };
 }
 
 export class StreamBuffer {
-  #closed: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
-  #closedBytes = 0;
-  #closedRows = 0;
-  /** Of a large batch that the reader has: there is no memory for another one beside it. */
-  #bytesOut = 0;
-  /** What was handed out last ends within a transaction. */
-  #owesEnd = false;
+  #queued: { readonly batch: ChangeBatch; readonly relations: Relation[] }[] = [];
+  #queuedBytes = 0;
+  #queuedRows = 0;
+  /** Size of a large batch that the reader has: memory must not hold a second one at the same time. */
+  #takenBytes = 0;
+  /** The batch that was handed out last ends within a transaction. */
+  #isMidTransaction = false;
 
   constructor(
     private readonly decoder: PgoutputDecoder,
     private readonly form: TupleForm,
     private readonly bounds: StreamBounds,
   ) {
-    decoder.ended = (transaction, end) => this.#end(transaction, end);
+    decoder.onEnd = (transaction, end) => this.#end(transaction, end);
   }
 
-  /** No change waits. */
+  /** No change is buffered. */
   get isEmpty(): boolean {
-    return this.#builder.count === 0 && this.#closed.length === 0;
+    return this.#builder.count === 0 && this.#queued.length === 0;
   }
 
   get isFull(): boolean {
     const { bytes, count } = this.#builder;
-    // Amid the pieces of another it is not handed out, and does not grow: to wait for it there would be for ever.
-    const isWaiting = this.#owesEnd && this.#builder.inTransaction;
+    // Until the pieces of another transaction are handed out, a part of this one is not, and does not grow: waiting for
+    // it would never end.
+    const isWaiting = this.#isMidTransaction && this.#builder.inTransaction;
     const part = isWaiting ? undefined : this.#inProgress?.builder;
-    const isAhead = part !== undefined && this.decoder.filling === part;
-    const most = isAhead ? this.bounds.ahead : this.#most;
-    // Between its blocks a part stands and is no reason to hand out the others one by one.
-    const rows = (isAhead ? count + part.count : Math.max(count, part?.count ?? 0)) + this.#closedRows;
-    const held = bytes + (part?.bytes ?? 0) + this.#closedBytes + this.#bytesOut;
-    return held >= most.bytes || rows >= most.rows;
+    const isAhead = part !== undefined && this.decoder.activeBuilder === part;
+    const max = isAhead ? this.bounds.ahead : this.#max;
+    // Between its stream blocks a part does not grow: it is no reason to hand out other transactions one by one.
+    const rows = (isAhead ? count + part.count : Math.max(count, part?.count ?? 0)) + this.#queuedRows;
+    const bufferedBytes = bytes + (part?.bytes ?? 0) + this.#queuedBytes + this.#takenBytes;
+    return bufferedBytes >= max.bytes || rows >= max.rows;
   }
 
   /**
-   * Inserts do not become fewer by being many. Smaller batches of them stay in the processor's cache, and the sink begins
-   * sooner and has less left when the stream is done.
+   * A larger batch does not merge inserts into fewer changes. Smaller batches stay in the processor's cache, and the
+   * sink begins sooner and has less left when the stream ends.
    */
-  get #most(): { readonly bytes: number; readonly rows: number } {
+  get #max(): { readonly bytes: number; readonly rows: number } {
     const { maxBufferedBytes, maxBufferedRows } = this.bounds;
-    const bytes = this.#builder.isInsertsOnly ? Math.min(ampleBytes, maxBufferedBytes) : maxBufferedBytes;
+    const bytes = this.#builder.isInsertsOnly
+      ? Math.min(targetBatchBytes, maxBufferedBytes)
+      : maxBufferedBytes;
     return { bytes, rows: maxBufferedRows };
   }
 
-  /** Closes what has come of a transaction in progress, once it is as much as the sink is given at once. */
-  divide(): void {
+  /** Queues what has arrived of a transaction in progress, once it is a full batch. */
+  splitInProgress(): void {
     const part = this.#inProgress?.builder;
-    if (part === undefined || this.decoder.filling !== part) return;
-    if (part.bytes >= ampleBytes || part.count >= this.bounds.batchRows) this.#closeFilling();
+    if (part === undefined || this.decoder.activeBuilder !== part) return;
+    if (part.bytes >= targetBatchBytes || part.count >= this.bounds.batchRows) this.#queueActive();
   }
 
-  /** It is worth a transaction at the sink. */
-  get isAmple(): boolean {
-    const isMuch = this.#builder.bytes >= ampleBytes || this.#isPartInProgress;
-    return this.#closed.length > 0 || isMuch || this.isFull;
+  /** A batch is large enough to be worth a transaction at the sink. */
+  get hasFullBatch(): boolean {
+    const isMuch = this.#builder.bytes >= targetBatchBytes || this.#isPartInProgress;
+    return this.#queued.length > 0 || isMuch || this.isFull;
   }
 
   get isDeliverable(): boolean {
-    const isAny = this.#closed.length > 0 || this.#builder.wholeCount > 0;
-    return isAny || this.#isPiece || this.#isOwedEnd || this.#isPartInProgress;
+    const isAny = this.#queued.length > 0 || this.#builder.completeCount > 0;
+    return isAny || this.#isPiece || this.#isEndPending || this.#isPartInProgress;
   }
 
-  /** The lists of relations of all that waits, in which one may be replaced. */
+  /** The relations of everything that is buffered, as lists whose entries may be replaced. */
   get relationLists(): Relation[][] {
     const own = this.#inProgress ? [this.#inProgress.builder.relations] : [];
-    return [this.#builder.relations, ...own, ...this.#closed.map(({ relations }) => relations)];
+    return [this.#builder.relations, ...own, ...this.#queued.map(({ relations }) => relations)];
   }
 
-  /** Takes a message in memory that is its own, `bytes[at, end)`. */
+  /** Takes the message `bytes[at, end)`, whose memory is free to keep. */
   receiveLarge(bytes: Buffer, at: number, end: number): void {
-    this.#closeFilling();
-    this.decoder.filling.adopt(new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length));
+    this.#queueActive();
+    this.decoder.activeBuilder.useArena(
+      new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.length),
+    );
     this.decoder.decode(bytes, at, end);
-    if (this.decoder.filling.count > 0) this.#closeFilling();
-    else this.decoder.filling.adopt(new Uint8Array());
+    if (this.decoder.activeBuilder.count > 0) this.#queueActive();
+    else this.decoder.activeBuilder.useArena(new Uint8Array());
   }
 
-  /** The reader is done with what it took last. */
-  takeBack(): void {
-    this.#bytesOut = 0;
+  /** The reader no longer uses the batch that it took last. */
+  releaseTaken(): void {
+    this.#takenBytes = 0;
   }
 
   take(): ChangeBatch | null {
     const batch = this.#next();
     if (batch === null) return null;
-    if (!batch.inProgress) this.#owesEnd = batch.endsInTransaction;
+    if (!batch.inProgress) this.#isMidTransaction = batch.endsInTransaction;
     const { byteLength } = batch.arena;
-    this.#bytesOut = byteLength > this.bounds.maxBufferedBytes ? byteLength : 0;
+    this.#takenBytes = byteLength > this.bounds.maxBufferedBytes ? byteLength : 0;
     return batch;
   }
 
@@ -141,25 +150,28 @@ export class StreamBuffer {
   }
 
   #next(): ChangeBatch | null {
-    const closed = this.#closed.shift();
-    if (closed) {
-      this.#forget(closed.batch);
-      const { xid } = closed.batch.inProgress ?? {};
+    const queued = this.#queued.shift();
+    if (queued) {
+      this.#uncount(queued.batch);
+      const { xid } = queued.batch.inProgress ?? {};
       if (xid !== undefined && xid === this.#inProgress?.xid) this.#inProgress.isTaken = true;
-      return closed.batch;
+      return queued.batch;
     }
-    if (this.#builder.wholeCount > 0) return this.#continueWith(this.#builder.takeWhole());
+    if (this.#builder.completeCount > 0) return this.#continueWith(this.#builder.takeComplete());
     if (this.#isPiece) return this.#continueWith(this.#builder.takeAll());
-    if (this.#isOwedEnd) return emptyBatch(this.form, this.#builder.resumeLsn);
+    if (this.#isEndPending) return emptyBatch(this.form, this.#builder.resumeLsn);
     if (!this.#inProgress || !this.#isPartInProgress) return null;
     this.#inProgress.isTaken = true;
     return this.#takePart(this.#inProgress);
   }
 
-  /** So much has come of the transaction in progress that it is handed out, where no other is being handed out in pieces. */
+  /**
+   * Enough has arrived of the transaction in progress to hand out a part, and no other transaction is being handed out
+   * in pieces.
+   */
   get #isPartInProgress(): boolean {
     const builder = this.#inProgress?.builder;
-    if (!builder || builder.count === 0 || this.#owesEnd) return false;
+    if (!builder || builder.count === 0 || this.#isMidTransaction) return false;
     return builder.bytes >= this.bounds.pieceBytes || this.isFull;
   }
 
@@ -170,78 +182,86 @@ export class StreamBuffer {
     return { ...batch, endsInTransaction: false, inProgress: partOf(transaction, null) };
   }
 
-  /** What was committed before comes before it. One of which nothing has been handed out is one like the others by now. */
+  /**
+   * Queues a transaction's end, behind everything that was committed earlier. Where no part was handed out, the
+   * transaction comes whole.
+   */
   #end(transaction: TransactionInProgress, end: TransactionEnd): void {
     const { builder } = transaction;
     if (end.outcome === "aborted") this.#drop(transaction);
     const isKnown = end.outcome === "aborted" ? transaction.isTaken : transaction.hasParts;
     const inProgress = isKnown ? partOf(transaction, end) : undefined;
-    this.#closeBefore();
+    this.#queueBefore();
     if (end.outcome === "committed") {
-      builder.settle(end.commitLsn, end.timeUs);
+      builder.setCommit(end.commitLsn, end.timeUs);
       builder.commit(end.endLsn);
       const { batch } = builder.takeAll();
       if (isKnown || batch.count > 0) this.#queue({ ...batch, inProgress }, builder.relations);
-    } else if (isKnown) this.#queue({ ...emptyBatch(this.form, transaction.since), inProgress }, []);
+    } else if (isKnown) {
+      this.#queue({ ...emptyBatch(this.form, transaction.provisionalLsn), inProgress }, []);
+    }
   }
 
-  /** What waits of a transaction that is no more needs not be written first. */
+  /** Drops the queued parts of an aborted transaction: nobody needs to write them. */
   #drop({ xid }: TransactionInProgress): void {
     const isOf = ({ batch }: { readonly batch: ChangeBatch }) => batch.inProgress?.xid === xid;
-    for (const { batch } of this.#closed.filter(isOf)) this.#forget(batch);
-    this.#closed = this.#closed.filter((closed) => !isOf(closed));
+    for (const { batch } of this.#queued.filter(isOf)) this.#uncount(batch);
+    this.#queued = this.#queued.filter((queued) => !isOf(queued));
   }
 
-  /** So much of one transaction has come that it is handed out before its end. */
+  /** So much of one transaction has arrived that it is handed out in pieces, before its end. */
   get #isPiece(): boolean {
     const { count, bytes } = this.#builder;
     return count > 0 && (bytes >= this.bounds.pieceBytes || this.isFull);
   }
 
-  /** A transaction whose last piece is handed out has ended: the sink must hear of it to commit. */
-  get #isOwedEnd(): boolean {
-    return this.#owesEnd && !this.#builder.inTransaction;
+  /** A transaction has ended whose last piece is handed out: the sink has to learn of the end to commit. */
+  get #isEndPending(): boolean {
+    return this.#isMidTransaction && !this.#builder.inTransaction;
   }
 
-  #closeFilling(): void {
+  #queueActive(): void {
     const transaction = this.#inProgress;
-    if (transaction === null || this.decoder.filling !== transaction.builder) this.#close();
+    if (transaction === null || this.decoder.activeBuilder !== transaction.builder) this.#queueCommitted();
     else if (transaction.builder.count > 0) {
-      this.#closeBefore();
+      this.#queueBefore();
       const { relations } = transaction.builder;
       this.#queue(this.#takePart(transaction), relations);
     }
   }
 
-  /** What was committed before a part that is queued comes before it, and ends before it: also one that was handed out in pieces. */
-  #closeBefore(): void {
-    this.#close();
-    const last = this.#closed.findLast(({ batch }) => !batch.inProgress)?.batch;
-    const owesEnd = last ? last.endsInTransaction : this.#owesEnd;
-    if (owesEnd && !this.#builder.inTransaction)
+  /**
+   * Queues everything that was committed before a part that is queued next, and ends a transaction that was handed out
+   * in pieces.
+   */
+  #queueBefore(): void {
+    this.#queueCommitted();
+    const last = this.#queued.findLast(({ batch }) => !batch.inProgress)?.batch;
+    const isMidTransaction = last ? last.endsInTransaction : this.#isMidTransaction;
+    if (isMidTransaction && !this.#builder.inTransaction)
       this.#queue(emptyBatch(this.form, this.#builder.resumeLsn), []);
   }
 
-  /** Closes the batch that is being filled, as one of whole transactions and a piece. */
-  #close(): void {
-    if (this.#builder.wholeCount > 0) this.#keep((builder) => builder.takeWhole());
-    if (this.#builder.count > 0) this.#keep((builder) => builder.takeAll());
+  /** Queues the batch that is being filled: complete transactions, then a piece of the open one. */
+  #queueCommitted(): void {
+    if (this.#builder.completeCount > 0) this.#queueTaken((builder) => builder.takeComplete());
+    if (this.#builder.count > 0) this.#queueTaken((builder) => builder.takeAll());
   }
 
-  #keep(take: (builder: BatchBuilder) => { batch: ChangeBatch; rest: BatchBuilder }): void {
+  #queueTaken(take: (builder: BatchBuilder) => { batch: ChangeBatch; rest: BatchBuilder }): void {
     const { relations } = this.#builder;
     this.#queue(this.#continueWith(take(this.#builder)), relations);
   }
 
   #queue(batch: ChangeBatch, relations: Relation[]): void {
-    this.#closed.push({ batch, relations });
-    this.#closedBytes += heldBytes(batch);
-    this.#closedRows += batch.count;
+    this.#queued.push({ batch, relations });
+    this.#queuedBytes += retainedBytes(batch);
+    this.#queuedRows += batch.count;
   }
 
-  #forget(batch: ChangeBatch): void {
-    this.#closedBytes -= heldBytes(batch);
-    this.#closedRows -= batch.count;
+  #uncount(batch: ChangeBatch): void {
+    this.#queuedBytes -= retainedBytes(batch);
+    this.#queuedRows -= batch.count;
   }
 
   #continueWith(taken: { batch: ChangeBatch; rest: BatchBuilder }): ChangeBatch {

@@ -1,12 +1,12 @@
-// What ended a replication stream, or kept it from beginning.
+// Translates what ended a replication stream, or prevented its start.
 
 import { describePostgresError, sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 /**
- * pgoutput looks publications up as they were when a change was logged: one that is made anew does not help. A slot that
- * went between the look at it and the stream is told apart by the next look.
+ * pgoutput looks up publications as they were when the change was logged: creating one again does not help. A slot that
+ * was dropped between its check and the start of the stream is transient here; the next check says what happened to it.
  */
 export function describeStreamError(error: unknown): MillraceError {
   const state = sqlStateOf(error);

@@ -1,5 +1,5 @@
-// A transaction that the server sends while it is in progress: one that outgrows logical_decoding_work_mem comes in blocks, between
-// which others come whole. Its changes are kept apart until they are handed out.
+// A transaction that the server streams before its commit. One that outgrows logical_decoding_work_mem comes in stream
+// blocks; other transactions come whole between them. Its changes are kept apart until they are handed out.
 // https://www.postgresql.org/docs/current/protocol-logical-replication.html (Stream Start, Stop, Commit, Abort)
 
 import { BatchBuilder } from "../../../change/batch-builder.ts";
@@ -8,36 +8,36 @@ import { type Lsn, lsn } from "../../../change/lsn.ts";
 
 export class TransactionInProgress {
   builder: BatchBuilder;
-  /** Of its next change. */
+  /** Ordinal of its next change. */
   ordinal = 0;
-  /** A part of it has been closed, to be handed out before its end. */
+  /** A part of it has been queued, to be handed out before its end. */
   hasParts = false;
-  /** The reader has taken one. */
+  /** The reader has taken a part of it. */
   isTaken = false;
 
-  /** `since`: all that ends before it was committed before the transaction is. */
+  /** `provisionalLsn`: a position before its commit; every transaction that ends before it was committed earlier. */
   constructor(
     readonly xid: number,
-    readonly since: Lsn,
+    readonly provisionalLsn: Lsn,
     form: TupleForm,
     timeUs: bigint,
   ) {
-    this.builder = new BatchBuilder(form, since);
-    this.builder.begin(since, timeUs, xid);
+    this.builder = new BatchBuilder(form, provisionalLsn);
+    this.builder.begin(provisionalLsn, timeUs, xid);
   }
 }
 
-/** How it ended. `committed` has the place of its commit record, and what is behind that. */
+/** How it ended. `commitLsn` is the commit record's LSN, `endLsn` the one behind it. */
 export type TransactionEnd =
   | { readonly outcome: "committed"; readonly commitLsn: Lsn; readonly endLsn: Lsn; readonly timeUs: bigint }
   | { readonly outcome: "aborted" };
 
-/** The transaction that `bytes[at]`, a message S, c or A, is about. */
+/** The xid in `bytes[at]`, a message S, c or A. */
 export function readXid(bytes: Buffer, at: number): number {
   return bytes.readUInt32BE(at + 1);
 }
 
-/** Message `c`. `epochUs`: from 1970 to the server's epoch. */
+/** Message `c`. `epochUs`: from 1970 to the server's epoch, in microseconds. */
 export function readStreamCommit(bytes: Buffer, at: number, epochUs: bigint): TransactionEnd {
   return {
     outcome: "committed",
@@ -47,12 +47,12 @@ export function readStreamCommit(bytes: Buffer, at: number, epochUs: bigint): Tr
   };
 }
 
-/** Message `A`: whether the whole transaction is gone, or only a part of it, back to a savepoint. */
+/** Message `A`: whether the whole transaction was rolled back, and not a part of it to a savepoint. */
 export function isWholeAbort(bytes: Buffer, at: number): boolean {
   return bytes.readUInt32BE(at + 1) === bytes.readUInt32BE(at + 5);
 }
 
-/** What the last part says of it; without an end, what another part says. */
+/** What a batch says of the transaction: its last part has `end`, the others have null. */
 export function partOf({ xid }: TransactionInProgress, end: TransactionEnd | null): InProgress {
   if (end === null) return { xid, outcome: "open", commitLsn: null };
   return { xid, outcome: end.outcome, commitLsn: end.outcome === "committed" ? end.commitLsn : null };

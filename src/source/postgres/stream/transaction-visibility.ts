@@ -1,5 +1,6 @@
-// Waits until the catalog shows what a transaction that the stream brought did to it. The server sends a transaction once its
-// commit record is on disk, and lets others see it a little later: with synchronous replication only when a standby has it.
+// Waits until the catalog shows what a streamed transaction did to it. The server sends a transaction once its commit
+// record is on disk, and makes it visible to others a little later: with synchronous replication, only when a standby
+// has it.
 // https://www.postgresql.org/docs/current/functions-info.html#FUNCTIONS-PG-SNAPSHOT
 
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,7 +10,7 @@ const patienceMs = 5_000;
 const firstPauseMs = 1;
 const longestPauseMs = 100;
 
-/** The stream names a transaction by the lower half of its number: the whole one is the nearest to the next to be given out. */
+/** The stream has the lower 32 bits of the xid. The full xid is the one nearest to the next xid to be assigned. */
 const visibilityQuery = `
 select coalesce(bool_and(pg_visible_in_snapshot(whole.xid::text::xid8, now.snapshot)), true) as "isVisible"
 from (select pg_current_snapshot() as snapshot) now
@@ -18,7 +19,7 @@ cross join lateral (
   select sent.xid + (pg_snapshot_xmax(now.snapshot)::text::int8 - sent.xid + 2147483648) / 4294967296 * 4294967296 as xid
 ) whole`;
 
-/** Whether all of the transactions are to be seen, after some seconds at most. `xids` as the stream names them. */
+/** Whether all transactions are visible; it waits for some seconds at most. `xids` as in the stream. */
 export async function awaitVisible(
   client: Client,
   xids: readonly number[],

@@ -1,4 +1,5 @@
-// Copies tuples from messages into the arena of a batch, in the layout of COPY BINARY. The innermost loop of every stream.
+// Copies tuples from messages into the arena of a batch, in the layout of COPY BINARY. The innermost loop of every
+// stream.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (TupleData)
 
 import type { BatchBuilder } from "../../../change/batch-builder.ts";
@@ -11,19 +12,19 @@ const columnText = 0x74;
 const columnUnchanged = 0x75;
 const columnBinary = 0x62;
 
-/** Shorter values are copied byte by byte: that is cheaper than a call for each. */
+/** Shorter values are copied byte by byte, which is cheaper than a call. */
 const inlineCopyBytes = 24;
 
 export class TupleCopier {
-  /** Of the tuple that was copied last: whether it has an unchanged TOAST value, and where it ends in its message. */
+  /** Of the last tuple that was copied: whether it has an unchanged TOAST value, and where it ends in its message. */
   sawUnchanged = false;
   readEnd = 0;
 
   constructor(private readonly form: TupleForm) {}
 
   /**
-   * Copies the tuple at `bytes[at]` of a message that ends at `messageEnd` behind what `builder` holds. `keep`: the columns that
-   * travel, by their place; null: all do.
+   * Appends the tuple at `bytes[at]`, in a message that ends at `messageEnd`, to `builder`'s arena. `keep[i]` is 1 for
+   * each column to be copied; null: copy all.
    */
   copy(bytes: Buffer, at: number, messageEnd: number, keep: Uint8Array | null, builder: BatchBuilder): void {
     const count = (bytes[at]! << 8) | bytes[at + 1]!;
@@ -43,7 +44,7 @@ export class TupleCopier {
         const length = this.#valueLength(bytes, read, messageEnd, kind);
         const end = read + 4 + length;
         if (isKept) {
-          // The length travels with its value.
+          // The length is copied with its value.
           if (length <= inlineCopyBytes) while (read < end) arena[write++] = bytes[read++]!;
           else {
             bytes.copy(arena, write, read, end);
@@ -65,7 +66,7 @@ export class TupleCopier {
     this.readEnd = read;
   }
 
-  /** Of the bytes behind a value's length. That travels as it stands there. */
+  /** The number of bytes behind a value's length field. That field itself is copied as it is. */
   #valueLength(bytes: Buffer, at: number, messageEnd: number, kind: number): number {
     if (kind === columnText && this.form === "binary") {
       throw new MillraceError("stream_form_changed", "a column's type has no binary form: text from here on");

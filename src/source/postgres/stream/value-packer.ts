@@ -1,6 +1,6 @@
-// Makes a large message of a text stream smaller while it comes: bytea travels as two hex digits for a byte, and an update may
-// bring two values of it, a hundred megabytes each. Such a value is packed in its place, chunk by chunk, so that the message is
-// never in memory as it was sent.
+// Shrinks a large message of a text stream while it arrives. bytea is sent as two hex digits for each byte, and an
+// update may bring two values of a hundred megabytes. Such a value is packed in place, chunk by chunk, so that the
+// message is never in memory in full.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
 
 import { HexPacking, hexPrefixBytes, looksPackable, packedFromBytes } from "../../../change/hex-packing.ts";
@@ -12,47 +12,47 @@ const deleteMessage = 0x44;
 const newTuple = 0x4e;
 const textKind = 0x74;
 const binaryKind = 0x62;
-/** Of a message before its first column: kind, relation, letter of the tuple, number of columns. */
+/** The part of a message before its first column: tag, relation, tag of the tuple, number of columns. */
 const messageHeaderBytes = 8;
-/** Of a tuple: its letter, and the number of its columns. */
+/** The part of a tuple before its first column: its tag and the number of columns. */
 const tupleHeaderBytes = 3;
-/** Of a column that has a value: its kind and its length. */
+/** The part of a column before its value: kind and length. */
 const valueHeaderBytes = 5;
 
-/** For one message. */
+/** Packs one message. */
 export class ValuePacker {
-  #state: "message" | "columns" | "value" | "passed" = "message";
-  /** Where it reads next, relative to the message. */
+  #state: "message" | "columns" | "value" | "done" = "message";
+  /** Offset in the message that is read next. */
   #at = 0;
-  /** Of the tuple that is read: columns that are still to come. */
+  /** Columns of the current tuple that are still to come. */
   #columns = 0;
-  /** An old tuple is read, and a new one follows. */
+  /** The current tuple is an old one; a new one follows. */
   #isOld = false;
   #packing = new HexPacking();
-  /** Of the text of the value that is packed. */
+  /** Length of the text that is being packed. */
   #textBytes = 0;
 
   constructor(private readonly leastBytes = packedFromBytes) {}
 
   /**
-   * Takes what has come of the message, `bytes[start, end)`, and moves it together where it packs. Returns where it ends now: there
-   * the rest is to be written, with room for all that was sent of it.
+   * Packs what has arrived of the message, `bytes[start, end)`, and moves the rest up. Returns the new end, where the
+   * next chunk is to be written. The buffer must have space for the whole message as sent.
    */
   pack(bytes: Buffer, start: number, end: number): number {
     let to = end;
     while (true) {
       if (this.#state === "value") {
         to = this.#packValue(bytes, start, to);
-        // Its next digits have not come.
+        // The next digits have not arrived.
         if (this.#state === "value") return to;
       } else if (!this.#step(bytes, start, to)) return to;
     }
   }
 
-  /** Reads what comes next. False: it has not come as far, or there is nothing more to read. */
+  /** Reads the next item. False: it has not arrived, or nothing more is to be read. */
   #step(bytes: Buffer, start: number, end: number): boolean {
     const length = end - start;
-    if (this.#state === "passed") return false;
+    if (this.#state === "done") return false;
     if (this.#state === "message") return this.#beginMessage(bytes, start, length);
     return this.#columns === 0
       ? this.#beginNewTuple(bytes, start, length)
@@ -66,12 +66,12 @@ export class ValuePacker {
     this.#isOld = kind === updateMessage && bytes[start + 5] !== newTuple;
     this.#columns = bytes.readUInt16BE(start + messageHeaderBytes - 2);
     this.#at = messageHeaderBytes;
-    this.#state = hasRow ? "columns" : "passed";
+    this.#state = hasRow ? "columns" : "done";
     return hasRow;
   }
 
   #beginNewTuple(bytes: Buffer, start: number, length: number): boolean {
-    if (!this.#isOld) this.#state = "passed";
+    if (!this.#isOld) this.#state = "done";
     if (!this.#isOld || this.#at + tupleHeaderBytes > length) return false;
     this.#isOld = false;
     this.#columns = bytes.readUInt16BE(start + this.#at + 1);
@@ -110,7 +110,7 @@ export class ValuePacker {
     this.#columns--;
   }
 
-  /** Packs what has come of the value. Returns where the message ends then. */
+  /** Packs what has arrived of the value. Returns the message's new end. */
   #packValue(bytes: Buffer, start: number, end: number): number {
     const packing = this.#packing;
     const valueAt = start + this.#at + valueHeaderBytes;

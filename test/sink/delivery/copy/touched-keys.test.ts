@@ -1,22 +1,14 @@
-// What is remembered of the stream while a table is copied beside it. Whole copies are in tasks-beside.test.ts.
+// What is kept in mind of the stream while a table is copied beside it. Copies to a receiver are in tasks-beside.test.ts.
 
 import { expect, test } from "bun:test";
 import { type Lsn, lsn } from "../../../../src/change/lsn.ts";
-import { BesideCopies } from "../../../../src/sink/delivery/copy/beside-copies.ts";
 import { HashSet } from "../../../../src/sink/delivery/copy/hash-set.ts";
-import type { Delivering, TableCopiesOptions } from "../../../../src/sink/delivery/copy/table-copies.ts";
 import { TouchedKeys } from "../../../../src/sink/delivery/copy/touched-keys.ts";
 import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
 import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
 import { keyHash } from "../../../../src/sink/format/row-identity.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
-import {
-  relation,
-  type TextTuple,
-  tableShape,
-  tupleBytes,
-  unchanged,
-} from "../../../support/batch-fixture.ts";
+import { relation, type TextTuple, tupleBytes, unchanged } from "../../../support/batch-fixture.ts";
 
 const shape = relation("t", [
   ["id", 23, "integer"],
@@ -69,7 +61,7 @@ test("a row is left out of a range that was read before the stream brought it, a
   ]);
 });
 
-test("rows that came in part are owed, unless they came or went whole behind that", () => {
+test("rows that came in part are incomplete, unless they came or went whole after that", () => {
   const touched = new TouchedKeys();
   for (const id of ["1", "2", "3", "4", "5", "6"]) see(touched, lsn(15n), [id, unchanged]);
   see(touched, lsn(16n), ["1", "whole"]);
@@ -81,8 +73,8 @@ test("rows that came in part are owed, unless they came or went whole behind tha
   expect(touched.leavesOut(hashOf("4"), lsn(20n))).toBe(true);
   see(touched, lsn(31n), ["7", unchanged]);
   see(touched, lsn(32n), ["8", unchanged], ["6", null]);
-  expect(touched.takeOwed(lsn(10n), lsn(20n)).flat().toSorted()).toEqual(["4", "5", "8"]);
-  expect(touched.takeOwed(lsn(10n), lsn(20n))).toEqual([]);
+  expect(touched.takeIncomplete(lsn(10n), lsn(20n)).flat().toSorted()).toEqual(["4", "5", "8"]);
+  expect(touched.takeIncomplete(lsn(10n), lsn(20n))).toEqual([]);
   expect(touched.isLost).toBe(false);
 });
 
@@ -110,32 +102,6 @@ test("more keys than are to be remembered, of rows whole or in part, and nothing
     touched.forgetBefore(lsn(BigInt(id + 1)));
   }
   expect(touched.isLost).toBe(false);
-});
-
-test("a copy beside which too much is touched begins again, whole and before its changes, and the one behind it in ranges", () => {
-  const options = { maxUndelivered: Number.POSITIVE_INFINITY } as TableCopiesOptions;
-  const remember = () => new TouchedKeys({ keys: 2, partial: 2, partialBytes: 100 });
-  const besides = new BesideCopies(options, { sends: () => true }, remember);
-  const copied = new Map([["public.t", { identity: "", lsn: lsn(1n) }]]);
-  const delivering = {
-    keeper: { record: { copied } },
-    divided: { beginAgain: () => null, letGo: () => {} },
-  } as unknown as Delivering;
-  const begin = (beside: number) =>
-    besides.begin(
-      { type: "beside.begin", id: 0, beside, handle: 0, table: tableShape(shape), isFirst: false },
-      table,
-      delivering,
-    ).isBeside;
-  expect(begin(1)).toBe(true);
-  expect(besides.watches(table)).toBe(true);
-  for (const id of ["1", "2"]) see(besides, lsn(5n), [id, "x"]);
-  expect(besides.spoiledBy(1)).toBeNull();
-  see(besides, lsn(6n), ["3", "x"]);
-  expect(besides.spoiledBy(1)).toContain("public.t had more changes than can be kept in mind");
-  besides.end(1, delivering);
-  expect([besides.takesWhole(table, false), besides.takesWhole(table, false)]).toEqual([true, false]);
-  expect(begin(3)).toBe(true);
 });
 
 test("a set of hashes has what was added, and nothing else", () => {

@@ -1,9 +1,11 @@
 // What becomes of a request's memory: that it is sent, in which order and how often is shown with real receivers elsewhere.
 
 import { expect, test } from "bun:test";
+import type { AttemptOutcome } from "../../../../src/sink/delivery/order/attempt.ts";
 import { Scheduler } from "../../../../src/sink/delivery/order/scheduler.ts";
 import type { OutgoingRequest } from "../../../../src/sink/delivery/stream/outgoing-request.ts";
-import type { AttemptOutcome } from "../../../../src/sink/webhook/sender.ts";
+
+const retriesExhausted = "webhook_retries_exhausted";
 
 test("a body is whole for each attempt, and gives its memory back when it is delivered", async () => {
   const outcomes: AttemptOutcome[] = [
@@ -18,7 +20,7 @@ test("a body is whole for each attempt, and gives its memory back when it is del
       lengths.push(body.length);
       return outcomes.shift()!;
     },
-    { retry, ...bounds, monotonic: () => 0, sleep: async () => {}, random: () => 0 },
+    { retry, retriesExhausted, ...bounds, monotonic: () => 0, sleep: async () => {}, random: () => 0 },
     { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
   );
   const body = new Uint8Array(100_000);
@@ -47,6 +49,7 @@ test("requests beside the stream leave room for its own, and one that a change w
         underWay.set(idempotencyKey, () => resolve({ kind: "delivered" })),
       ),
     {
+      retriesExhausted,
       retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
       ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
       ...{ monotonic: () => 0, sleep: async () => {}, random: () => 0 },
@@ -54,23 +57,23 @@ test("requests beside the stream leave room for its own, and one that a change w
     { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
   );
   const delivered: string[] = [];
-  const submit = (key: string, touched: number, isBeside: boolean) => {
+  const submit = (key: string, touched: number, isOfCopy: boolean) => {
     const request: OutgoingRequest = {
       ...{ schema: "public", table: "t", position: null, body: new Uint8Array(10), rows: 1 },
       ...{ idempotencyKey: key, touches: [touched], barrier: false },
     };
-    scheduler.submit(request, () => delivered.push(key), false, isBeside);
+    scheduler.submit(request, () => delivered.push(key), false, isOfCopy);
   };
   for (let n = 0; n < 10; n++) submit(`copy ${n}`, n, true);
   expect([...underWay.keys()]).toEqual(["copy 0", "copy 1"]);
   // Their share is full, and the stream's is empty.
-  let hasRoomBeside = false;
-  void scheduler.roomBeside().then(() => {
-    hasRoomBeside = true;
+  let hasCopyCapacity = false;
+  void scheduler.untilCopyCapacity().then(() => {
+    hasCopyCapacity = true;
   });
   await Bun.sleep(0);
-  expect(hasRoomBeside).toBe(false);
-  expect(scheduler.hasRoom).toBe(true);
+  expect(hasCopyCapacity).toBe(false);
+  expect(scheduler.hasCapacity).toBe(true);
   for (let n = 0; n < 5; n++) submit(`change ${n}`, 100 + n, false);
   submit("waits", 9, false);
   expect([...underWay.keys()].slice(2)).toEqual([
@@ -95,6 +98,7 @@ test("a receiver that is away is told of once for each attempt, however many req
     async ({ table }) =>
       isAway ? { kind: "retry", reason: `503 (rows of ${table})`, retryAfterMs: 0 } : { kind: "delivered" },
     {
+      retriesExhausted,
       retry: { maxRetries: 0, maxRetryDurationMs: 0, initialBackoffMs: 1, maxBackoffMs: 1 },
       ...{ maxInFlight: 8, maxBytes: 1e6, maxRequests: 40, maxRows: 1e6, maxRetryingPerTable: 1 },
       ...{ monotonic: () => 0, random: () => 0 },

@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
 import type { ChangedParts, SavedRecord } from "../../../../src/connector/saved-record.ts";
-import { begunCopy, withRange } from "../../../../src/sink/delivery/record/divided-copy.ts";
+import { begunCopy, withRange } from "../../../../src/sink/delivery/record/chunked-copy.ts";
 import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
 import { noTables, SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
 import { parseRecord, type SinkRecord } from "../../../../src/sink/delivery/record/sink-record.ts";
@@ -21,7 +21,7 @@ const record: SinkRecord = {
   reached: null,
   versionSteps: [],
   copied: new Map(Array.from({ length: tableCount }, (_, n) => [`public.table_${n}`, copyAt(5n)])),
-  divided: new Map([["public.table_7", withRange(begunCopy("mark"), { from: 0, to: 9 }, lsn(6n), 100)]]),
+  chunked: new Map([["public.table_7", withRange(begunCopy("mark"), { from: 0, to: 9 }, lsn(6n), 100)]]),
 };
 
 class Store {
@@ -62,9 +62,9 @@ test("a save writes what has changed, however many tables there are", async () =
   keeper.change({ copied: new Map(record.copied).set("public.table_9", copyAt(8n)) });
   await keeper.save();
   // Keys are noted in place.
-  keeper.record.divided.get("public.table_7")?.owed.add(["1"]);
+  keeper.record.chunked.get("public.table_7")?.incomplete.add(["1"]);
   await keeper.save();
-  keeper.change({ divided: new Map() });
+  keeper.change({ chunked: new Map() });
   await keeper.save();
   await keeper.save();
   const nines = ["public.table_9"];

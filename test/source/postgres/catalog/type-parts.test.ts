@@ -6,8 +6,8 @@ import {
   type TypeParts,
 } from "../../../../src/source/postgres/catalog/type-parts.ts";
 
-/** What is told of each look but the first. */
-function looks(areFollowed: boolean, ...seen: readonly TypeParts[]): (string | null)[] {
+/** The warnings of each read after the first. */
+function warnings(areFollowed: boolean, ...seen: readonly TypeParts[]): (string | null)[] {
   let before: RememberedParts | undefined;
   return seen.flatMap((parts) => {
     const now = rememberParts(before, parts);
@@ -17,23 +17,23 @@ function looks(areFollowed: boolean, ...seen: readonly TypeParts[]): (string | n
   });
 }
 
-test("labels that are renamed or added are followed, but told where they are not", () => {
+test("labels that are renamed or added are followed, or warned of if they are not followed", () => {
   const seen = [{ "label 1": "a" }, { "label 1": "b" }, { "label 1": "b", "label 2": "c" }];
-  expect(looks(true, ...seen)).toEqual([null, null]);
-  expect(looks(false, ...seen)).toEqual(["had labels renamed", null]);
+  expect(warnings(true, ...seen)).toEqual([null, null]);
+  expect(warnings(false, ...seen)).toEqual(["had labels renamed", null]);
 });
 
-test("a label that gets the name of another is told once, also when that gave it up long before", () => {
+test("a label that takes another's name causes one warning, also when the other gave it up long before", () => {
   const taken = "got labels that were called otherwise before";
-  expect(looks(true, { "label 1": "a", "label 2": "b" }, { "label 1": "b", "label 2": "a" })).toEqual([
+  expect(warnings(true, { "label 1": "a", "label 2": "b" }, { "label 1": "b", "label 2": "a" })).toEqual([
     taken,
   ]);
   const seen = [{ "label 1": "a" }, { "label 1": "b" }, { "label 1": "b", "label 2": "a" }];
-  expect(looks(true, ...seen, seen[2]!)).toEqual([null, taken, null]);
-  expect(looks(true, { "label 1": "a" }, { "label 1": "b" }, { "label 1": "a" })).toEqual([null, null]);
+  expect(warnings(true, ...seen, seen[2]!)).toEqual([null, taken, null]);
+  expect(warnings(true, { "label 1": "a" }, { "label 1": "b" }, { "label 1": "a" })).toEqual([null, null]);
 });
 
-test("an attribute that is dropped is told; one that is added or renamed is not", () => {
+test("a dropped attribute causes a warning; an added or renamed one does not", () => {
   const seen = [{ "1 of c": "x" }, { "1 of c": "y", "2 of c": "z" }, { "2 of c": "z", "3 of c": "y" }];
-  expect(looks(true, ...seen)).toEqual([null, "lost an attribute"]);
+  expect(warnings(true, ...seen)).toEqual([null, "lost an attribute"]);
 });

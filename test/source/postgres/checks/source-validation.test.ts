@@ -25,7 +25,7 @@ async function validate(source: PostgresSourceConfig) {
   return events;
 }
 
-/** A new database with `sql` run in it. */
+/** Creates a database and runs `sql` in it. */
 async function database(name: string, sql: string): Promise<PostgresSourceConfig> {
   await server.createDatabase(name);
   await server.query(sql, name);
@@ -56,7 +56,7 @@ const allTests = [
   ...configTests,
 ];
 
-test("a source that is ready passes every test, in the fixed order", async () => {
+test("a source that is ready passes every test, in the documented order", async () => {
   const source = await database("ready", "create table t (id int primary key)");
   const events = await validate(source);
   expect(outline(events)).toEqual([
@@ -70,7 +70,7 @@ test("a source that is ready passes every test, in the fixed order", async () =>
 });
 
 for (const major of [14, 18]) {
-  test(`every query is one that PostgreSQL ${major} knows`, async () => {
+  test(`PostgreSQL ${major} knows every query`, async () => {
     await using other = await PostgresServer.start({ major, settings: { fsync: "off" } });
     await other.query("create table t (id int primary key, v text); create publication own for table t");
     for (const name of [null, "own"]) {
@@ -84,7 +84,7 @@ for (const major of [14, 18]) {
   });
 }
 
-describe("after a failure the rest are skipped with its reason", () => {
+describe("after a failure the other tests are skipped with its reason", () => {
   const skippedFrom = (index: number) => allTests.slice(index).map((name) => `${name}: Skipped`);
   const at = (change: object) =>
     postgresSource(server.connection(), {
@@ -110,12 +110,12 @@ describe("after a failure the rest are skipped with its reason", () => {
     ]);
   });
 
-  test("TLS that the server does not have", async () => {
+  test("TLS that the server does not support", async () => {
     const events = outline(await validate(at({ ssl_mode: "Require" })));
     expect(events.slice(0, -1)).toEqual(["start", ...networkTests, "TLS: Failed", ...skippedFrom(3)]);
   });
 
-  test("a database that is not there", async () => {
+  test("a missing database", async () => {
     const events = outline(await validate(at({ database: "nowhere", ssl_mode: "Disable" })));
     expect(events.slice(0, -1)).toEqual([
       "start",
@@ -141,7 +141,7 @@ describe("after a failure the rest are skipped with its reason", () => {
   });
 });
 
-test("missing privileges are told one after the other, each with the SQL that mends it", async () => {
+test("missing privileges are reported one after the other, each with the SQL that grants it", async () => {
   const source = await database(
     "guarded",
     `create schema "Odd ""schema"; create table "Odd ""schema"."T'able" (id int primary key);
@@ -180,7 +180,7 @@ test("wal_level other than logical fails", async () => {
   await using replica = await PostgresServer.start({ settings: { wal_level: "replica" } });
   const events = await validate(postgresSource(replica.connection()));
   expect(findTest(events, "Config wal_level").commands).toEqual(["ALTER SYSTEM SET wal_level = 'logical';"]);
-  // Copies alone need no log, and no more than to read the tables.
+  // Copies alone need no WAL, and only the privilege to read the tables.
   await replica.query(
     "create table t (v text); create role reader login password 'r'; grant select on t to reader",
   );
@@ -188,10 +188,12 @@ test("wal_level other than logical fails", async () => {
     { ...replica.connection(), user: "reader", password: "r" },
     { replication_type: { snapshot: {} } },
   );
-  const told = await validate(copied);
-  expect(outline(told).at(-1)).toBe("success");
-  expect(findTest(told, "Permission Select").status.Success).toBeDefined();
-  expect(findTest(told, "Permission Replication").status.Skipped?.reason).toContain("nothing is streamed");
+  const copiesOnly = await validate(copied);
+  expect(outline(copiesOnly).at(-1)).toBe("success");
+  expect(findTest(copiesOnly, "Permission Select").status.Success).toBeDefined();
+  expect(findTest(copiesOnly, "Permission Replication").status.Skipped?.reason).toContain(
+    "nothing is streamed",
+  );
 });
 
 test("no free slot fails", async () => {
@@ -201,31 +203,31 @@ test("no free slot fails", async () => {
   expect(findTest(events, "Config max_replication_slots").status.Failed).toBeDefined();
 });
 
-describe("a publication that the source names", () => {
+describe("a named publication", () => {
   const named = (source: PostgresSourceConfig, name: string): PostgresSourceConfig => ({
     ...source,
     replication_type: { logical_replication: logicalReplication(name) },
   });
 
-  test("must exist, publish everything, and hold every selected table", async () => {
+  test("must exist, publish everything, and contain every selected table", async () => {
     const source = named(
       await database("published", "create table a (id int primary key); create table b (id int primary key)"),
       "Shop's",
     );
-    const mend = async (expected: string[]) => {
+    const expectCommands = async (expected: string[]) => {
       const { commands } = findTest(await validate(source), "Config Publication");
       expect(commands).toEqual(expected);
       await server.query(expected.join("\n"), "published");
     };
-    await mend([`CREATE PUBLICATION "Shop's" FOR TABLE "public"."a", "public"."b";`]);
+    await expectCommands([`CREATE PUBLICATION "Shop's" FOR TABLE "public"."a", "public"."b";`]);
     expect(outline(await validate(source)).at(-1)).toBe("success");
 
     await server.query(
       `alter publication "Shop's" set table a; alter publication "Shop's" set (publish = 'insert')`,
       "published",
     );
-    await mend([`ALTER PUBLICATION "Shop's" SET (publish = 'insert, update, delete, truncate');`]);
-    // What the catalog names must be in it; what is selected by default is left out, as a run does it.
+    await expectCommands([`ALTER PUBLICATION "Shop's" SET (publish = 'insert, update, delete, truncate');`]);
+    // It must contain the tables that the catalog lists. Tables selected by default are left out, as a run does it.
     const lacking = await validate(source);
     expect(findTest(lacking, "Config Publication").status.Warn).toBeDefined();
     expect(outline(lacking).at(-1)).toBe("success");
@@ -233,11 +235,11 @@ describe("a publication that the source names", () => {
     const schemas = [{ name: "public", action: "Include" as const, tables: [{ name: "b", ...whole }] }];
     const naming = await validate({ ...source, catalog: { ...source.catalog, schemas } });
     expect(findTest(naming, "Config Publication").status.Failed).toBeDefined();
-    await mend([`ALTER PUBLICATION "Shop's" ADD TABLE "public"."b";`]);
+    await expectCommands([`ALTER PUBLICATION "Shop's" ADD TABLE "public"."b";`]);
     expect(outline(await validate(source)).at(-1)).toBe("success");
   });
 
-  test("must treat partitions as the source says", async () => {
+  test("must publish partitions as the source is configured", async () => {
     const source = await database(
       "parted",
       `create table p (i int primary key) partition by list (i); create table p1 partition of p for values in (1);
@@ -251,7 +253,7 @@ describe("a publication that the source names", () => {
   });
 });
 
-test("tables without identity and tables with large values are warned of, with the SQL", async () => {
+test("tables without identity and tables with large values cause warnings, with the SQL", async () => {
   const source = await database(
     "identities",
     `create table keyed (id int primary key); create table bare (i int); alter table bare replica identity nothing;
@@ -268,7 +270,7 @@ test("tables without identity and tables with large values are warned of, with t
   expect(outline(events).at(-1)).toBe("success");
 });
 
-test("only selected tables count, and a selected table that is missing fails", async () => {
+test("only selected tables count, and a missing selected table fails", async () => {
   const source = await database(
     "chosen",
     "create table keyed (id int primary key); create table bare (i int)",
@@ -286,7 +288,7 @@ test("only selected tables count, and a selected table that is missing fails", a
   );
 });
 
-describe("a catalog that does not fit the tables", () => {
+describe("a catalog that does not match the tables", () => {
   const catalog = (columns: { name: string; action: "Include" | "Exclude"; hash?: object }[]) => ({
     name: "db",
     default_action: "Include" as const,
@@ -300,7 +302,7 @@ describe("a catalog that does not fit the tables", () => {
     ],
   });
 
-  test("excludes what tells rows apart, or names columns that are not there", async () => {
+  test("excludes key columns, or names unknown columns", async () => {
     const source = await database(
       "misfit",
       `create table t (id int primary key, code text not null unique, mail text);
@@ -326,14 +328,14 @@ describe("a catalog that does not fit the tables", () => {
     expect(listed.commands).toEqual(['ALTER PUBLICATION "millrace_<id>" DROP TABLE "public"."t";']);
   });
 
-  test("a column of the row hash's name, in a table that needs one", async () => {
+  test("a column with the row hash's name, in a table that needs a row hash", async () => {
     const source = await database("hashed", "create table t (v int, _sm_row_hash text)");
     expect(outline(await validate(source)).at(-1)).toBe("success");
     const byHash = { ...source, keyless_table_strategy: { dedup_by_row_hash: {} } };
     expect(outline(await validate(byHash)).at(-1)).toContain("public.t");
   });
 
-  test("a publication with a list or a filter is held against what is carried", async () => {
+  test("a publication with a column list or a row filter is compared with the selection", async () => {
     const made = await database(
       "listed",
       `create table t (id int primary key, "o,dd" text, secret text); create publication own for table t (id) where (id > 5)`,
@@ -353,14 +355,14 @@ describe("a catalog that does not fit the tables", () => {
   });
 });
 
-test("a deferrable key names no row", async () => {
+test("a deferrable key does not identify rows", async () => {
   const source = await database("deferred", "create table t (id int primary key deferrable, v int)");
   expect(findTest(await validate(source), "Config Replica identity").commands).toEqual([
     'ALTER TABLE "public"."t" REPLICA IDENTITY FULL;',
   ]);
 });
 
-test("a role of least privilege passes, and is told of transactions that it may not see into", async () => {
+test("a role with minimal privileges passes, with a warning about transactions that it cannot see", async () => {
   const source = await database(
     "least",
     `create table t (id int primary key); create role least login replication; grant select on t to least;
@@ -376,14 +378,14 @@ test("a role of least privilege passes, and is told of transactions that it may 
   expect(findTest(quiet, "Config Open transactions").status.Success).toBeDefined();
   await using writing = await server.connect("least");
   await writing.query("begin; insert into t values (1)");
-  const told = findTest(await validate(least), "Config Open transactions");
-  expect(told.status.Warn).toBeDefined();
-  expect(told.commands).toEqual(['GRANT pg_read_all_stats TO "least";']);
+  const warning = findTest(await validate(least), "Config Open transactions");
+  expect(warning.status.Warn).toBeDefined();
+  expect(warning.commands).toEqual(['GRANT pg_read_all_stats TO "least";']);
   await server.query("grant pg_read_all_stats to least");
   expect(findTest(await validate(least), "Config Open transactions").status.Success).toBeDefined();
 });
 
-test("a log that may be cut off is warned of", async () => {
+test("WAL that may be removed causes a warning", async () => {
   await using limited = await PostgresServer.start({ settings: { max_slot_wal_keep_size: "1GB" } });
   const events = await validate(postgresSource(limited.connection()));
   expect(findTest(events, "Config max_slot_wal_keep_size").message).toContain("1GB");
@@ -405,7 +407,7 @@ test("transactions that hold back a slot are found: open and prepared ones that 
   await server.query("rollback prepared 'held''back'", "busy");
 });
 
-test("the signal ends it", async () => {
+test("the signal aborts it", async () => {
   const source = await database("stopped", "create table t (id int primary key)");
   const controller = new AbortController();
   const pending = validatePostgresSource(source, controller.signal);

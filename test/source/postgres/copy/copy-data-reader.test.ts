@@ -1,4 +1,4 @@
-// The rows of a COPY in the bytes of its socket, wherever those are cut.
+// Reads the rows of a COPY from its socket, wherever the chunks are cut.
 
 import { expect, test } from "bun:test";
 import { CopyDataReader } from "../../../../src/source/postgres/copy/copy-data-reader.ts";
@@ -26,7 +26,7 @@ const others = Buffer.concat([
   message("Z", "T"),
 ]);
 
-/** What comes of the pieces. */
+/** The output for these chunks. */
 function read(pieces: readonly Uint8Array[]): {
   readonly data: Buffer;
   readonly other: Buffer;
@@ -44,7 +44,7 @@ function read(pieces: readonly Uint8Array[]): {
   return { data: Buffer.concat(data), other: Buffer.concat(other), messages: reader.messages };
 }
 
-test("rows come counted, without their messages' headers, and everything else as it was, wherever it is cut", () => {
+test("rows are counted and returned without message headers, and other messages unchanged, wherever the chunks are cut", () => {
   for (let first = 0; first <= stream.length; first++) {
     const { data, other, messages } = read([stream.subarray(0, first), stream.subarray(first)]);
     expect(messages).toBe(rows.length);
@@ -57,7 +57,7 @@ test("rows come counted, without their messages' headers, and everything else as
   expect(bytewise.other.equals(others)).toBe(true);
 });
 
-test("a row larger than any block is packed as it comes, and blocks are no larger for it", () => {
+test("a row larger than any block is packed while it arrives, and blocks do not grow for it", () => {
   const row = Buffer.alloc(3_000_000, "row");
   const reader = new CopyDataReader(() => {});
   const bytes = message("d", row);
@@ -68,7 +68,7 @@ test("a row larger than any block is packed as it comes, and blocks are no large
   expect(Math.max(...blocks.map((block) => block.buffer.byteLength))).toBe(256 * 1024);
 });
 
-test("rows of a large chunk stay where they are, behind those that came before", () => {
+test("rows of a large chunk stay in it, after the rows that arrived before", () => {
   const reader = new CopyDataReader(() => {});
   const large = Array.from({ length: 1000 }, (_, i) => `${i} ${"x".repeat(i)}\n`);
   const chunk = Buffer.from(Buffer.concat(["last ", ...large].map((row) => message("d", row))));
@@ -76,7 +76,7 @@ test("rows of a large chunk stay where they are, behind those that came before",
   const memory = own.buffer;
   reader.push(message("d", "first "));
   reader.push(own);
-  // Of a part of a larger buffer, what lies beside it is somebody else's.
+  // For a view of a larger buffer, the rest of the buffer belongs to somebody else.
   const larger = Buffer.concat([Buffer.of(0), chunk]);
   reader.push(larger.subarray(1));
   expect(reader.take()?.toString()).toBe("first ");
@@ -84,7 +84,7 @@ test("rows of a large chunk stay where they are, behind those that came before",
   expect(kept.buffer).toBe(memory);
   expect(kept.toString()).toBe(`last ${large.join("")}`);
   expect(memory.byteLength).toBe(chunk.length);
-  reader.giveBack();
+  reader.releaseTaken();
   expect(memory.byteLength).toBe(0);
   const packed: Uint8Array[] = [];
   for (let block = reader.take(); block; block = reader.take()) packed.push(block);
@@ -92,8 +92,8 @@ test("rows of a large chunk stay where they are, behind those that came before",
   expect(larger.length).toBe(chunk.length + 1);
 });
 
-test("a header that is cut before a byte that looks like a message's type is no other message", () => {
-  // A row of one column, as COPY's binary form has it: its message is 100 bytes long, and 100 is a d.
+test("a header that is cut before a byte that looks like a message type is not misread", () => {
+  // A row of one column in COPY's binary form. Its message is 100 bytes long, and 100 is the letter d.
   const row = Buffer.concat([Buffer.of(0, 1, 0, 0, 0, 90), Buffer.alloc(90, "v")]);
   const all = Buffer.concat(Array.from({ length: 1000 }, () => message("d", row)));
   const { data, messages } = read([all.subarray(0, 4), all.subarray(4)]);
@@ -101,7 +101,7 @@ test("a header that is cut before a byte that looks like a message's type is no 
   expect(data.equals(Buffer.concat(Array.from({ length: 1000 }, () => row)))).toBe(true);
 });
 
-test("a message that says it is shorter than its own length is nothing, and what follows is read", () => {
+test("a message shorter than its own length field is treated as empty, and reading continues", () => {
   const broken = message("d", "");
   broken.writeUInt32BE(0, 1);
   const { data } = read([Buffer.concat([broken, message("d", "behind")])]);

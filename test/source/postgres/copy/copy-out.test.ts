@@ -1,4 +1,4 @@
-// COPY TO STDOUT past pg, from a real server.
+// COPY TO STDOUT without pg's parser, from a real server.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { Client } from "pg";
@@ -23,19 +23,19 @@ async function collect(sql: string, seen: Uint8Array[] = []): Promise<string> {
   return Buffer.concat(seen).toString();
 }
 
-test("all rows come, in few chunks, and the session goes on", async () => {
+test("all rows arrive in few chunks, and the session remains usable", async () => {
   client = await server.connect();
   await using _client = client;
   const chunks: Uint8Array[] = [];
   const text = await collect("copy (select i from generate_series(1, 200000) i) to stdout", chunks);
   expect(text).toBe(Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join(""));
-  // Of 1.3 MB; the server sends 8 kB at a time.
+  // 1.3 MB. The server sends 8 kB at a time.
   expect(chunks.length).toBeLessThan(100);
   expect(await collect("copy (select 1 where false) to stdout")).toBe("");
   expect((await client.query("select 2 as two")).rows).toEqual([{ two: 2 }]);
 });
 
-test("rows are counted while they come, the end of a binary copy as one more", async () => {
+test("rows are counted while they arrive, and the end of a binary copy counts as one more", async () => {
   client = await server.connect();
   await using _client = client;
   const counted = async (form: string) => {
@@ -50,7 +50,7 @@ test("rows are counted while they come, the end of a binary copy as one more", a
   expect([await counted("text"), await counted("binary")]).toEqual([200_000, 200_001]);
 });
 
-test("an error amid the rows is thrown as pg tells it, and so is one before the first", async () => {
+test("an error among the rows is thrown as pg reports it, and so is one before the first row", async () => {
   client = await server.connect();
   await using _client = client;
   const amid = "copy (select 1 / (90000 - i) from generate_series(1, 100000) i) to stdout";
@@ -60,10 +60,10 @@ test("an error amid the rows is thrown as pg tells it, and so is one before the 
   expect((await client.query("select 3 as three")).rows).toEqual([{ three: 3 }]);
 });
 
-test("rows that come slowly are handed on before the others have come", async () => {
+test("slow rows are passed on before the others have arrived", async () => {
   client = await server.connect();
   await using other = await server.connect();
-  // pg's own buffer takes 8 kB: the first rows are sent, and the next wait for the lock.
+  // The server's buffer takes 8 kB. The first rows are sent, and the next wait for the lock.
   await other.query("select pg_advisory_lock(1)");
   const sql =
     "copy (select repeat('x', 9000), pg_advisory_xact_lock_shared(i) from generate_series(0, 1) i) to stdout";
@@ -76,7 +76,7 @@ test("rows that come slowly are handed on before the others have come", async ()
   await client.end();
 });
 
-test("a reader that takes its time keeps the server waiting, and gets everything", async () => {
+test("a slow reader makes the server wait, and receives everything", async () => {
   client = await server.connect();
   await using other = await server.connect();
   await using _client = client;
@@ -84,13 +84,13 @@ test("a reader that takes its time keeps the server waiting, and gets everything
   let bytes = (await chunks.next()).value?.length ?? 0;
   const waits = "select from pg_stat_activity where wait_event = 'ClientWrite'";
   await waitFor("the server waits", async () => (await other.query(waits)).rowCount === 1);
-  // 40 MB are on their way: what is not in the kernel's memory is not in ours.
+  // 40 MB are in flight: what is not in the kernel's memory is not in this process either.
   expect(socketOf(client).bytesRead).toBeLessThan(8_000_000);
   for await (const { length } of chunks) bytes += length;
   expect(bytes).toBe(40_000_000);
 });
 
-test("a connection that breaks ends the copy, whether somebody waits for a chunk or not", async () => {
+test("a broken connection ends the copy, whether a chunk is being awaited or not", async () => {
   for (const isWaiting of [true, false]) {
     client = await server.connect();
     client.on("error", () => {});
@@ -104,7 +104,7 @@ test("a connection that breaks ends the copy, whether somebody waits for a chunk
   }
 });
 
-test("a header that is cut behind the last row is pg's, as what follows it is", async () => {
+test("a header that is cut after the last row goes to pg, with everything after it", async () => {
   await using proxy = await TcpProxy.start(server.port);
   const own = new Client({ ...server.connection("postgres"), port: proxy.port });
   await own.connect();

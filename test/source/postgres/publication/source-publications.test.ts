@@ -1,4 +1,4 @@
-// Publications in other hands: altered, dropped, owned by the user, shared with nobody; and roles that may do little.
+// Publications that others alter, drop or own, and roles with few privileges.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
@@ -7,9 +7,9 @@ import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import { PostgresSource } from "../../../../src/source/postgres/postgres-source.ts";
 import { dropPostgresObjects } from "../../../../src/source/postgres/source-objects.ts";
 import { fullConnection, logicalReplication, postgresSource } from "../../../support/connector-config.ts";
-import { blankNotes } from "../../../support/note-store.ts";
 import { PipelineRig, type RigOptions } from "../../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
+import { emptySourceState } from "../../../support/source-state.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
 let server: PostgresServer;
@@ -48,7 +48,7 @@ const narrowedFor = (publication: string, sql: string) =>
     alter publication ${publication} set (publish = 'insert, update, delete, truncate')`;
 
 describe("the connector's own publication", () => {
-  test("from which somebody takes a table while it streams: the table is put back and copied again", async () => {
+  test("from which somebody drops a table while it streams: the table is added again and copied again", async () => {
     await using rig = await streaming();
     await tampering(rig);
     await rig.expectEqual();
@@ -59,7 +59,7 @@ describe("the connector's own publication", () => {
     expect(warnings(rig).filter((reason) => reason.includes("public.u"))).toEqual([]);
   });
 
-  test("from which somebody takes a table while it is stopped, and puts it back", async () => {
+  test("from which somebody drops a table while it is stopped, and adds it again", async () => {
     await using rig = await streaming();
     await rig.stop();
     await tampering(rig);
@@ -67,7 +67,7 @@ describe("the connector's own publication", () => {
     rig.start();
     await rig.expectEqual();
     await rig.stop();
-    // What was seen to is no news in the next run.
+    // The next run does not report what was handled.
     const before = warnings(rig).length;
     rig.start();
     await rig.untilRealtime();
@@ -107,7 +107,7 @@ describe("the connector's own publication", () => {
     await rig.expectEqual();
     expect(warnings(rig).at(-1)).toContain(`${rig.slot}$append was altered, or may have been: public.t`);
     await rig.stop();
-    // Nothing of that is news in the next run.
+    // The next run reports nothing of that.
     const before = warnings(rig).length;
     rig.start();
     await rig.untilRealtime();
@@ -115,7 +115,7 @@ describe("the connector's own publication", () => {
     expect(warnings(rig)).toHaveLength(before);
   });
 
-  test("is left alone by another connector on the same database, and by its end", async () => {
+  test("is not touched by another connector on the same database, nor by its deletion", async () => {
     await using rig = await streaming();
     const config = postgresSource(server.connection(rig.sourceDatabase));
     await using other = await PipelineRig.create(server, `pub${++count}`, {
@@ -172,7 +172,7 @@ describe("a publication that the user owns", () => {
     await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
     expect(await facts(rig)).toEqual(before);
     expect(warnings(rig)[0]).toContain("leaves out truncate");
-    // What the service had made before a publication was named goes with the connector.
+    // The publication that the service had created before goes with the connector.
     const own = [rig.slot, `${rig.slot}$append`];
     for (const name of own) await rig.source(`create publication "${name}"`);
     await dropPostgresObjects(config, rig.slot, AbortSignal.timeout(10_000));
@@ -204,7 +204,7 @@ describe("a publication that the user owns", () => {
     await rig.stop();
   });
 
-  test("of which somebody locks a table keeps no other waiting: it is told who does, and looked at again", async () => {
+  test("whose table somebody locks blocks no other table: a warning names who, and the table is read again", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
       "create publication shop for all tables",
@@ -229,7 +229,7 @@ describe("a publication that the user owns", () => {
     expect(error.message).toContain("Table public.t is locked");
   });
 
-  test("for all tables lets a table be unlogged for a while: it is copied again; what VACUUM FULL rewrites is not", async () => {
+  test("for all tables: a table that was unlogged for a while is copied again, and one that VACUUM FULL rewrote is not", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
       `create table large (id int primary key, v text); insert into large values (1, 'a');
@@ -245,7 +245,7 @@ describe("a publication that the user owns", () => {
     await rig.source(unloggedFor("large", "update large set v = 'b'"));
     await rig.expectEqual();
     await rig.source("alter table u set unlogged; insert into u values (7)");
-    await waitFor("the look", async () => warnings(rig).length > 0);
+    await waitFor("the read", async () => warnings(rig).length > 0);
     await rig.stop();
     rig.start();
     await rig.untilRealtime();
@@ -256,7 +256,7 @@ describe("a publication that the user owns", () => {
     expect(warnings(rig).join()).not.toContain("vacuumed");
   });
 
-  test("for whole schemas or for all tables is as good", async () => {
+  test("for complete schemas or for all tables works as well", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
       "create publication shop for all tables",
@@ -264,11 +264,11 @@ describe("a publication that the user owns", () => {
     await rig.source("create table later (id int primary key); insert into later values (1)");
     await rig.expectEqual();
     expect(warnings(rig)).toEqual([]);
-    // The server opens all tables to tell which are published, and fails when one of them goes.
+    // The server opens all tables to list the published ones, and fails when one of them is dropped.
     await using dropping = await server.connect(rig.sourceDatabase);
     await dropping.query("begin; drop table t");
     await rig.source("create table last (id int primary key); insert into last values (1)");
-    await waitFor("the look to wait for the table", async () => {
+    await waitFor("the read to wait for the table", async () => {
       const waiting = await rig.source(
         "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
       );
@@ -279,7 +279,7 @@ describe("a publication that the user owns", () => {
     await rig.stop();
   });
 
-  test("for a schema that a table leaves for a while: it is copied again", async () => {
+  test("for a schema: a table that left it for a while is copied again", async () => {
     await using rig = await streaming(
       { source: { replication_type: { logical_replication: logicalReplication("shop") } } },
       "create schema o; create table bare (v int); create publication shop for tables in schema public",
@@ -294,7 +294,7 @@ describe("a publication that the user owns", () => {
   });
 });
 
-test("a table that is altered between two questions of a look is looked at again", async () => {
+test("a table that is altered between two queries of a read is read again", async () => {
   const database = `pub${++count}`;
   await server.createDatabase(database);
   await server.query(
@@ -303,14 +303,14 @@ test("a table that is altered between two questions of a look is looked at again
   );
   const named = { replication_type: { logical_replication: logicalReplication("every") } };
   await using source = new PostgresSource(postgresSource(server.connection(database), named), "unused", 0, {
-    ...{ signal: AbortSignal.timeout(60_000), notes: await blankNotes() },
+    ...{ signal: AbortSignal.timeout(60_000), state: await emptySourceState() },
     ...{ events: { warning: () => {} }, sinkFollowsShapes: true },
   });
   await using other = await server.connect(database);
-  // The table's columns are known by then, and not yet whether they are published.
+  // The table's columns are known by then, but not yet whether they are published.
   await other.query("begin; alter table t rename v to w; lock table pg_publication in access exclusive mode");
-  const looking = source.tables();
-  await waitFor("the look to wait", async () => {
+  const reading = source.tables();
+  await waitFor("the read to wait", async () => {
     const waiting = await server.query(
       "select from pg_locks where relation = 'pg_publication'::regclass and not granted",
       database,
@@ -318,14 +318,14 @@ test("a table that is altered between two questions of a look is looked at again
     return waiting.length === 1;
   });
   await other.query("commit");
-  const [table] = await looking;
+  const [table] = await reading;
   expect(table?.relation.columns.map(({ name }) => name)).toEqual(["id", "w"]);
 });
 
-describe("a role that may do little", () => {
+describe("a role with few privileges", () => {
   const retryPace = { againMs: 100, mostMs: 400, changedAgainMs: 50 };
 
-  /** A connector whose source role is `user`; `sql` runs as the administrator. */
+  /** A connector with the source role `user`. `sql` runs as the administrator. */
   async function as(user: string, sql: string, publication: string | null = null): Promise<PipelineRig> {
     const name = `pub${++count}`;
     const rig = await PipelineRig.create(server, name, {
@@ -339,7 +339,7 @@ describe("a role that may do little", () => {
     return rig;
   }
 
-  /** What the reason says that a table is left alone for. */
+  /** The command in the reason why a table is set aside. */
   async function commandFor(rig: PipelineRig, pattern: RegExp): Promise<string> {
     const reason = await waitFor("the table that it may not read", () => rig.setAside[0]?.reason);
     return pattern.exec(reason)?.[0] ?? "";
@@ -347,7 +347,7 @@ describe("a role that may do little", () => {
 
   const sqlIn = (error: MillraceError, pattern: RegExp) => (error.message.match(pattern) ?? [""])[0];
 
-  test("is told what it lacks, step by step, and with that alone its connector runs on a publication of the owner's", async () => {
+  test("gets the missing privileges reported step by step, and with only those its connector runs on the owner's publication", async () => {
     await server.query("create role owner; create role reader login");
     await using rig = await as("reader", "alter table t owner to owner");
     const notOwner = await failure(rig);
@@ -372,7 +372,7 @@ describe("a role that may do little", () => {
     await onOwners.stop();
   });
 
-  test("the README's role is enough, and so is its role at the sink", async () => {
+  test("the README's role is sufficient, and so is its role at the sink", async () => {
     const name = `pub${++count}`;
     const databases = { source: `${name}_source`, sink: `${name}_sink` };
     const as = (database: string, user: string) => fullConnection(server.connection(database), { user });
@@ -383,8 +383,9 @@ describe("a role that may do little", () => {
       },
       sink: { connection: as(databases.sink, "applier") },
     });
-    const readme = await Bun.file(join(import.meta.dir, "..", "..", "..", "..", "README.md")).text();
-    const [, sql = ""] = /```sql\n(CREATE ROLE.*?)```/s.exec(readme) ?? [];
+    const page = (name: string) => Bun.file(join(import.meta.dir, "..", "..", "..", "..", name)).text();
+    const [, sql = ""] = /```sql\n(CREATE ROLE.*?)```/s.exec(await page("README.md")) ?? [];
+    expect(await page("docs/connectors.md")).toContain(sql);
     await rig.source(
       "create table orders (id int primary key, v text); create table customers (id int primary key)",
     );
@@ -410,7 +411,7 @@ describe("a role that may do little", () => {
     await rig.stop();
   });
 
-  test("from whom row-level security hides rows is told so", async () => {
+  test("is warned if row-level security hides rows from it", async () => {
     await server.query("create role hidden login replication");
     await using rig = await as(
       "hidden",

@@ -11,7 +11,7 @@ const live = (number: number, name: string, typeOid = text, formerNames: string[
   isDropped: false,
   formerNames,
   isNew: false,
-  isSteady: formerNames.length === 0,
+  isUnchanged: formerNames.length === 0,
   length: null,
   mayBeWithheld: false,
 });
@@ -22,7 +22,7 @@ const dropped = (number: number, formerNames: string[] = []): NumberedColumn => 
   isDropped: true,
   formerNames,
   isNew: formerNames.length === 0,
-  isSteady: false,
+  isUnchanged: false,
   length: null,
   mayBeWithheld: false,
 });
@@ -30,18 +30,18 @@ const sent = (...names: string[]) => names.map((name) => ({ name, typeOid: text,
 
 const certain = (...numbers: number[]) => ({ numbers, isGuess: false });
 
-test("columns that are as they were", () => {
+test("unchanged columns", () => {
   expect(numberColumns(sent("a", "b"), [live(1, "a"), dropped(2), live(3, "b")])).toEqual(certain(1, 3));
 });
 
-test("columns that were renamed since, also to each other's names", () => {
+test("renamed columns, also swapped names", () => {
   expect(numberColumns(sent("a", "b"), [live(1, "a"), live(2, "c")])).toEqual(certain(1, 2));
   const exchanged = [live(1, "b", text, ["a"]), live(2, "a", text, ["b"])];
   expect(numberColumns(sent("a", "b"), exchanged)).toEqual(certain(1, 2));
   expect(numberColumns(sent("b", "a"), exchanged)).toEqual(certain(1, 2));
 });
 
-test("columns that were dropped or added since", () => {
+test("dropped and added columns", () => {
   const catalog = [live(1, "a"), dropped(2, ["b"]), live(3, "c")];
   expect(numberColumns(sent("a", "b", "c"), catalog)).toEqual(certain(1, 2, 3));
   expect(numberColumns(sent("a"), [live(1, "a"), { ...live(2, "b"), isNew: true }])).toEqual(certain(1));
@@ -49,12 +49,12 @@ test("columns that were dropped or added since", () => {
   expect(numberColumns(sent("a", "b"), [live(1, "a"), excluded, live(3, "b")])).toEqual(certain(1, 3));
 });
 
-test("a column that was dropped since, where another came: its former name tells", () => {
+test("a dropped column whose name another has: its former name identifies it", () => {
   const catalog = [live(1, "id"), dropped(2, ["a"]), { ...live(3, "b", int), isNew: true }];
   expect(numberColumns(sent("id", "a"), catalog)).toEqual(certain(1, 2));
 });
 
-test("a column that came and went unseen may have had any name", () => {
+test("a column that was added and dropped between reads may have had any name", () => {
   const remade = [
     live(1, "id"),
     dropped(2, ["a"]),
@@ -69,23 +69,23 @@ test("a column that came and went unseen may have had any name", () => {
   expect(numberColumns(sent("id", "a"), retyped)).toEqual(certain(1, 2));
 });
 
-test("a guess is told as one", () => {
+test("a guess is reported as a guess", () => {
   const replaced = [live(1, "id"), dropped(2, ["a"]), { ...live(3, "a"), isNew: true }];
   expect(numberColumns(sent("id", "a"), replaced)).toEqual({ numbers: [1, 3], isGuess: true });
   const unknown = [live(1, "id"), dropped(2), { ...live(3, "b"), isNew: true }];
   expect(numberColumns(sent("id", "a"), unknown)).toEqual({ numbers: [1, 3], isGuess: true });
 });
 
-test("more columns than the catalog has: not known", () => {
+test("more columns than the catalog has: unknown", () => {
   expect(numberColumns(sent("a", "b"), [live(1, "a")])).toEqual({ numbers: [0, 0], isGuess: true });
 });
 
-test("what is not told as a guess is right, whatever the table's history", () => {
+test("whatever the table's history, a result that is not a guess is right", () => {
   const step = fc.tuple(fc.constantFrom("add", "drop", "rename"), fc.nat(20), fc.integer({ min: 0, max: 9 }));
   let guesses = 0;
   let shapes = 0;
   fc.assert(
-    fc.property(fc.array(step, { maxLength: 12 }), fc.nat(12), (steps, lookedAt) => {
+    fc.property(fc.array(step, { maxLength: 12 }), fc.nat(12), (steps, readAt) => {
       const columns: { number: number; name: string; isDropped: boolean }[] = [];
       const history: { number: number; name: string }[][] = [];
       let gone: readonly number[] = [];
@@ -103,24 +103,24 @@ test("what is not told as a guess is right, whatever the table's history", () =>
           column.name = `c${name}`;
           touched.add(column.number);
         }
-        if (i === lookedAt) {
+        if (i === readAt) {
           touched.clear();
           for (const { number, name, isDropped } of columns) if (!isDropped) seen.set(number, name);
           gone = columns.filter(({ isDropped }) => isDropped).map(({ number }) => number);
         }
-        if (i < lookedAt) return;
+        if (i < readAt) return;
         history.push(
           columns.filter(({ isDropped }) => !isDropped).map(({ number, name }) => ({ number, name })),
         );
       });
-      // Of names only those are known that columns had at the look and have in the end.
+      // Only the names at the read and at the end are known.
       const catalog = columns
         .filter(({ number }) => !gone.includes(number))
         .map((column) => ({
           ...column,
           typeOid: column.isDropped ? 0 : text,
           isNew: !seen.has(column.number),
-          isSteady: seen.has(column.number) && !touched.has(column.number),
+          isUnchanged: seen.has(column.number) && !touched.has(column.number),
           length: null,
           formerNames: seen.has(column.number) ? [seen.get(column.number)!] : [],
           mayBeWithheld: false,

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import {
+  attachedPartitions,
   hasLostRows,
-  newcomers,
-  notePartitions,
   type Partition,
   remedyForRows,
+  rememberPartitions,
   unfitPartition,
 } from "../../../../src/source/postgres/shapes/partition-changes.ts";
 import { relation } from "../../../support/batch-fixture.ts";
@@ -17,16 +17,16 @@ const partition = (id: number, change: Partial<Partition> = {}): Partition => ({
   notLogged: null,
   files: `f${id}`,
   link: `l${id}`,
-  isBorn: false,
+  isCreatedAsPartition: false,
   sendsWholeRows: false,
   identity: ["id"],
   ...change,
 });
-const noted = notePartitions([partition(1), partition(2), partition(3, { files: "" })], "");
+const remembered = rememberPartitions([partition(1), partition(2), partition(3, { files: "" })], "");
 const same = [partition(1), partition(2), partition(3, { files: "" })];
 
-test("rows are lost with a partition that is gone, that was away, or whose files are others", () => {
-  const isLost = (partitions: readonly Partition[]) => hasLostRows(noted, partitions);
+test("rows are lost with a partition that is gone, was detached, or has new files", () => {
+  const isLost = (partitions: readonly Partition[]) => hasLostRows(remembered, partitions);
   expect(isLost([...same, partition(4)])).toBe(false);
   expect(isLost(same.slice(1))).toBe(true);
   expect(isLost([partition(1), partition(2, { files: "f9" }), ...same.slice(2)])).toBe(true);
@@ -34,11 +34,13 @@ test("rows are lost with a partition that is gone, that was away, or whose files
   expect(isLost([partition(1), partition(2, { link: "l9" }), ...same.slice(2)])).toBe(true);
 });
 
-test("rows may come with what was attached since, by itself or with what is above it, and not with what was made as a partition", () => {
+test("rows may arrive with a table that was attached since, or below one, and not with one that was created as a partition", () => {
   const names = (partitions: readonly Partition[]) =>
-    newcomers(noted, partitions).map(({ partition: { id }, links }) => [id, ...links]);
+    attachedPartitions(remembered, partitions).map(({ partition: { id }, links }) => [id, ...links]);
   expect(names(same)).toEqual([]);
-  expect(names([partition(1, { link: "l9" }), partition(4), partition(5, { isBorn: true })])).toEqual([
+  expect(
+    names([partition(1, { link: "l9" }), partition(4), partition(5, { isCreatedAsPartition: true })]),
+  ).toEqual([
     [1, "l9"],
     [4, "l4"],
   ]);
@@ -46,7 +48,7 @@ test("rows may come with what was attached since, by itself or with what is abov
     names([
       partition(3, { files: "", ...parent }),
       partition(6, { parent: 3 }),
-      partition(7, { parent: 3, isBorn: true }),
+      partition(7, { parent: 3, isCreatedAsPartition: true }),
     ]);
   expect(below({})).toEqual([[6, "l6"]]);
   expect(below({ link: "l9" })).toEqual([
@@ -56,7 +58,7 @@ test("rows may come with what was attached since, by itself or with what is abov
   expect(names([partition(8, { notLogged: "foreign" })])).toEqual([]);
 });
 
-test("rows that certainly came are copied, those that may have come or gone as far as the table is small", () => {
+test("rows that certainly arrived are copied; possible ones only if the table is small", () => {
   expect(remedyForRows("no", false, false)).toBeNull();
   expect(remedyForRows("yes", false, false)).toBe("copy");
   expect([remedyForRows("perhaps", false, true), remedyForRows("no", true, true)]).toEqual(["copy", "copy"]);
@@ -66,7 +68,7 @@ test("rows that certainly came are copied, those that may have come or gone as f
   ]);
 });
 
-test("a partition is fit when what it sends of the old row holds the root's key", () => {
+test("a partition is fit if the old row that it sends contains the root's key", () => {
   const root = relation("p", [
     ["id", 23, "integer"],
     ["at", 1082, "date"],
@@ -79,10 +81,10 @@ test("a partition is fit when what it sends of the old row holds the root's key"
   expect(unfit(["at"])).toBe(1);
   expect(unfitPartition(root, [partition(1, { files: "", identity: null })])).toBeNull();
   expect(unfit(null)).toBe(1);
-  // Without a key rows are found as a whole.
+  // Without a key, rows are identified by all columns.
   const whole = { ...root, replicaIdentity: "full", key: [] } as const;
   expect(unfit(["id"], false, whole)).toBe(1);
   expect(unfit(null, true, whole)).toBeNull();
-  // Only its inserts are carried anyway.
+  // Only inserts are carried anyway.
   expect(unfit(null, false, { ...root, replicaIdentity: "nothing" })).toBeNull();
 });

@@ -1,4 +1,4 @@
-// Every state that a slot can be found in, on a real server: what the run says of it, and what becomes of it.
+// Every state of a slot on a real server: what the run reports, and how it reacts.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { lsn } from "../../../../src/change/lsn.ts";
@@ -28,7 +28,7 @@ async function connector(on = server): Promise<PipelineRig> {
   return rig;
 }
 
-/** One that has run and is stopped. */
+/** A connector that has run and is stopped. */
 async function stopped(on = server): Promise<PipelineRig> {
   const rig = await connector(on);
   rig.start();
@@ -67,7 +67,7 @@ async function slotOf(rig: PipelineRig): Promise<Record<string, unknown> | undef
   return row;
 }
 
-test("the slot is one that standbys take over, where the server knows such slots", async () => {
+test("the slot is a failover slot, if the server supports them", async () => {
   await using rig = await stopped();
   const [version] = await server.query<{ n: number }>(
     "select current_setting('server_version_num')::int as n",
@@ -75,13 +75,13 @@ test("the slot is one that standbys take over, where the server knows such slots
   expect((await slotOf(rig))?.is_failover ?? null).toBe(version!.n >= 170_000 ? true : null);
 });
 
-test("a walsender that an earlier run left behind is ended, and its slot taken over at once", async () => {
+test("a walsender that an earlier run left behind is terminated, and its slot is reused at once", async () => {
   await using rig = await stopped();
   await using _stale = await hold(rig, "millrace replication rig");
   const begunAt = performance.now();
   rig.start();
   await rig.untilRealtime();
-  // Nobody's is waited for as long.
+  // Any other walsender would be waited for longer.
   expect(performance.now() - begunAt).toBeLessThan(8_000);
   await rig.source("insert into t values (1)");
   await rig.expectEqual();
@@ -104,7 +104,7 @@ test.each(["pg_recvlogical", "millrace replication elsewhere"])(
   },
 );
 
-describe("a slot of the connector's name that it did not make is not dropped", () => {
+describe("a slot with the connector's name that it did not create is not dropped", () => {
   test.each([
     [
       "a physical one",
@@ -127,7 +127,7 @@ describe("a slot of the connector's name that it did not make is not dropped", (
   });
 });
 
-test("a slot that the server invalidated stops the run, and the reason names the setting", async () => {
+test("an invalidated slot stops the run, and the reason names the setting", async () => {
   await using small = await PostgresServer.start({
     settings: { fsync: "off", max_slot_wal_keep_size: "1MB" },
   });
@@ -146,7 +146,7 @@ test("a slot that the server invalidated stops the run, and the reason names the
   await rig.stop();
 });
 
-test("from 18 on: a slot that was idle for too long says so, and a dropped publication that is skipped silently is noticed", async () => {
+test("from version 18 on: a slot that was idle for too long is reported, and a dropped publication that is silently skipped is detected", async () => {
   await using newest = await PostgresServer.start({
     major: 18,
     settings: { fsync: "off", idle_replication_slot_timeout: "1s" },
@@ -169,7 +169,7 @@ test("from 18 on: a slot that was idle for too long says so, and a dropped publi
   expect(idle.message).toContain("ALTER SYSTEM SET idle_replication_slot_timeout = 0;");
 });
 
-test("no slot free, no walsender free, and a wal_level that is too low each have a code of their own", async () => {
+test("no free slot, no free walsender, and a low wal_level each have their own code", async () => {
   await using tight = await PostgresServer.start({
     settings: { fsync: "off", max_replication_slots: 1, max_wal_senders: 1 },
   });
@@ -206,14 +206,14 @@ test("no slot free, no walsender free, and a wal_level that is too low each have
   await rig.source("select pg_drop_replication_slot('other')");
 });
 
-test("a wal_level that was lowered is told, and no publication is left of a beginning that cannot succeed", async () => {
+test("a lowered wal_level is reported, and a start that cannot succeed leaves no publication", async () => {
   await using replica = await PostgresServer.start({ settings: { fsync: "off", wal_level: "replica" } });
   await using rig = await connector(replica);
   const error = await failure(rig);
   expect(error.code).toBe("wal_level_not_logical");
   expect(error.message).toContain("ALTER SYSTEM SET wal_level = 'logical';");
   expect(await rig.source("select from pg_publication")).toEqual([]);
-  // As if it had run before, and somebody had dropped the slot so that the server starts at all.
+  // As if it had run before, and somebody had dropped the slot so that the server starts.
   rig.initialized = true;
   await rig.sink(
     `insert into millrace.checkpoint (connector_id, resume_lsn, last_version) values ('slot${count}', '0/1', 0)`,
@@ -221,7 +221,7 @@ test("a wal_level that was lowered is told, and no publication is left of a begi
   expect((await failure(rig)).code).toBe("wal_level_not_logical");
 });
 
-describe("a creation that waits for a transaction", () => {
+describe("a slot creation that waits for a transaction", () => {
   const lastWarning = (rig: PipelineRig) => {
     const { phase, health } = rig.phases.findLast((each) => each.health.kind === "warning") ?? {};
     return health?.kind === "warning" ? { phase, reason: health.reason } : null;
@@ -230,12 +230,12 @@ describe("a creation that waits for a transaction", () => {
   async function stopAtOnce(rig: PipelineRig): Promise<void> {
     const begunAt = performance.now();
     await rig.stop();
-    // The transaction goes on; a slot for the moment would be waited for twice as long.
+    // The transaction continues. The wait for a temporary slot would be twice as long.
     expect(performance.now() - begunAt).toBeLessThan(10_000);
     rig.phases.length = 0;
   }
 
-  /** The transaction goes on: what ends the waiting at the server is that the run cleans up. */
+  /** The transaction continues. The wait at the server ends because the run cleans up. */
   async function expectNothingLeft(rig: PipelineRig): Promise<void> {
     await waitFor("nothing is left", async () => {
       const walsenders = await rig.source("select from pg_stat_activity where backend_type = 'walsender'");
@@ -243,7 +243,7 @@ describe("a creation that waits for a transaction", () => {
     });
   }
 
-  test("names its process, age and query while it waits, and leaves nothing when it is given up or stopped", async () => {
+  test("is reported with the process, its age and its query, and leaves nothing when it times out or is stopped", async () => {
     await using rig = await connector();
     await using writer = await server.connect(rig.sourceDatabase);
     const [own] = (
@@ -276,7 +276,7 @@ describe("a creation that waits for a transaction", () => {
     await rig.stop();
   });
 
-  test("is given up when the network forgets its connections", async () => {
+  test("is given up when the network drops its connections", async () => {
     await using proxy = await TcpProxy.start(server.port);
     await using rig = await connector();
     const connection = { ...server.connection(rig.sourceDatabase), port: proxy.port };
@@ -295,7 +295,7 @@ describe("a creation that waits for a transaction", () => {
     expect(error).toMatchObject({ code: "source_connection_lost" });
   });
 
-  test("of the moment, for a table that comes later, tells it too", async () => {
+  test("is reported for a new table's temporary slot as well", async () => {
     await using rig = await connector();
     rig.start();
     await rig.untilRealtime();
@@ -309,14 +309,14 @@ describe("a creation that waits for a transaction", () => {
     await waitFor("it waits again", () => lastWarning(rig));
     await rig.source("rollback prepared 'forgotten'");
     await rig.expectEqual();
-    // That of the moment goes behind the copy.
+    // The temporary slot is gone after the copy.
     const others = `select from pg_replication_slots where slot_name <> '${rig.slot}'`;
     await waitFor("no other slot", async () => (await rig.source(others)).length === 0);
     await rig.stop();
   });
 });
 
-test("each reason of an invalidation says how to avoid the next", () => {
+test("each invalidation reason says how to avoid the next one", () => {
   const lost: SlotState = {
     ...{
       exists: true,

@@ -1,4 +1,5 @@
-// Which log a checkpoint is of: a promoted standby goes on, another cluster and one that lacks what the sink has do not.
+// Which log a checkpoint belongs to: a promoted standby is accepted; another cluster, or one without the delivered
+// changes, is not.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chown, cp, rm } from "node:fs/promises";
@@ -10,7 +11,7 @@ import { PipelineRig } from "../../../support/pipeline-rig.ts";
 import { PostgresServer } from "../../../support/postgres-server.ts";
 import { waitFor } from "../../../support/wait-for.ts";
 
-// `restore_command` is what an archive recovery asks for; there is no archive.
+// Archive recovery requires `restore_command`. There is no archive.
 const settings = { fsync: "off", restore_command: "false" };
 
 let server: PostgresServer;
@@ -28,20 +29,20 @@ afterAll(async () => {
 
 const dataOf = (at: PostgresServer) => join(at.directory, "data");
 
-/** Starts the server at the end of its log, as a promoted standby: on the next timeline. */
+/** Starts the server at the end of its log, as a promoted standby, on the next timeline. */
 async function promote(at: PostgresServer): Promise<void> {
   const signal = join(dataOf(at), "recovery.signal");
   await Bun.write(signal, "");
   if (process.getuid?.() === 0) await chown(signal, 65534, 65534);
   await at.launch();
-  // It answers questions before it is done.
+  // It accepts queries before the promotion is complete.
   await waitFor("the end of recovery", async () => {
     const [row] = await at.query<{ done: boolean }>("select not pg_is_in_recovery() as done");
     return row?.done;
   });
 }
 
-/** Puts what `copy` holds in the place of the server's data. The server is down. */
+/** Replaces the server's data with `copy`. The server is stopped. */
 async function replaceData(at: PostgresServer, copy: string): Promise<void> {
   await rm(dataOf(at), { recursive: true, force: true });
   await cp(copy, dataOf(at), { recursive: true });
@@ -57,7 +58,7 @@ async function failure(rig: PipelineRig): Promise<MillraceError> {
   return (await rig.ended()) as MillraceError;
 }
 
-test("a promoted standby is gone on with; one that lacks what was delivered, or another cluster, is not", async () => {
+test("a promoted standby is accepted; one without the delivered changes, or another cluster, is not", async () => {
   await using rig = await PipelineRig.create(server, "log", { sinkServer: other });
   await rig.source("create table t (id int primary key); insert into t values (1)");
   rig.start();
@@ -75,7 +76,7 @@ test("a promoted standby is gone on with; one that lacks what was delivered, or 
   expect(await log()).toMatch(/^\d+\/2@[0-9A-F]+\/[0-9A-F]+$/);
   await rig.stop();
 
-  // A standby that did not receive what comes now is promoted, and by then has written more than the checkpoint is behind.
+  // A standby without the following changes is promoted, and then writes more than the checkpoint is behind.
   await server.stop();
   const before = join(server.directory, "before");
   await cp(dataOf(server), before, { recursive: true });

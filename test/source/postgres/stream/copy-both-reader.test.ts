@@ -1,6 +1,9 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { CopyBothReader, roomBeforeLarge } from "../../../../src/source/postgres/stream/copy-both-reader.ts";
+import {
+  CopyBothReader,
+  largeMessagePadding,
+} from "../../../../src/source/postgres/stream/copy-both-reader.ts";
 
 function message(type: string, body: Buffer): Buffer {
   const head = Buffer.alloc(5);
@@ -22,40 +25,40 @@ function keepalive(walEnd: bigint, reply: boolean): Buffer {
 }
 
 const sent = fc.oneof(
-  fc.string({ maxLength: 300 }).map((text) => ({ bytes: xLogData(text), told: `data ${text}` })),
+  fc.string({ maxLength: 300 }).map((text) => ({ bytes: xLogData(text), expected: `data ${text}` })),
   fc.integer({ min: 200_000, max: 400_000 }).map((length) => {
     const text = "x".repeat(length);
-    return { bytes: xLogData(text), told: `data ${text}` };
+    return { bytes: xLogData(text), expected: `data ${text}` };
   }),
   fc.tuple(fc.bigInt(0n, 2n ** 64n - 1n), fc.boolean()).map(([walEnd, reply]) => ({
     bytes: keepalive(walEnd, reply),
-    told: `keepalive ${walEnd} ${reply}`,
+    expected: `keepalive ${walEnd} ${reply}`,
   })),
   fc.constantFrom("E", "Z", "W", "C").map((type) => ({
     bytes: message(type, Buffer.from("body")),
-    told: `other ${message(type, Buffer.from("body")).toString("latin1")}`,
+    expected: `other ${message(type, Buffer.from("body")).toString("latin1")}`,
   })),
 );
 
-test("messages come out as they were sent, wherever the chunks are cut", () => {
+test("messages are returned as they were sent, wherever the chunks are cut", () => {
   fc.assert(
     fc.property(
       fc.array(sent, { maxLength: 30 }),
       fc.array(fc.integer({ min: 1, max: 5000 }), { minLength: 1 }),
       (all, cuts) => {
-        const told: string[] = [];
+        const received: string[] = [];
         const large: { bytes: Buffer; at: number; text: string }[] = [];
         const reader = new CopyBothReader(
           {
-            onMessage: (bytes, at, end) => told.push(`data ${bytes.toString("utf8", at, end)}`),
+            onMessage: (bytes, at, end) => received.push(`data ${bytes.toString("utf8", at, end)}`),
             onLargeMessage: (bytes, at, end) => {
-              expect(at).toBeGreaterThanOrEqual(roomBeforeLarge);
+              expect(at).toBeGreaterThanOrEqual(largeMessagePadding);
               const text = bytes.toString("utf8", at, end);
-              told.push(`data ${text}`);
+              received.push(`data ${text}`);
               large.push({ bytes, at, text });
             },
-            onKeepalive: (walEnd, reply) => told.push(`keepalive ${walEnd} ${reply}`),
-            onOther: (bytes) => told.push(`other ${bytes.toString("latin1")}`),
+            onKeepalive: (walEnd, reply) => received.push(`keepalive ${walEnd} ${reply}`),
+            onOther: (bytes) => received.push(`other ${bytes.toString("latin1")}`),
           },
           () => null,
           150_000,
@@ -63,13 +66,13 @@ test("messages come out as they were sent, wherever the chunks are cut", () => {
         const stream = Buffer.concat(all.map(({ bytes }) => bytes));
         for (let at = 0, i = 0; at < stream.length; i++) {
           const next = Math.min(stream.length, at + cuts[i % cuts.length]! * (i % 7 === 0 ? 50 : 1));
-          // A chunk is the socket's: it is written over after it was read.
+          // A chunk belongs to the socket, which overwrites it after it was read.
           const chunk = Buffer.from(stream.subarray(at, next));
           reader.push(chunk);
           chunk.fill(0xff);
           at = next;
         }
-        expect(told).toEqual(all.map((each) => each.told));
+        expect(received).toEqual(all.map((each) => each.expected));
         for (const { bytes, at, text } of large) expect(bytes.toString("utf8", at)).toBe(text);
       },
     ),

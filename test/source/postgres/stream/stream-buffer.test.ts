@@ -1,4 +1,5 @@
-// What a stream holds, when transactions in progress come between others: made of messages as the server would send them.
+// What a stream buffers when transactions in progress arrive between others, with messages as the server would send
+// them.
 
 import { expect, test } from "bun:test";
 import { BatchBuilder } from "../../../../src/change/batch-builder.ts";
@@ -6,7 +7,7 @@ import type { ChangeBatch } from "../../../../src/change/change-batch.ts";
 import { lsn } from "../../../../src/change/lsn.ts";
 import { selectionOf } from "../../../../src/source/postgres/catalog/table-selection.ts";
 import { RelationRegistry } from "../../../../src/source/postgres/shapes/relation-registry.ts";
-import { ampleBytes } from "../../../../src/source/postgres/stream/feedback.ts";
+import { targetBatchBytes } from "../../../../src/source/postgres/stream/feedback.ts";
 import { PgoutputDecoder } from "../../../../src/source/postgres/stream/pgoutput-decoder.ts";
 import {
   type StreamBounds,
@@ -31,7 +32,7 @@ function int64(value: number): Buffer {
 const text = (value: string) => Buffer.from(`${value}\0`);
 const message = (tag: string, ...parts: readonly Buffer[]) => Buffer.concat([Buffer.from(tag), ...parts]);
 
-/** `xid`: that a message within a block bears; null: it is in none. */
+/** `xid`: the xid of a message within a block; null outside of blocks. */
 const named = (xid: number | null) => (xid === null ? Buffer.alloc(0) : int32(xid));
 const announcement = (xid: number | null) =>
   message(
@@ -82,7 +83,7 @@ function stream(bounds: StreamBounds = smallBounds) {
   const send = (...messages: readonly Buffer[]) => {
     for (const bytes of messages) {
       decoder.decode(bytes, 0, bytes.length);
-      buffer.divide();
+      buffer.splitInProgress();
     }
   };
   return { buffer, send, registry };
@@ -92,34 +93,36 @@ function takeAll(buffer: StreamBuffer): ChangeBatch[] {
   const taken: ChangeBatch[] = [];
   for (let batch = buffer.take(); batch; batch = buffer.take()) {
     taken.push(batch);
-    buffer.takeBack();
+    buffer.releaseTaken();
   }
   return taken;
 }
 
-const told = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) => ({
+const summary = ({ count, inProgress, endsInTransaction, resumeLsn }: ChangeBatch) => ({
   ...{ count, end: Number(resumeLsn), isPiece: endsInTransaction },
   ...{ outcome: inProgress?.outcome ?? null },
 });
 
-test("a part that fills the buffer amid another's pieces does not keep that one's end from being read", () => {
+test("a part that fills the buffer during another's pieces does not block that one's end", () => {
   const { buffer, send } = stream({ ...smallBounds, batchRows: 1000 });
-  // One chunk: the socket is paused behind it.
+  // One chunk. The socket is paused after it.
   send(...block(7, announcement(7), ...inserts(7, 1, 10)), begin(8, 200), announcement(null));
   send(...inserts(null, 101, 103));
   expect(buffer.isFull).toBe(true);
-  expect(takeAll(buffer).map(told)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
+  expect(takeAll(buffer).map(summary)).toEqual([{ count: 3, end: 100, isPiece: true, outcome: null }]);
   expect(buffer.isFull).toBe(false);
   send(...inserts(null, 104, 105), commit(200));
-  expect(takeAll(buffer).map(told)).toEqual([
+  expect(takeAll(buffer).map(summary)).toEqual([
     { count: 2, end: 210, isPiece: false, outcome: null },
     { count: 10, end: 100, isPiece: false, outcome: "open" },
   ]);
   send(commitEarly(7, 300));
-  expect(takeAll(buffer).map(told)).toEqual([{ count: 0, end: 310, isPiece: false, outcome: "committed" }]);
+  expect(takeAll(buffer).map(summary)).toEqual([
+    { count: 0, end: 310, isPiece: false, outcome: "committed" },
+  ]);
 });
 
-test("a transaction in progress waits in batches, of which there may be more than of others", () => {
+test("a transaction in progress waits in batches, and may have more of them than others", () => {
   const ahead = { bytes: 32 * megabyte, rows: 25 };
   const { buffer, send } = stream({ ...smallBounds, ahead });
   send(begin(8, 200), announcement(null), ...inserts(null, 101, 102), commit(200));
@@ -127,18 +130,18 @@ test("a transaction in progress waits in batches, of which there may be more tha
   expect(buffer.isFull).toBe(false);
   send(insert(7, 23));
   expect(buffer.isFull).toBe(true);
-  expect(takeAll(buffer).map(told)).toEqual([
+  expect(takeAll(buffer).map(summary)).toEqual([
     { count: 2, end: 210, isPiece: false, outcome: null },
     { count: 10, end: 210, isPiece: false, outcome: "open" },
     { count: 10, end: 210, isPiece: false, outcome: "open" },
   ]);
   expect(buffer.isFull).toBe(false);
-  // What comes between its blocks is held to the bounds of all.
+  // Transactions between its blocks are within the limits of all.
   send(...inserts(7, 24, 45), message("E"));
   send(begin(9, 300), ...inserts(null, 103, 104));
   expect(buffer.isFull).toBe(true);
   send(commit(300), commitEarly(7, 400));
-  expect(takeAll(buffer).map(told)).toEqual([
+  expect(takeAll(buffer).map(summary)).toEqual([
     { count: 10, end: 210, isPiece: false, outcome: "open" },
     { count: 10, end: 210, isPiece: false, outcome: "open" },
     { count: 2, end: 310, isPiece: false, outcome: null },
@@ -146,38 +149,41 @@ test("a transaction in progress waits in batches, of which there may be more tha
   ]);
 });
 
-test("what waits of a transaction in progress that is rolled back is not handed out", () => {
+test("waiting parts of a transaction in progress are dropped when it rolls back", () => {
   const ahead = { bytes: 32 * megabyte, rows: 100 };
   const { buffer, send } = stream({ ...smallBounds, ahead });
   send(...block(7, announcement(7), ...inserts(7, 1, 25)), abort(7));
   expect(takeAll(buffer)).toEqual([]);
   send(...block(8, announcement(8), ...inserts(8, 1, 25)));
-  expect(told(buffer.take()!)).toEqual({ count: 10, end: 100, isPiece: false, outcome: "open" });
+  expect(summary(buffer.take()!)).toEqual({ count: 10, end: 100, isPiece: false, outcome: "open" });
   send(abort(8), begin(9, 200), announcement(null), insert(null, 1), commit(200));
-  expect(takeAll(buffer).map(told)).toEqual([
+  expect(takeAll(buffer).map(summary)).toEqual([
     { count: 0, end: 100, isPiece: false, outcome: "aborted" },
     { count: 1, end: 210, isPiece: false, outcome: null },
   ]);
 });
 
-test("what waits is counted with the places of its changes, however little they hold", () => {
+test("the size of what waits includes the offsets of its changes, however small the changes are", () => {
   const { buffer, send } = stream({ ...streamBounds(0) });
   send(message("S", int32(7), Buffer.from([1])), announcement(7));
   const row = insert(7, 1);
   let rows = 0;
   for (; !buffer.isFull; rows++) send(row);
-  const held = takeAll(buffer).reduce((sum, { arena, kind }) => sum + arena.byteLength + kind.length * 30, 0);
+  const buffered = takeAll(buffer).reduce(
+    (sum, { arena, kind }) => sum + arena.byteLength + kind.length * 30,
+    0,
+  );
   expect(rows).toBeGreaterThan(300_000);
-  expect(held).toBeLessThan(40 * megabyte);
+  expect(buffered).toBeLessThan(40 * megabyte);
 });
 
-test("few rows make no batch of their own, however few may wait", () => {
+test("few rows do not become a batch, however few may wait", () => {
   const { buffer, send } = stream(streamBounds(1));
   send(...block(7, announcement(7), ...inserts(7, 1, 1000)));
   expect(takeAll(buffer).map(({ count }) => count)).toEqual([1000]);
 });
 
-test("what a transaction in progress announces is not others' before it is committed", () => {
+test("a relation that a transaction in progress announces is not used for others before its commit", () => {
   const { send, registry } = stream();
   send(begin(6, 200), announcement(null), insert(null, 1), commit(200));
   const own = registry.find(table)?.relation;
@@ -190,11 +196,11 @@ test("what a transaction in progress announces is not others' before it is commi
   expect(registry.find(table)?.relation).toBe(later!);
 });
 
-test("inserts alone make smaller batches than changes that may take each other's place", () => {
+test("batches of inserts are smaller than batches of changes that may replace each other", () => {
   const most = 6 * 1024 * 1024;
   const bounds = { ...smallBounds, maxBufferedBytes: most, maxBufferedRows: 1e6, pieceBytes: most };
-  /** How many inserts there is room for, behind the messages `first`. */
-  const room = (...first: readonly Buffer[]) => {
+  /** How many inserts fit into a batch after the messages `first`. */
+  const insertsThatFit = (...first: readonly Buffer[]) => {
     const { buffer, send } = stream(bounds);
     send(begin(7, 200), announcement(null), ...first);
     for (let rows = 0; ; rows++) {
@@ -211,7 +217,7 @@ test("inserts alone make smaller batches than changes that may take each other's
     int32(1),
     Buffer.from("1"),
   );
-  const alone = room();
+  const alone = insertsThatFit();
   expect(alone).toBeGreaterThan(80_000);
-  expect(room(removal) / alone).toBeCloseTo(most / ampleBytes, 2);
+  expect(insertsThatFit(removal) / alone).toBeCloseTo(most / targetBatchBytes, 2);
 });

@@ -1,4 +1,4 @@
-// What a large message of a text stream becomes on its way, wherever the network cuts it.
+// How a large message of a text stream is packed, wherever the network cuts it.
 
 import { expect, test } from "bun:test";
 import fc from "fast-check";
@@ -7,7 +7,7 @@ import { CopyBothReader } from "../../../../src/source/postgres/stream/copy-both
 import { ValuePacker } from "../../../../src/source/postgres/stream/value-packer.ts";
 
 type Value = string | null | "unchanged";
-/** Values of so many bytes are packed here, in messages above this. */
+/** The size of values that are packed here, in messages above this size. */
 const leastBytes = 10;
 const largeBytes = 60;
 
@@ -37,13 +37,13 @@ function asStreamData(payload: Buffer): Buffer {
 }
 
 interface Received {
-  /** The message, with its packed values unpacked again. */
+  /** The message with its packed values unpacked. */
   readonly text: string;
   readonly packed: number;
   readonly bytes: number;
 }
 
-/** What comes out of the reader for messages that arrive in parts of these lengths, one after the other. */
+/** The reader's output for messages that arrive in parts of these lengths, one after the other. */
 function received(messages: readonly Buffer[], cuts: readonly number[]): readonly Received[] {
   const out: Received[] = [];
   const take = (bytes: Buffer, at: number, end: number) => out.push(unpackedMessage(bytes.subarray(at, end)));
@@ -69,9 +69,9 @@ function unpackedMessage(bytes: Buffer): Received {
     const columns = bytes.readUInt16BE(at + 1);
     at += 3;
     for (let c = 0; c < columns; c++) {
-      const mark = String.fromCharCode(bytes[at++]!);
-      if (mark !== "t") {
-        row.push(mark === "n" ? null : "unchanged");
+      const format = String.fromCharCode(bytes[at++]!);
+      if (format !== "t") {
+        row.push(format === "n" ? null : "unchanged");
         continue;
       }
       const length = bytes.readInt32BE(at);
@@ -91,7 +91,7 @@ const bytea = fc
 const value: fc.Arbitrary<Value> = fc.oneof(
   bytea,
   fc.string({ maxLength: 100 }),
-  // Bytea at first sight.
+  // It starts like bytea.
   fc.tuple(bytea, fc.constantFrom("g", "A", "\\", "0", "ü"), bytea).map(([a, b, c]) => a + b + c.slice(2)),
   fc.constant(null),
   fc.constant("unchanged"),
@@ -106,7 +106,7 @@ const sent = fc.oneof(
   fc.tuple(fc.constantFrom("O", "K"), row).map(([letter, before]) => message("D", tuple(letter, before))),
 );
 
-test("what is packed can be unpacked exactly, and all else stays as it is", () => {
+test("packed values unpack exactly, and everything else is unchanged", () => {
   fc.assert(
     fc.property(
       fc.array(sent, { minLength: 1, maxLength: 4 }),
@@ -120,7 +120,7 @@ test("what is packed can be unpacked exactly, and all else stays as it is", () =
   );
 });
 
-test("bytea that comes in many parts is held as its bytes, in old rows and new ones", () => {
+test("bytea that arrives in many parts is stored as its bytes, in old and new rows", () => {
   const of = (byte: string) => `\\x${byte.repeat(3_000)}`;
   const update = message("U", tuple("O", ["1", of("ab"), null]), tuple("N", ["1", of("01"), of("ff")]));
   const rows = 3 * (3_000 + 5) + 40;
@@ -131,7 +131,7 @@ test("bytea that comes in many parts is held as its bytes, in old rows and new o
   }
 });
 
-test("other messages pass as they are", () => {
+test("other messages pass unchanged", () => {
   const text = `\\x${"00".repeat(100)}`;
   const truncate = Buffer.concat([Buffer.from("T\0\0\0\x01"), Buffer.from(text)]);
   const out: string[] = [];

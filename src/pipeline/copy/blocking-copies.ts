@@ -1,0 +1,100 @@
+// Copies tables while the stream waits, or without a stream. A table that cannot be read does not stop the others.
+
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { TableCopy } from "../../sink/copy-sink.ts";
+import type { IncompleteRows } from "../../sink/sink.ts";
+import type { ProgressMeter } from "../progress-meter.ts";
+import type { RunReporter } from "../run-reporter.ts";
+import { concurrently, itemsOf } from "./concurrently.ts";
+import type { CopyEnvironment } from "./copy-environment.ts";
+import type { CopyPoints } from "./copy-points.ts";
+import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
+import { UnreadableTables } from "./unreadable-tables.ts";
+
+export interface BlockingCopies {
+  readonly environment: CopyEnvironment;
+  readonly reporter: Pick<RunReporter, "phase">;
+  readonly meter: ProgressMeter;
+  readonly unreadable: UnreadableTables;
+  /** Finish the current chunks and begin no others. */
+  readonly stop: AbortSignal;
+  /** Copy the tables one after the other, in the given order: later ones refer to earlier ones. */
+  readonly isOrdered: boolean;
+}
+
+export interface BlockingCopy {
+  readonly table: TableShape;
+  readonly copy: TableCopy;
+}
+
+/** Current chunks are finished, or ended by the signals of source and sink. */
+const neverAborted = new AbortController().signal;
+
+/** Returns when each copy is made or its table is unreadable, or when stopped. Any other failure stops the others too. */
+export async function makeBlockingCopies(
+  of: BlockingCopies,
+  copies: readonly BlockingCopy[],
+  points: CopyPoints,
+): Promise<void> {
+  const { meter, environment, isOrdered, stop } = of;
+  for (const { table } of copies) meter.expects(qualifiedName(table.relation), table.estimatedRows);
+  // The largest table first: it takes the longest.
+  const inOrder = isOrdered
+    ? copies
+    : copies.toSorted((a, b) => b.table.estimatedBytes - a.table.estimatedBytes);
+  await concurrently(environment.parallel, itemsOf(inOrder, stop), (copy) => copyOne(of, copy, points));
+}
+
+async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points: CopyPoints): Promise<void> {
+  const { environment, meter, reporter, unreadable, stop, isOrdered } = of;
+  const name = qualifiedName(table.relation);
+  reporter.phase({ name: "snapshot", table: name }, { kind: "start" });
+  meter.began(name);
+  const progress = (rows: number, bytes: number) => meter.copying(name, rows, bytes);
+  const copied = await unlessUnreadable(of, table, async () => {
+    const of = { table, copy, signal: neverAborted, progress };
+    const started = await startCopy(environment, of, isOrdered);
+    if (!(await copyChunks(environment, started, points, stop))) return false;
+    // The sink may use a session for it.
+    await environment.permits.within(1, neverAborted, () => finishCopy(environment, started));
+    return true;
+  });
+  if (!copied) return;
+  environment.source.copied(table);
+  meter.copied(name);
+  unreadable.copied(table);
+  reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
+}
+
+/** Copies rows by key that the sink lacks though it has a copy of their table. */
+export async function copyIncomplete(
+  of: BlockingCopies,
+  { table, keys }: IncompleteRows,
+  points: CopyPoints,
+): Promise<void> {
+  const copied = await unlessUnreadable(of, table, async () => {
+    await points.use((point) => copyRows(of.environment, { table, keys, signal: neverAborted }, point));
+    return true;
+  });
+  if (copied) of.unreadable.copied(table);
+}
+
+/** Returns what `work` returns; null if the table is unreadable. Throws errors that are not of this table alone. */
+async function unlessUnreadable<T>(
+  { reporter, meter, unreadable }: BlockingCopies,
+  table: TableShape,
+  work: () => Promise<T>,
+): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ReadFailure)) throw error;
+    const { failure } = error;
+    if (!UnreadableTables.isOfOneTable(failure)) throw failure;
+    const name = qualifiedName(table.relation);
+    meter.gaveUp(name);
+    unreadable.failed(table, failure);
+    reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: failure.message });
+    return null;
+  }
+}

@@ -1,0 +1,82 @@
+// Runs the copies of a streaming run beside its stream: snapshot tasks, and first copies of tables that are added later. Divides the
+// connections between them.
+
+import type { OfferedTask } from "../run-reporter.ts";
+import type { StreamEvents } from "../stream-events.ts";
+import type { StreamPosition } from "../stream-position.ts";
+import type { CopyEnvironment } from "./copy-environment.ts";
+import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
+import { CopyPermits } from "./copy-permits.ts";
+import { makeIncrementalCopies } from "./incremental-copies.ts";
+import { RunningTasks, type RunningTasksOptions } from "./running-tasks.ts";
+import { copyForTask, type TaskContext } from "./snapshot-task.ts";
+
+/** How many tasks run at once, if there are connections for them. */
+const maxTasks = 2;
+/** A task has a point, and for a while the next one too. Each takes a connection. */
+const pointsPerTask = 2;
+/** A blocking copy takes a point, the session that asks for it, and a connection to read by. */
+const blockingCopyConnections = 3;
+
+interface CopiesRequest extends Pick<RunningTasksOptions, "tasks" | "stop"> {
+  readonly parallelCopies: number;
+  /** Tasks then leave the connections free that a blocking copy takes. */
+  readonly areConnectionsBounded?: boolean;
+  readonly copyPace?: CopyPace;
+}
+
+/** How many tasks run at once, and how many chunks all of them read at once. Each task beyond the first needs connections for its own points. Pure. */
+export function taskShares({
+  parallelCopies,
+  areConnectionsBounded: isBounded = false,
+}: Pick<CopiesRequest, "parallelCopies" | "areConnectionsBounded">): {
+  readonly limit: number;
+  readonly parallel: number;
+} {
+  const left = parallelCopies - (isBounded ? blockingCopyConnections : 0);
+  const limit = left > pointsPerTask + 1 ? maxTasks : 1;
+  return { limit, parallel: Math.max(1, left - pointsPerTask * (limit - 1)) };
+}
+
+interface RunningStream extends Pick<CopyEnvironment, "source" | "sink"> {
+  readonly position: StreamPosition;
+  readonly events: StreamEvents;
+}
+
+/** `ended` is called when a task has ended. */
+export function copiesOfStream(
+  request: CopiesRequest,
+  { source, sink, position, events }: RunningStream,
+  context: TaskContext,
+  ended: () => void,
+): RunningTasks {
+  const { tasks, stop, copyPace: pace = defaultCopyPace } = request;
+  const { limit, parallel } = taskShares(request);
+  const environmentOf = (most: number): CopyEnvironment => ({
+    ...{ source, sink, pace, parallel: most, permits: new CopyPermits(most) },
+    betweenBatches: (action, signal) => events.betweenBatches(action, signal),
+    passed: (lsn, signal) => position.passed(lsn, signal),
+  });
+  const ofTasks = environmentOf(parallel);
+  // If connections are bounded, tasks leave one to read by.
+  const ofFirst = environmentOf(request.areConnectionsBounded ? 1 : parallel);
+  const running = new RunningTasks({
+    tasks,
+    stop,
+    limit,
+    work: (task: OfferedTask, signal) => copyForTask(ofTasks, context, task, signal),
+    ended: () => {
+      ended();
+      events.wake();
+    },
+    failed: (error) => events.fail(error),
+  });
+  const { first } = context;
+  first.onBegun((begun) => {
+    const names = begun.map(({ table: { relation } }) => ({ database: source.database, ...relation }));
+    running.startOwn(names, (signal) =>
+      makeIncrementalCopies(ofFirst, first, begun, context.listTables, signal),
+    );
+  });
+  return running;
+}

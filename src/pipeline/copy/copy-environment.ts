@@ -1,0 +1,51 @@
+// What copies need of their run: source and sink, how much may be done at once, and the stream's position.
+
+import type { Lsn } from "../../change/lsn.ts";
+import type { Sink } from "../../sink/sink.ts";
+import type { Source } from "../../source/source.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
+import type { CopyPace } from "./copy-pace.ts";
+import type { CopyPermits } from "./copy-permits.ts";
+import { CopyPoints } from "./copy-points.ts";
+
+export interface CopyEnvironment {
+  readonly source: Source;
+  readonly sink: Pick<Sink, "copies" | "flush">;
+  readonly pace: CopyPace;
+  /** How many tables, and chunks of one table, are copied at once at most. */
+  readonly parallel: number;
+  /** One permit for each chunk that is being read, over all tables. */
+  readonly permits: CopyPermits;
+  /** Runs `action` between two batches. Rejects with the reason of `signal` when that fires before. */
+  readonly betweenBatches: <T>(action: () => Promise<T>, signal: AbortSignal) => Promise<T>;
+  /** Resolves when all changes committed before `lsn` are written. */
+  readonly passed: (lsn: Lsn, signal: AbortSignal) => Promise<void>;
+}
+
+/** For copies that the stream waits for, or without a stream: all calls are between two batches. */
+export function waitingStream(): Pick<CopyEnvironment, "betweenBatches" | "passed"> {
+  return { betweenBatches: (action) => action(), passed: async () => {} };
+}
+
+/**
+ * Returns a point that the stream has passed: all changes from here on are newer. Without it, changes from before a table rewrite, which the
+ * stream does not report, would count as newer than the copy's rows.
+ */
+export async function passedPoint(
+  { source, passed }: CopyEnvironment,
+  signal: AbortSignal,
+): Promise<SnapshotPoint> {
+  const point = await source.snapshotPoint(signal);
+  await point[Symbol.asyncDispose]();
+  await passed(point.lsn, signal);
+  return point;
+}
+
+/** Points for chunks, beginning now. */
+export async function pointsFromNow(
+  { source, pace }: CopyEnvironment,
+  signal: AbortSignal,
+): Promise<CopyPoints> {
+  const next = () => source.snapshotPoint(signal);
+  return new CopyPoints(await next(), { next, renewAfterMs: pace.pointHeldMs });
+}

@@ -1,0 +1,255 @@
+// Copies one table: reads its chunks, several at once, each as of a point, and hands them to the sink. Whether the stream goes on meanwhile was
+// decided when the copy began: see sink/copy-sink.ts.
+
+import type { CopyPart, RowKey } from "../../change/copy-part.ts";
+import type { Lsn } from "../../change/lsn.ts";
+import { type PageRange, RangesLeft, type TableSize } from "../../change/page-range.ts";
+import type { TableShape } from "../../change/relation.ts";
+import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
+import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { CopyChunk, StartedCopy, TableCopy } from "../../sink/copy-sink.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
+import { concurrently } from "./concurrently.ts";
+import type { CopyEnvironment } from "./copy-environment.ts";
+import { rangeCut } from "./copy-pace.ts";
+import type { CopyPoints } from "./copy-points.ts";
+
+/** How long to wait before a locked table of the sink is tried again. */
+const lockedMs = 500;
+/** Up to this many incomplete rows are copied in one go with the copy's end, while the stream waits. */
+const maxAtEnd = 1_000;
+
+export interface CopyOfTable {
+  readonly table: TableShape;
+  readonly copy: TableCopy;
+  /** Ends the copy with the signal's reason. */
+  readonly signal: AbortSignal;
+  /** Called now and then with the rows and bytes that were taken so far. */
+  readonly progress: (rows: number, bytes: number) => void;
+}
+
+export interface StartedTable extends CopyOfTable {
+  readonly started: StartedCopy;
+  /** Null: the table comes as one chunk. */
+  readonly size: TableSize | null;
+}
+
+/** The source's error while a table was read. The sink may have thrown another error because of it. */
+export class ReadFailure extends Error {
+  constructor(readonly failure: MillraceError) {
+    super(failure.message, { cause: failure });
+  }
+}
+
+/** The source's error, if the table could not be read; otherwise `error` itself. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof ReadFailure ? error.failure : error;
+}
+
+/** Measures the table, and starts its copy between two batches. `isWhole`: the table is not divided. */
+export async function startCopy(
+  environment: CopyEnvironment,
+  of: CopyOfTable,
+  isWhole = false,
+): Promise<StartedTable> {
+  const { pace, permits, betweenBatches } = environment;
+  const { copy, signal } = of;
+  const measured = isWhole ? null : await measure(environment, of);
+  const isLarge = measured !== null && measured.bytes >= pace.dividedFromBytes;
+  const start = () => betweenBatches(() => copy.start(isLarge), signal);
+  // The sink may use a session for it. Beside the stream it does not, and whoever waits for batches must not keep a slot.
+  const started = copy.stream === "waits" ? await permits.within(1, signal, start) : await start();
+  return { ...of, started, size: isLarge && started.ranges ? measured : null };
+}
+
+/** A lock on the source's table blocks this. */
+async function measure(
+  { source, permits }: CopyEnvironment,
+  { table, signal }: CopyOfTable,
+): Promise<TableSize | null> {
+  return await permits.within(1, signal, () =>
+    untilAborted(source.measure(table), signal).catch((error: unknown) => {
+      signal.throwIfAborted();
+      throwReadFailure(error);
+    }),
+  );
+}
+
+/**
+ * Returns true when the sink has taken and settled all chunks; false: `stop` fired before all had begun. Throws `ReadFailure`, the sink's error,
+ * or the signal's reason.
+ */
+export async function copyChunks(
+  environment: CopyEnvironment,
+  of: StartedTable,
+  points: CopyPoints,
+  stop?: AbortSignal,
+): Promise<boolean> {
+  const { parallel, pace } = environment;
+  const { size, started, signal } = of;
+  const rows = new RowsTaken(started.ranges?.rows ?? 0, of.progress);
+  if (!size || !started.ranges) {
+    await copyChunk(environment, of, points, null, rows);
+    return true;
+  }
+  const { done, begun } = started.ranges;
+  const ranges = new RangesLeft(size, done, rangeCut(pace, parallel), begun);
+  const next = () => (stop?.aborted ? null : ranges.next());
+  await concurrently(parallel, next, async (range) => {
+    ranges.copied(range, await copyChunk(environment, of, points, range, rows));
+  });
+  signal.throwIfAborted();
+  return ranges.isDone;
+}
+
+/** Finishes the copy between two batches. Returns the latest point at which rows were copied by key; null: no row was. */
+export async function finishCopy(environment: CopyEnvironment, of: CopyOfTable): Promise<Lsn | null> {
+  const { copy, signal, table } = of;
+  const { betweenBatches } = environment;
+  let point: Lsn | null = null;
+  const piece = async () => {
+    while (true) {
+      const { left, incomplete } = await copy.finish();
+      if (incomplete.length === 0) return left;
+      // Before the next batch, so that its partial changes of these rows find complete rows.
+      point = await copyRowsNow(environment, { table, keys: incomplete, signal });
+      // Copy the last few rows and finish in one go: between batches the stream would bring new ones for ever.
+      if (incomplete.length > maxAtEnd) return left;
+    }
+  };
+  while (true) {
+    const left = await betweenBatches(piece, signal);
+    if (left === "all") return point;
+    if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
+  }
+}
+
+export interface RowsOfTable {
+  readonly table: TableShape;
+  readonly keys: readonly RowKey[];
+  readonly signal: AbortSignal;
+}
+
+/** Call it between two batches, after a flush: copies the rows that have these keys, as of a point ahead of the stream. */
+export async function copyRows(
+  { source, sink }: Pick<CopyEnvironment, "source" | "sink">,
+  { table, keys, signal }: RowsOfTable,
+  point: SnapshotPoint,
+): Promise<void> {
+  const reading = { table, form: sink.copies.rowsForm(table), part: { kind: "rows", keys } as const, signal };
+  await read(
+    { source },
+    reading,
+    point,
+    () => {},
+    (chunk) => sink.copies.takeRows(chunk),
+  );
+}
+
+/** As `copyRows`, as of a point of its own. Returns its LSN. */
+async function copyRowsNow(environment: CopyEnvironment, rows: RowsOfTable): Promise<Lsn> {
+  await environment.sink.flush();
+  await using point = await environment.source.snapshotPoint(rows.signal);
+  await copyRows(environment, rows, point);
+  return point.lsn;
+}
+
+/** Returns how long the chunk took, in milliseconds. */
+async function copyChunk(
+  environment: CopyEnvironment,
+  of: StartedTable,
+  points: CopyPoints,
+  range: PageRange | null,
+  rows: RowsTaken,
+): Promise<number> {
+  const { source, passed, permits } = environment;
+  const { table, copy, started, signal } = of;
+  const isBeside = copy.stream === "runs";
+  const part = range ? ({ kind: "range", range } as const) : undefined;
+  let beganMs = 0;
+  await points.use(async (point) => {
+    // Without a slot: a copy that the stream stands still for may wait for one.
+    if (isBeside) await passed(point.lsn, signal);
+    await permits.within(1, signal, async () => {
+      beganMs = performance.now();
+      const progress = (taken: number, bytes: number) => rows.report(range, taken, bytes);
+      await read({ source }, { table, form: started.form, part, signal }, point, progress, (chunk) =>
+        copy.take(chunk),
+      );
+    });
+  });
+  if (isBeside) await settle(environment, of);
+  return performance.now() - beganMs;
+}
+
+async function settle({ betweenBatches }: CopyEnvironment, { copy, signal }: StartedTable): Promise<void> {
+  while (true) {
+    const left = await betweenBatches(() => copy.settle(), signal);
+    if (left === "all") return;
+    if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
+  }
+}
+
+interface Reading extends Pick<CopyChunk, "table" | "form"> {
+  readonly part: CopyPart | undefined;
+  readonly signal: AbortSignal;
+}
+
+async function read(
+  { source }: Pick<CopyEnvironment, "source">,
+  { table, form, part, signal }: Reading,
+  point: SnapshotPoint,
+  progress: CopyChunk["progress"],
+  take: (chunk: CopyChunk) => Promise<void>,
+): Promise<void> {
+  const failed: { error: unknown } = { error: null };
+  const { lsn, timeUs } = point;
+  const { chunks, rowsRead } = source.readTable(table, point, form, part);
+  const watched = watchedChunks(chunksUntilAborted(chunks, signal), failed);
+  try {
+    await take({ table, form, chunks: watched, rowsRead, lsn, timeUs, progress, ...(part ? { part } : {}) });
+  } catch (error) {
+    if (failed.error === null || signal.aborted) throw error;
+    throwReadFailure(failed.error);
+  }
+}
+
+async function* watchedChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  failed: { error: unknown },
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* chunks;
+  } catch (error) {
+    failed.error = error;
+    throw error;
+  }
+}
+
+function throwReadFailure(error: unknown): never {
+  throw new ReadFailure(toMillraceError(error));
+}
+
+/** Sums up the progress of a table's chunks. */
+class RowsTaken {
+  readonly #chunks = new Map<PageRange | null, { readonly rows: number; readonly bytes: number }>();
+  #rows: number;
+  #bytes = 0;
+
+  /** `before`: rows of ranges that the sink had before. */
+  constructor(
+    before: number,
+    private readonly progress: CopyOfTable["progress"],
+  ) {
+    this.#rows = before;
+    if (before > 0) progress(before, 0);
+  }
+
+  report(range: PageRange | null, rows: number, bytes: number): void {
+    const before = this.#chunks.get(range) ?? { rows: 0, bytes: 0 };
+    this.#chunks.set(range, { rows, bytes });
+    this.#rows += rows - before.rows;
+    this.#bytes += bytes - before.bytes;
+    this.progress(this.#rows, this.#bytes);
+  }
+}

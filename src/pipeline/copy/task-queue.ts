@@ -1,0 +1,46 @@
+// Snapshot tasks that wait until the pipeline can run them.
+
+import type { OfferedTask, TaskInbox } from "../run-reporter.ts";
+
+export class TaskQueue implements TaskInbox {
+  readonly #tasks: OfferedTask[] = [];
+  readonly #offered = new Set<string>();
+  #listener: (() => void) | null = null;
+
+  /** Ignores a task that is offered again while it waits or runs. */
+  offer(taskId: string, task: OfferedTask): void {
+    if (this.#offered.has(taskId)) return;
+    this.#offered.add(taskId);
+    const forget = () => this.#offered.delete(taskId);
+    this.#tasks.push({
+      ...task,
+      claim: async () => {
+        const isOurs = await task.claim();
+        if (!isOurs) forget();
+        return isOurs;
+      },
+      done: () => {
+        forget();
+        task.done();
+      },
+      failed: (error) => {
+        forget();
+        task.failed(error);
+      },
+    });
+    this.#listener?.();
+  }
+
+  take(mayRun: (task: OfferedTask) => boolean = () => true): OfferedTask | null {
+    const at = this.#tasks.findIndex(mayRun);
+    return at < 0 ? null : (this.#tasks.splice(at, 1)[0] ?? null);
+  }
+
+  putBack(task: OfferedTask): void {
+    this.#tasks.unshift({ ...task, claim: async () => true });
+  }
+
+  onArrival(listener: (() => void) | null): void {
+    this.#listener = listener;
+  }
+}

@@ -1,0 +1,231 @@
+// Dispatches the tasks of one connector to its run: offers tasks that are due, answers claims, and stores results.
+// src/connector/task-state.ts decides which transitions are allowed, inside the store's transaction.
+
+import type { Task, TaskProgress } from "../connector/task.ts";
+import {
+  claimTask,
+  failTask,
+  finishTask,
+  isEligible,
+  recoverTask,
+  snapshotOf,
+} from "../connector/task-state.ts";
+import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { Log } from "../log.ts";
+import type { TaskStore } from "../state/stores/task-store.ts";
+import type { RunAttempt } from "./run/connector-run.ts";
+
+export interface TaskDispatcherContext {
+  readonly store: TaskStore;
+  readonly log: Log;
+  readonly nowMs: () => number;
+  readonly random: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  /** A task is due while no attempt is running. */
+  readonly onTaskWaiting: () => void;
+}
+
+/** A task's progress is stored at most this often. Its final progress is stored with its end. */
+const progressIntervalMs = 1_000;
+const storeRetryMs = 1_000;
+
+interface RunningTask {
+  progress: TaskProgress | null;
+  storedAtMs: number;
+  /** A save is under way: the next progress waits for it. */
+  isStoring: boolean;
+}
+
+export class TaskDispatcher {
+  #run: RunAttempt | null = null;
+  /** Offered to the current attempt, and not answered yet. */
+  readonly #offered = new Set<string>();
+  /** Claimed by the current attempt, with its progress. */
+  readonly #running = new Map<string, RunningTask>();
+  readonly #closed = new AbortController();
+  #timer: Timer | undefined;
+  #work: Promise<void> = Promise.resolve();
+
+  constructor(
+    private readonly connectorId: string,
+    private readonly context: TaskDispatcherContext,
+  ) {}
+
+  /** How many tasks are running, and how many wait for the run to claim them. */
+  get load(): { readonly running: number; readonly waiting: number } {
+    return { running: this.#running.size, waiting: this.#offered.size };
+  }
+
+  /** An attempt has started: it is offered what is due. */
+  attach(run: RunAttempt): void {
+    this.#run = run;
+    this.#offered.clear();
+    this.dispatch();
+  }
+
+  /** The attempt has ended. Its tasks become pending again, or fail with `error`. */
+  detach(error: MillraceError | null): void {
+    this.#run = null;
+    this.#offered.clear();
+    clearTimeout(this.#timer);
+    const interrupted = [...this.#running];
+    this.#running.clear();
+    for (const [taskId, { progress }] of interrupted) {
+      this.#enqueue(() => (error ? this.#fail(taskId, error, progress) : this.#recover(taskId)));
+    }
+    // A task may have come while the attempt was ending.
+    this.dispatch();
+  }
+
+  /** A task may be due: a new one, or one whose retry time has come. */
+  dispatch(): void {
+    this.#enqueue(() => this.#offerDue());
+  }
+
+  /**
+   * Whether the run may execute the task from now on. False, and offered again later, when the store does not answer,
+   * whether it has stored the claim or not, or when the attempt has ended meanwhile.
+   */
+  async claim(taskId: string): Promise<boolean> {
+    const run = this.#run;
+    try {
+      if (!(await this.#moveToRunning(taskId))) {
+        this.#offered.delete(taskId);
+        return false;
+      }
+    } catch (error) {
+      if (toMillraceError(error).code !== "state_unavailable") throw error;
+      this.#release(taskId);
+      return false;
+    }
+    if (run === null || run !== this.#run) {
+      this.#release(taskId);
+      return false;
+    }
+    this.#offered.delete(taskId);
+    this.#running.set(taskId, { progress: null, storedAtMs: 0, isStoring: false });
+    return true;
+  }
+
+  progress(taskId: string, progress: TaskProgress): void {
+    const task = this.#running.get(taskId);
+    if (!task) return;
+    task.progress = progress;
+    const nowMs = this.context.nowMs();
+    if (task.isStoring || nowMs - task.storedAtMs < progressIntervalMs) return;
+    task.isStoring = true;
+    task.storedAtMs = nowMs;
+    this.#enqueue(async () => {
+      // The progress of a task that has ended is stored with its end.
+      if (this.#running.get(taskId) === task)
+        await this.context.store.saveProgress(taskId, task.progress ?? progress);
+      task.isStoring = false;
+    });
+  }
+
+  ended(taskId: string, error: MillraceError | null): void {
+    const task = this.#running.get(taskId);
+    if (!task) return;
+    this.#running.delete(taskId);
+    this.#enqueue(async () => {
+      if (error) await this.#fail(taskId, error, task.progress);
+      else await this.#finish(taskId, task.progress);
+      await this.#offerDue();
+    });
+  }
+
+  /** Resolves when everything so far is stored. What cannot be stored now is corrected by the next start. */
+  async close(): Promise<void> {
+    this.#closed.abort();
+    clearTimeout(this.#timer);
+    await this.#work;
+  }
+
+  async #offerDue(): Promise<void> {
+    clearTimeout(this.#timer);
+    const run = this.#run;
+    const nowMs = this.context.nowMs();
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const task of await this.context.store.pending(this.connectorId)) {
+      const spec = snapshotOf(task);
+      if (!isEligible(task, nowMs)) nextMs = Math.min(nextMs, Date.parse(task.next_attempt_at ?? ""));
+      else if (spec && run === null) this.context.onTaskWaiting();
+      else if (spec && !this.#offered.has(task.id)) {
+        this.#offered.add(task.id);
+        run?.offerTask(task.id, spec);
+      }
+    }
+    if (nextMs < Number.POSITIVE_INFINITY) {
+      this.#timer = setTimeout(() => this.dispatch(), Math.min(Math.max(nextMs - nowMs, 10), 3_600_000));
+    }
+  }
+
+  async #moveToRunning(taskId: string): Promise<boolean> {
+    let isOurs = false;
+    await this.context.store.change(this.connectorId, taskId, (task) => {
+      isOurs = isEligible(task, this.context.nowMs());
+      return isOurs ? claimTask(task) : null;
+    });
+    return isOurs;
+  }
+
+  /** Counts as offered until it is surely pending again, so that it is not offered twice. */
+  #release(taskId: string): void {
+    this.#enqueue(async () => {
+      if (!this.#running.has(taskId)) await this.#recover(taskId);
+      this.#offered.delete(taskId);
+      await this.#offerDue();
+    });
+  }
+
+  // Each of these may run twice, when the store made the transition and its answer was lost.
+
+  async #finish(taskId: string, progress: TaskProgress | null): Promise<void> {
+    await this.context.store.change(this.connectorId, taskId, (task) =>
+      task.state === "Running" ? finishTask(withProgress(task, progress)) : null,
+    );
+    this.context.log.info({ task: taskId }, "task done");
+  }
+
+  async #fail(taskId: string, error: MillraceError, progress: TaskProgress | null): Promise<void> {
+    const { nowMs, random, log } = this.context;
+    const failure = {
+      reason: error.message,
+      retryable: error.retry === "transient",
+      nowMs: nowMs(),
+      random: random(),
+    };
+    const task = await this.context.store.change(this.connectorId, taskId, (current) =>
+      current.state === "Running" ? failTask(withProgress(current, progress), failure) : null,
+    );
+    log.warn({ task: taskId, state: task?.state, code: error.code, reason: error.message }, "task failed");
+  }
+
+  async #recover(taskId: string): Promise<void> {
+    await this.context.store.change(this.connectorId, taskId, recoverTask);
+  }
+
+  /** Runs the work one by one, in the order of events. */
+  #enqueue(work: () => Promise<void>): void {
+    this.#work = this.#work
+      .then(() => this.#untilStored(work))
+      .catch((error: unknown) => this.context.log.error({ error }, "a task's record could not be kept"));
+  }
+
+  /** Retries while the store is away: a task that has ended must not stay Running. */
+  async #untilStored(work: () => Promise<void>): Promise<void> {
+    while (true) {
+      try {
+        return await work();
+      } catch (error) {
+        if (this.#closed.signal.aborted || toMillraceError(error).code !== "state_unavailable") throw error;
+        this.context.log.warn({ error }, "the state store is away; a task's record waits for it");
+        await this.context.sleep(storeRetryMs, this.#closed.signal);
+      }
+    }
+  }
+}
+
+function withProgress(task: Task, progress: TaskProgress | null): Task {
+  return progress === null ? task : { ...task, progress };
+}

@@ -1,0 +1,100 @@
+// The contract of a sink that takes copies of tables.
+//
+// A copy is a list of chunks: ranges of a table's pages, or the whole table. Each chunk is read as of a point of the source's log.
+//
+// - The stream `runs`: the sink applies the table's changes and records which keys they touch. A chunk is taken once the stream
+//   has passed its point. The sink leaves out rows whose keys were touched since `start`: the stream brought something newer.
+// - The stream `waits`: the sink takes chunks ahead of the stream. Changes from before a chunk's point come later; the sink
+//   leaves them out, or applies them once more.
+// - Durability: `take` and `settle` make a chunk durable, `finish` the copy. Chunks that are durable are not copied again, in this
+//   run or the next, while the table stays what it was.
+// - Failure: after a call that failed the copy is disposed of. `table_changed` says that another attempt begins anew.
+// - Stopping: `stop` ends the calls of one copy, the sink's own signal all of them.
+
+import type { TupleForm } from "../change/change-batch.ts";
+import type { CopyPart, RowKey } from "../change/copy-part.ts";
+import type { Lsn } from "../change/lsn.ts";
+import type { PageRange } from "../change/page-range.ts";
+import type { TableShape } from "../change/relation.ts";
+
+/**
+ * - `initial`: the table's first copy. The sink has nothing of it but what an interrupted first copy left.
+ * - `merge`: rows replace those of the same key; others stay.
+ * - `replace`: as `merge`, and rows that the copy did not bring are removed, where the sink can.
+ */
+export type CopyMode = "initial" | "merge" | "replace";
+
+/** Whether the stream goes on while a copy is made. */
+export type StreamDuring = "runs" | "waits";
+
+export interface CopySink {
+  /**
+   * Begins a copy, or goes on with one that was begun. Call it between two batches. `stream`: whether the stream can go on meanwhile; the
+   * sink may still ask it to wait. From here on a table that gets its first copy while the stream runs has its changes applied.
+   */
+  begin(table: TableShape, mode: CopyMode, stream: StreamDuring, stop: AbortSignal): Promise<TableCopy>;
+
+  /** Which form `takeRows` wants. */
+  rowsForm(table: TableShape): TupleForm;
+
+  /** Puts the rows of some keys over what the sink has under them. Call it between two batches: the rows are ahead of the stream. */
+  takeRows(rows: CopyChunk): Promise<void>;
+}
+
+export interface TableCopy extends AsyncDisposable {
+  /** `waits`: every call comes between two batches of the stream, or where there is none. */
+  readonly stream: StreamDuring;
+
+  /**
+   * The first chunks may be read. Call it between two batches; where the stream runs, once it has passed a point of after `begin`: what the
+   * stream touches from here on is newer than what a chunk holds. `isDivided`: the table is large, and is to come in ranges.
+   */
+  start(isDivided: boolean): Promise<StartedCopy>;
+
+  /** Takes one chunk; several at once where there are ranges. Where the stream runs, it has passed the chunk's point. */
+  take(chunk: CopyChunk): Promise<void>;
+
+  /** Where the stream runs, between two batches: writes a bounded piece of what was taken. Returns what is left. */
+  settle(): Promise<Settled>;
+
+  /**
+   * Between two batches, when all chunks are settled: does a bounded piece of what is left. `incomplete`: rows that the sink may not hold in
+   * full. Copy them by `takeRows`, and call it again. `all` and no such rows: the copy is made, durably.
+   */
+  finish(): Promise<{ readonly left: Settled; readonly incomplete: readonly RowKey[] }>;
+}
+
+export interface StartedCopy {
+  /** In which the chunks are to come. */
+  readonly form: TupleForm;
+  /** Null: the sink takes the whole table as one chunk. */
+  readonly ranges: DurableRanges | null;
+}
+
+/** Ranges that are durable at the sink, and how many rows there are in them. */
+export interface DurableRanges {
+  readonly done: readonly PageRange[];
+  readonly rows: number;
+  /** Ranges that were begun: they are to come as they were cut then. */
+  readonly begun?: readonly PageRange[];
+}
+
+/** `locked`: somebody holds the sink's table. Try again in a moment. */
+export type Settled = "all" | "more" | "locked";
+
+export interface CopyChunk {
+  readonly table: TableShape;
+  /** Absent: the whole table. */
+  readonly part?: CopyPart;
+  readonly form: TupleForm;
+  /** As `TableRows` has them. */
+  readonly chunks: AsyncIterable<Uint8Array>;
+  /** How many rows were read so far: for people, without a look into the chunks. */
+  readonly rowsRead: () => number;
+  /** The chunk's point: changes that were committed before it are in the rows. */
+  readonly lsn: Lsn;
+  /** When that was, in microseconds since 1970-01-01 UTC; a later point has a later time. */
+  readonly timeUs: bigint;
+  /** Called now and then with the rows and bytes that were taken so far. */
+  readonly progress: (rows: number, bytes: number) => void;
+}

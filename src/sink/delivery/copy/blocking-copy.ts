@@ -1,0 +1,95 @@
+// A copy that the stream waits for (Debezium's blocking snapshot), and rows that are copied by their keys. The rows are ahead of the
+// stream: changes from before a chunk's point come afterwards, with higher versions. Ranges that are delivered are recorded. A range that
+// is copied again comes in the same requests.
+
+import type { RowKey } from "../../../change/copy-part.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import type { DurableRanges } from "../../copy-sink.ts";
+import type { CopyOrigin } from "../record/chunked-copy.ts";
+import { hasStream } from "../record/sink-record.ts";
+import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
+import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
+import { UndeliveredRows } from "./undelivered-rows.ts";
+
+export class BlockingCopy {
+  readonly #undelivered: UndeliveredRows;
+  /** What all chunks carry. */
+  #origin: Promise<CopyOrigin> | null = null;
+  readonly #chunks = new Set<ChunkRows>();
+  /** Of the whole table as one chunk. */
+  #point: Lsn = zeroLsn;
+
+  constructor(
+    readonly subject: CopySubject,
+    private readonly delivering: DeliveryContext,
+    maxUndelivered: number,
+  ) {
+    this.#undelivered = new UndeliveredRows(maxUndelivered);
+  }
+
+  /** The first chunks may come. Null: the table comes as one. */
+  start(isDivided: boolean): DurableRanges | null {
+    const { shape, isFirst } = this.subject;
+    return isDivided && isFirst ? this.delivering.recorded.begin(shape, true, false) : null;
+  }
+
+  /** Returns when rows of the chunk may come. */
+  async begin(place: ChunkPlace, options: ChunkOptions): Promise<Chunk> {
+    const { keeper, recorded } = this.delivering;
+    const { table } = this.subject;
+    const { part } = place;
+    this.#origin ??= this.#originOf(place);
+    const origin = (part?.kind === "range" && recorded.originOf(table.name)) || (await this.#origin);
+    if (part?.kind === "range" && recorded.beginRange(table.name, part.range, origin)) await keeper.save();
+    const rows = new ChunkRows(table, origin, this.#undelivered, null, options);
+    this.#chunks.add(rows);
+    return { rows, end: () => this.#endChunk(rows, place) };
+  }
+
+  /** All chunks are delivered: the copy is made, durably. No rows are left to be copied by their keys. */
+  async finish(): Promise<readonly RowKey[]> {
+    const { keeper, recorded } = this.delivering;
+    recorded.made(this.subject.shape, this.#point, true);
+    await keeper.save();
+    return [];
+  }
+
+  /** It is made, or given up. Rows that are in no request yet are not sent. */
+  end(): void {
+    for (const rows of this.#chunks) rows.cancel();
+  }
+
+  /** Nothing is delivered any more: what waits for that need not wait. */
+  breakOff(): void {
+    this.#undelivered.close();
+  }
+
+  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace): Promise<void> {
+    const { keeper, recorded } = this.delivering;
+    const { name } = this.subject.table;
+    await rows.deliver();
+    this.#chunks.delete(rows);
+    if (part?.kind === "range") recorded.endRange(name, part.range, lsn, rows.delivered);
+    else if (part) recorded.completed(name, part.keys);
+    else this.#point = lsn;
+    await keeper.save();
+  }
+
+  /**
+   * Rows of a first copy have the version of the place where the stream began: every change that the stream brings is newer, also where a
+   * copy is made again, as of a later point. Any other copy gets a version above all that were given out, which is durable before its
+   * first row is sent. So does a later one where no stream follows: its rows may be others than those of the copy that was interrupted,
+   * and nothing else brings them.
+   */
+  async #originOf({ lsn, timeUs }: ChunkPlace): Promise<CopyOrigin> {
+    const { keeper, stream } = this.delivering;
+    const { origin: first, copied } = keeper.record;
+    const isLater = !hasStream(keeper.record) && timeUs !== first.version;
+    if (this.subject.mode === "initial" && !isLater && !copied.has(this.subject.table.name))
+      return { version: Number(first.version), timeUs: Number(first.version), lsn: first.lsn };
+    await stream.flush();
+    const origin = { version: stream.takeVersion(timeUs), timeUs: Number(timeUs), lsn };
+    await keeper.save();
+    return origin;
+  }
+}

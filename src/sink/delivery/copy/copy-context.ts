@@ -1,0 +1,43 @@
+// What a copy works with, whether the stream waits for it or goes on beside it.
+
+import type { CopyPart } from "../../../change/copy-part.ts";
+import type { Lsn } from "../../../change/lsn.ts";
+import type { TableShape } from "../../../change/relation.ts";
+import type { CopyMode } from "../../copy-sink.ts";
+import type { CompiledTable } from "../../format/compiled-table.ts";
+import type { RecordKeeper } from "../record/record-keeper.ts";
+import type { StreamWindows } from "../stream/stream-windows.ts";
+import type { ChunkRows } from "./chunk-rows.ts";
+import type { KeylessCopies } from "./keyless-copies.ts";
+import type { RecordedCopies } from "./recorded-copies.ts";
+
+/** What a session delivers beside the copies, and where it records what is copied. */
+export interface DeliveryContext {
+  readonly keeper: RecordKeeper;
+  readonly stream: StreamWindows;
+  readonly recorded: RecordedCopies;
+  readonly keyless: KeylessCopies;
+}
+
+export interface CopySubject {
+  readonly table: CompiledTable;
+  readonly shape: TableShape;
+  readonly mode: CopyMode;
+  /** The table has no copy. */
+  readonly isFirst: boolean;
+}
+
+/** What a chunk has, and what it is as of. */
+export interface ChunkPlace {
+  /** Null: the whole table. */
+  readonly part: CopyPart | null;
+  readonly lsn: Lsn;
+  readonly timeUs: bigint;
+}
+
+/** A chunk under way. */
+export interface Chunk {
+  readonly rows: ChunkRows;
+  /** All rows have come. Returns when that they are delivered is durable. Throws where they do not count. */
+  readonly end: () => Promise<void>;
+}

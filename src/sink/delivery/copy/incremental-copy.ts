@@ -1,0 +1,204 @@
+// A copy that is made beside the stream, which goes on for its table too (Debezium's incremental snapshot). A chunk's rows are sent once
+// the stream has passed the chunk's point. Their version is above that of every change before, and below that of every change to come.
+// Rows that the stream has touched since are left out: the receiver has something newer.
+
+import type { RowKey } from "../../../change/copy-part.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { DurableRanges } from "../../copy-sink.ts";
+import type { CopyOrigin } from "../record/chunked-copy.ts";
+import { IncompleteKeys } from "../record/incomplete-keys.ts";
+import type { ChangedRow } from "../stream/change-rows.ts";
+import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
+import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
+import { maxKeysAtOnce } from "./recorded-copies.ts";
+import { type TouchedBounds, TouchedKeys } from "./touched-keys.ts";
+import { UndeliveredRows } from "./undelivered-rows.ts";
+
+/** What the rows as of a point carry. */
+interface PointOrigin {
+  readonly origin: CopyOrigin;
+  /** Resolves when that is durable, and what was committed before was submitted. */
+  readonly isReady: Promise<unknown>;
+}
+
+export class IncrementalCopy {
+  readonly #touched: TouchedKeys;
+  #isStarted = false;
+  /** What is delivered, and what is incomplete, is in the record too. */
+  #isRecorded = false;
+  /** Ranges were delivered before it began: only the record has what is incomplete of them. */
+  #goesOn = false;
+  readonly #origins = new Map<Lsn, PointOrigin>();
+  /** Chunks under way, and their points. */
+  readonly #chunks = new Map<ChunkRows, Lsn>();
+  /** Null: not all chunks are delivered. */
+  #incomplete: readonly RowKey[] | null = null;
+  #spoiledBy: string | null = null;
+  readonly #undelivered: UndeliveredRows;
+
+  constructor(
+    readonly subject: CopySubject,
+    private readonly delivering: DeliveryContext,
+    maxUndelivered: number,
+    bounds?: TouchedBounds,
+  ) {
+    this.#undelivered = new UndeliveredRows(maxUndelivered);
+    this.#touched = new TouchedKeys(bounds);
+  }
+
+  /** The stream touched more rows than can be kept in mind. */
+  get hasOverflowed(): boolean {
+    return this.#touched.isLost;
+  }
+
+  /** It counts when it is made. */
+  get isSound(): boolean {
+    return this.#spoiledBy === null && !this.hasOverflowed;
+  }
+
+  /** It is to begin anew: nothing tells any more which rows are newer at the receiver. */
+  spoil(reason: string): void {
+    this.#spoiledBy ??= reason;
+    this.#cancelChunks();
+  }
+
+  /** From here on keys are kept in mind. Null: the table comes as one chunk. */
+  start(isDivided: boolean): DurableRanges | null {
+    this.#isStarted = true;
+    if (!isDivided) return null;
+    const { shape, isFirst } = this.subject;
+    const begun = this.delivering.recorded.begin(shape, isFirst, true);
+    this.#isRecorded = begun !== null;
+    this.#goesOn = begun !== null && begun.done.length > 0;
+    return begun ?? { done: [], rows: 0 };
+  }
+
+  /** The stream brings a change of the table. */
+  see(row: ChangedRow): void {
+    if (!this.#isStarted || !this.isSound) return;
+    if (isSameShape(this.subject.table.relation, row.table.relation)) this.#touched.see(row);
+    else this.spoil("was altered");
+    if (this.hasOverflowed) this.spoil("had more changes than can be kept in mind");
+  }
+
+  /** Returns when rows of the chunk may come. Throws `table_changed` where the copy is to begin anew, as the calls that follow do. */
+  async begin(place: ChunkPlace, options: ChunkOptions): Promise<Chunk> {
+    this.#requireSound();
+    const { lsn } = place;
+    const { origin, isReady } = this.#originAt(place);
+    if (!this.#touched.remembers(lsn)) this.spoil("was read as of a point that is past");
+    this.#requireSound();
+    const leftOut = { touched: this.#touched, point: lsn };
+    const rows = new ChunkRows(this.subject.table, origin, this.#undelivered, leftOut, options);
+    this.#chunks.set(rows, lsn);
+    this.#forgetTouched();
+    await isReady;
+    return { rows, end: () => this.#endChunk(rows, place) };
+  }
+
+  /** All chunks are delivered. Returns keys of rows to be copied by them; none: the copy is made, durably. */
+  async finish(): Promise<readonly RowKey[]> {
+    this.#requireRecorded();
+    this.#requireSound();
+    const { keeper, recorded } = this.delivering;
+    const { table, shape, isFirst } = this.subject;
+    const points = [...this.#origins.keys()].sort(byPlace);
+    const [first = zeroLsn, last = zeroLsn] = [points[0], points.at(-1)];
+    this.#incomplete ??= new IncompleteKeys([
+      ...this.#touched.takeIncomplete(first, last),
+      ...(this.#isRecorded && (isFirst || this.#goesOn) ? recorded.incompleteOf(table.name) : []),
+    ]).list();
+    const keys = this.#incomplete.slice(0, maxKeysAtOnce);
+    this.#incomplete = this.#incomplete.slice(maxKeysAtOnce);
+    if (keys.length > 0) return keys;
+    if (isFirst) recorded.made(shape, last, false);
+    else if (recorded.holds(shape, isFirst)) recorded.forget(table.name);
+    await keeper.save();
+    return [];
+  }
+
+  /** It is made, or given up. Rows that are in no request yet are not sent. */
+  end(): void {
+    this.#cancelChunks();
+    this.delivering.recorded.ended(this.subject.table.name);
+  }
+
+  /** Nothing is delivered any more: what waits for that need not wait. */
+  breakOff(): void {
+    this.#undelivered.close();
+  }
+
+  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace): Promise<void> {
+    await rows.deliver().catch((error: unknown) => {
+      this.#requireSound();
+      throw error;
+    });
+    this.#chunks.delete(rows);
+    this.#forgetTouched();
+    this.#requireRecorded();
+    this.#requireSound();
+    if (part?.kind !== "range" || !this.#isRecorded) return;
+    const { recorded, keeper } = this.delivering;
+    recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
+    await keeper.save();
+  }
+
+  #cancelChunks(): void {
+    for (const rows of this.#chunks.keys()) rows.cancel();
+    this.#chunks.clear();
+  }
+
+  /** All rows as of a point carry the same. */
+  #originAt({ lsn, timeUs }: ChunkPlace): PointOrigin {
+    const known = this.#origins.get(lsn);
+    if (known) return known;
+    const { stream, keeper } = this.delivering;
+    this.#touched.beginPoint();
+    const origin = { version: stream.takeVersion(timeUs), timeUs: Number(timeUs), lsn };
+    const taken = { origin, isReady: Promise.all([keeper.save(), stream.submitted()]) };
+    this.#origins.set(lsn, taken);
+    return taken;
+  }
+
+  /** What was touched before the point of every chunk that is under way or to come. */
+  #forgetTouched(): void {
+    const newest = [...this.#origins.keys()].sort(byPlace).at(-1);
+    const [oldest = newest] = [...this.#chunks.values()].sort(byPlace);
+    if (oldest !== undefined) this.#touched.forgetBefore(oldest);
+  }
+
+  /** What is recorded may have become too much, or another's. A copy that has all chunks itself has the keys in memory. */
+  #requireRecorded(): void {
+    const { shape, isFirst } = this.subject;
+    if (!this.#isRecorded || this.delivering.recorded.holds(shape, isFirst)) return;
+    if (this.#goesOn) this.spoil("had more changes than can be recorded, or was altered");
+    else this.#isRecorded = false;
+  }
+
+  #requireSound(): void {
+    const reason = this.#spoiledBy ?? (this.hasOverflowed ? "has keys that cannot be kept in mind" : null);
+    if (reason === null) return;
+    const name = qualifiedName(this.subject.table.relation);
+    const text = `Table ${name} ${reason} while it was copied: the copy begins again.`;
+    throw new MillraceError("table_changed", text);
+  }
+}
+
+function byPlace(a: Lsn, b: Lsn): number {
+  return a < b ? -1 : 1;
+}
+
+/** Rows of one go with rows of the other. */
+function isSameShape(one: Relation, other: Relation): boolean {
+  if (one === other) return true;
+  const facts = ({ schema, name, columns, key }: Relation) =>
+    JSON.stringify([
+      schema,
+      name,
+      columns.map(({ name, number, typeName }) => [name, number, typeName]),
+      key,
+    ]);
+  return facts(one) === facts(other);
+}

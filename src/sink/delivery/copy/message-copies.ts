@@ -1,0 +1,94 @@
+// Copies of tables as the pipeline sees them. Which of their rows go out, and with what version, is decided at the other end of the
+// line, by table-copies.ts.
+
+import type { TableShape } from "../../../change/relation.ts";
+import { untilAborted } from "../../../change/until-aborted.ts";
+import type {
+  CopyChunk,
+  CopyMode,
+  CopySink,
+  Settled,
+  StartedCopy,
+  StreamDuring,
+  TableCopy,
+} from "../../copy-sink.ts";
+import type { SinkLine } from "../line/sink-line.ts";
+
+/** The sink's own signal ends it. */
+const neverAborted = new AbortController().signal;
+
+export class MessageCopies implements CopySink {
+  #last = 0;
+
+  /** `made`: the table's copy is made, durably. */
+  constructor(
+    private readonly line: SinkLine,
+    private readonly made: (table: TableShape) => void,
+  ) {}
+
+  async begin(
+    table: TableShape,
+    mode: CopyMode,
+    stream: StreamDuring,
+    stop: AbortSignal,
+  ): Promise<TableCopy> {
+    const copy = ++this.#last;
+    const { client } = this.line;
+    const handle = this.line.handle(table.relation);
+    const asked = client.ask({ type: "copy.begin", copy, handle, table, mode, stream });
+    try {
+      const decided = await untilAborted(asked, stop);
+      return new MessageCopy(this.line, copy, decided, stop, () => this.made(table));
+    } catch (error) {
+      client.post({ type: "copy.end", copy });
+      throw error;
+    }
+  }
+
+  rowsForm(): "text" {
+    return "text";
+  }
+
+  /** As a copy that is not finished: it records nothing but that these rows are complete. */
+  async takeRows(rows: CopyChunk): Promise<void> {
+    await using copy = await this.begin(rows.table, "merge", "waits", neverAborted);
+    await copy.take(rows);
+  }
+}
+
+class MessageCopy implements TableCopy {
+  constructor(
+    private readonly line: SinkLine,
+    private readonly copy: number,
+    readonly stream: StreamDuring,
+    private readonly stop: AbortSignal,
+    private readonly made: () => void,
+  ) {}
+
+  async start(isDivided: boolean): Promise<StartedCopy> {
+    const { client } = this.line;
+    const asked = client.ask({ type: "copy.start", copy: this.copy, isDivided });
+    return { form: "text", ranges: await untilAborted(asked, this.stop) };
+  }
+
+  /** A receiver may take as long as it likes. */
+  async take(chunk: CopyChunk): Promise<void> {
+    await untilAborted(this.line.sendChunk(chunk, this.copy, this.stream === "runs"), this.stop);
+  }
+
+  /** What is delivered is settled. */
+  async settle(): Promise<Settled> {
+    return "all";
+  }
+
+  async finish(): ReturnType<TableCopy["finish"]> {
+    const asked = this.line.client.ask({ type: "copy.finish", copy: this.copy });
+    const incomplete = await untilAborted(asked, this.stop);
+    if (incomplete.length === 0) this.made();
+    return { left: "all", incomplete };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.line.client.post({ type: "copy.end", copy: this.copy });
+  }
+}

@@ -1,0 +1,244 @@
+// Records copies that are made in ranges: which ranges are delivered, and which rows may be incomplete. A row that moves from a range that
+// is still to be copied into one that is delivered comes with the stream alone, which leaves out large values that did not change. Its
+// key is recorded, and the row is copied by its key.
+
+import { copyFingerprint } from "../../../change/copy-fingerprint.ts";
+import type { RowKey } from "../../../change/copy-part.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import type { PageRange } from "../../../change/page-range.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { keptForTaskMs } from "../../../connector/task-state.ts";
+import type { DurableRanges } from "../../copy-sink.ts";
+import { type CompiledTable, isTracked } from "../../format/compiled-table.ts";
+import type { OperationFilter } from "../../format/message-encoding.ts";
+import { keyChanged, keyTexts } from "../../format/row-identity.ts";
+import type { KeysOfTable } from "../line/line-messages.ts";
+import {
+  begunCopy,
+  type ChunkedCopy,
+  type CopyOrigin,
+  rangesMark,
+  withRange,
+} from "../record/chunked-copy.ts";
+import type { RecordKeeper } from "../record/record-keeper.ts";
+import { hasStream } from "../record/sink-record.ts";
+import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
+
+/** Of one table, that are asked for at once. */
+export const maxKeysAtOnce = 10_000;
+
+/**
+ * Whether the stream can go on while the table is copied: of each row that it touches it tells which one that is, and no state of a row is
+ * left out of it.
+ */
+export function canStreamGoOn(relation: Relation, filter: OperationFilter): boolean {
+  return isTracked(relation) && filter.sends("read") && filter.sends("update");
+}
+
+export class RecordedCopies implements ChangeWatch {
+  /** The sink was told that rows are to be copied, or tables. */
+  #isTold = false;
+  /** Tables that are being copied again. Of the others with such a record, since when nobody copies them. */
+  readonly #underWay = new Set<string>();
+  readonly #waitingMs = new Map<string, number>();
+
+  constructor(
+    private readonly keeper: RecordKeeper,
+    private readonly filter: OperationFilter,
+    private readonly nowMs: () => number = performance.now.bind(performance),
+  ) {}
+
+  /**
+   * Begins a copy in ranges, or goes on with the ranges that are delivered. Null: nothing is recorded of it. `isFirst`: the table has no
+   * copy. `isIncremental`: the stream goes on, and what it brings in part is recorded from here on.
+   */
+  begin(table: TableShape, isFirst: boolean, isIncremental: boolean): DurableRanges | null {
+    const name = qualifiedName(table.relation);
+    const mark = rangesMark(table);
+    const phase = isFirst ? "open" : "again";
+    const known = this.#of(name);
+    const isSame = known?.mark === mark;
+    if (!this.#isDivisible(table) || (isSame && known.phase === "refused")) return null;
+    // Incomplete rows of the copy before are still to be copied.
+    if (known && !isFirst && known.phase !== phase) return null;
+    const isKept = isSame && known.phase === phase && hasStream(this.keeper.record);
+    const copy = isKept ? known : begunCopy(mark, phase);
+    const points = copy.points ?? (isIncremental ? { first: zeroLsn, last: zeroLsn } : null);
+    this.#put(name, { ...copy, points });
+    if (!isFirst) this.#underWay.add(name);
+    return { done: copy.done, begun: copy.begun, rows: copy.rows };
+  }
+
+  /** The copy is made, or given up. */
+  ended(name: string): void {
+    this.#underWay.delete(name);
+    this.#waitingMs.delete(name);
+  }
+
+  /** Ranges as of points in another log. */
+  forgetBegun(): void {
+    for (const [name, { phase }] of this.keeper.record.chunked)
+      if (phase === "open" || phase === "again") this.forget(name);
+  }
+
+  /** The copy is still recorded, with all that is incomplete of it. */
+  holds(table: TableShape, isFirst: boolean): boolean {
+    const copy = this.#of(qualifiedName(table.relation));
+    return copy?.phase === (isFirst ? "open" : "again") && copy.mark === rangesMark(table);
+  }
+
+  incompleteOf(name: string): readonly RowKey[] {
+    return this.#of(name)?.incomplete.list() ?? [];
+  }
+
+  originOf(name: string): CopyOrigin | null {
+    return this.#of(name)?.origin ?? null;
+  }
+
+  /** A range begins, with rows that carry `origin`. False: that is recorded already. */
+  beginRange(name: string, range: PageRange, origin: CopyOrigin): boolean {
+    const copy = this.#of(name);
+    const isKnown = copy?.begun.some(({ from, to }) => from === range.from && to === range.to) === true;
+    if (copy?.phase !== "open" || (isKnown && copy.origin !== null)) return false;
+    this.#put(name, { ...copy, origin, begun: isKnown ? copy.begun : [...copy.begun, range] });
+    return true;
+  }
+
+  /** All rows of the range are delivered. */
+  endRange(name: string, range: PageRange, point: Lsn, rows: number): void {
+    const copy = this.#of(name);
+    if (copy?.phase === "open" || copy?.phase === "again")
+      this.#put(name, withRange(copy, range, point, rows));
+  }
+
+  /**
+   * The table is copied: as one chunk as of `last`, or in ranges as of the recorded points, or beside the stream up to `last`. `isAhead`:
+   * the stream may still have to come to these points, and rows may be incomplete until then.
+   */
+  made(table: TableShape, last: Lsn, isAhead: boolean): void {
+    const name = qualifiedName(table.relation);
+    const { copied, checkpoint } = this.keeper.record;
+    const copy = this.#of(name);
+    const points = [last, copy?.points?.last ?? zeroLsn];
+    const lsn = points.find((point) => point > zeroLsn) ?? checkpoint.resumeLsn;
+    this.keeper.change({ copied: new Map(copied).set(name, { identity: copyFingerprint(table), lsn }) });
+    // What is recorded of ranges does not count for a copy that came as one chunk.
+    const ranges = last === zeroLsn && copy ? copy : begunCopy(rangesMark(table));
+    const isBehind = hasStream(this.keeper.record) && lsn > checkpoint.resumeLsn && this.#isDivisible(table);
+    if (isAhead && (isBehind || !ranges.incomplete.isEmpty)) {
+      const joined = { ...ranges, points: ranges.points ?? { first: lsn, last: lsn } };
+      this.#put(name, { ...joined, phase: "joined", done: [] });
+    } else this.forget(name);
+  }
+
+  forget(name: string): void {
+    const { chunked } = this.keeper.record;
+    if (!chunked.has(name)) return;
+    this.keeper.change({ chunked: new Map([...chunked].filter(([each]) => each !== name)) });
+  }
+
+  /** These rows are delivered as they are by now. */
+  completed(name: string, keys: readonly RowKey[]): void {
+    for (const key of keys) this.#of(name)?.incomplete.delete(key);
+  }
+
+  watches({ name }: CompiledTable): boolean {
+    return this.keeper.record.chunked.size > 0 && this.#of(name)?.points != null;
+  }
+
+  /**
+   * Records the key of a row of which the stream does not bring all values, where the row may be in none of the ranges. Changes from before
+   * the first point are of rows that all are in one. There only a row that takes the key of another may be incomplete: when the stream
+   * brings that other row's removal, the receiver removes the copied row.
+   */
+  see({ table, arena, before, after, commitLsn }: ChangedRow): void {
+    const isMoved = before.count > 0 && keyChanged(arena, before, after, table.relation.key);
+    const copy = this.#of(table.name);
+    if (!copy?.points || copy.phase === "refused" || !after.isPartial) return;
+    if (copy.phase === "joined" && commitLsn >= copy.points.last) return;
+    if (commitLsn < copy.points.first && !isMoved) return;
+    const key = keyTexts(arena, after, table.relation.key);
+    if (key) copy.incomplete.add(key);
+    if (!key || copy.incomplete.isTooMany) this.#refuse(table.name, copy);
+  }
+
+  /** Whether rows, or a table, are to be copied now, and nobody was told. `at`: how far the stream has come. */
+  takeDue(at: Lsn): boolean {
+    if (this.keeper.record.chunked.size === 0) return false;
+    this.#sweep(at);
+    if (this.#isTold || !this.#isAnyDue(at)) return false;
+    this.#isTold = true;
+    return true;
+  }
+
+  /** The place that the stream has to come to before all incomplete rows can be copied; null: it is there. */
+  awaited(at: Lsn): Lsn | null {
+    let awaited: Lsn | null = null;
+    for (const { phase, points, incomplete } of this.keeper.record.chunked.values()) {
+      if (phase !== "joined" || points === null || incomplete.isEmpty) continue;
+      if (points.last > (awaited ?? at)) awaited = points.last;
+    }
+    return awaited;
+  }
+
+  /** What is to be copied now, before the stream goes on. */
+  due(at: Lsn): readonly KeysOfTable[] {
+    this.#isTold = false;
+    return [...this.keeper.record.chunked]
+      .filter(([, copy]) => isDue(copy, at))
+      .map(([name, { incomplete }]) => ({ name, keys: incomplete.list().slice(0, maxKeysAtOnce) }));
+  }
+
+  /** Otherwise nothing would bring a row that has moved, or its large values. */
+  #isDivisible({ relation, isPartitioned }: TableShape): boolean {
+    return canStreamGoOn(relation, this.filter) && relation.isKeyedByHash !== true && !isPartitioned;
+  }
+
+  #isAnyDue(at: Lsn): boolean {
+    const { chunked, copied } = this.keeper.record;
+    const isToBeMadeAgain = (name: string, { phase }: ChunkedCopy) =>
+      phase === "refused" && copied.get(name)?.lsn === zeroLsn;
+    return [...chunked].some(([name, copy]) => isDue(copy, at) || isToBeMadeAgain(name, copy));
+  }
+
+  /** More rows are incomplete than can be recorded: the copy counts no more. */
+  #refuse(name: string, copy: ChunkedCopy): void {
+    // Whoever makes it has them in memory, or begins anew.
+    if (copy.phase === "again") {
+      this.forget(name);
+      return;
+    }
+    const { copied } = this.keeper.record;
+    const made = copied.get(name);
+    if (made) this.keeper.change({ copied: new Map(copied).set(name, { ...made, lsn: zeroLsn }) });
+    this.#put(name, { ...begunCopy(copy.mark), phase: "refused" });
+  }
+
+  #sweep(at: Lsn): void {
+    for (const [name, { phase, points, incomplete }] of this.keeper.record.chunked) {
+      if (phase === "again" && this.#isOverdue(name)) this.forget(name);
+      if (phase === "joined" && incomplete.isEmpty && points !== null && at >= points.last) this.forget(name);
+    }
+  }
+
+  /** A task that failed may be tried again for so long. */
+  #isOverdue(name: string): boolean {
+    if (this.#underWay.has(name)) return false;
+    const sinceMs = this.#waitingMs.get(name) ?? this.nowMs();
+    this.#waitingMs.set(name, sinceMs);
+    return this.nowMs() - sinceMs >= keptForTaskMs;
+  }
+
+  #of(name: string): ChunkedCopy | undefined {
+    return this.keeper.record.chunked.get(name);
+  }
+
+  #put(name: string, copy: ChunkedCopy): void {
+    this.keeper.change({ chunked: new Map(this.keeper.record.chunked).set(name, copy) });
+  }
+}
+
+function isDue({ phase, points, incomplete }: ChunkedCopy, at: Lsn): boolean {
+  if (phase !== "joined" || points === null || incomplete.isEmpty) return false;
+  return at >= points.last || incomplete.isAmple;
+}

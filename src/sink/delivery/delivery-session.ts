@@ -1,0 +1,292 @@
+// One session of a sink of messages, in the transport's worker. It takes what the line brings, in order, and has it cut, sent and made
+// durable. The other end of the line is message-sink.ts.
+
+import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { TableShape } from "../../change/relation.ts";
+import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
+import type { CheckpointStore } from "../sink.ts";
+import type { DeliveryContext } from "./copy/copy-context.ts";
+import { KeylessCopies } from "./copy/keyless-copies.ts";
+import { canStreamGoOn, RecordedCopies } from "./copy/recorded-copies.ts";
+import { TableCopies } from "./copy/table-copies.ts";
+import type { DeliverySettings } from "./delivery-settings.ts";
+import { Inbox } from "./line/inbox.ts";
+import type { FromDelivery, PreparedRecord, ToDelivery } from "./line/line-messages.ts";
+import type { Attempt } from "./order/attempt.ts";
+import { Scheduler } from "./order/scheduler.ts";
+import { schedulerOptions } from "./order/scheduler-options.ts";
+import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
+import { noTables, SavedTables } from "./record/recorded-tables.ts";
+import { hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
+import { ChangeRows } from "./stream/change-rows.ts";
+import { StreamWindows } from "./stream/stream-windows.ts";
+import { TransactionCounts } from "./stream/transaction-counts.ts";
+import { TruncateNotice } from "./stream/truncate-notice.ts";
+import { WindowClock } from "./stream/window-clock.ts";
+
+export interface DeliveryTools {
+  readonly attempt: Attempt;
+  readonly store: CheckpointStore;
+  readonly log: (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) => void;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly random: () => number;
+}
+
+const windowBytes = 8 * 1024 * 1024;
+const windowChanges = 65_536;
+
+/** What a session is asked to do. The line ends it. */
+export type DeliveryMessage = Exclude<ToDelivery, { type: "close" }>;
+
+const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+export class DeliverySession {
+  readonly #inbox = new Inbox<DeliveryMessage>();
+  readonly #tables = new Map<number, CompiledTable>();
+  readonly #copies: TableCopies;
+  readonly #scheduler: Scheduler;
+  readonly #clock: WindowClock;
+  readonly #truncates: TruncateNotice;
+  /** Null: nothing has begun. */
+  #delivering: DeliveryContext | null = null;
+  /** The last version that was given out before everything was forgotten. */
+  #forgottenVersion = -1n;
+  /** The tables were looked at. */
+  #hasPrepared = false;
+  #failed = false;
+  #stopped = false;
+
+  constructor(
+    private readonly settings: DeliverySettings,
+    private readonly tools: DeliveryTools,
+    private readonly send: (message: FromDelivery) => void,
+  ) {
+    const { encoding, batch, flushIntervalMs, maxBufferedCopyRows } = settings;
+    this.#truncates = new TruncateNotice(encoding.sends("truncate"), tools.log);
+    this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
+    this.#scheduler = new Scheduler(tools.attempt, schedulerOptions(settings, tools), {
+      retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
+      failed: (error) => this.#fail(error),
+    });
+    this.#copies = new TableCopies({
+      chunk: { batch, scheduler: this.#scheduler, sendsReads: encoding.sends("read"), yieldToIo },
+      filter: encoding,
+      maxUndelivered: maxBufferedCopyRows,
+      table: (handle) => this.#table(handle),
+      begun: () => this.#begun(),
+      send,
+      failed: (error) => this.#fail(error),
+    });
+  }
+
+  /** Hands over a message. Messages are handled one after the other. */
+  receive(message: DeliveryMessage): void {
+    this.#inbox.put(message);
+  }
+
+  /** Handles messages until `stop`. Never throws: a failure is sent over the line. */
+  async run(): Promise<void> {
+    for (;;) {
+      const message = await this.#inbox.take(this.#timed && this.#clock.waitMs(this.#timed));
+      if (this.#stopped) return;
+      if (this.#timed) this.#clock.keep(this.#timed, this.#inbox.isEmpty);
+      if (message === null || this.#failed) continue;
+      try {
+        await this.#handle(message);
+      } catch (error) {
+        this.#fail(error);
+      }
+    }
+  }
+
+  /**
+   * Begins nothing new. Returns when what is under way has ended and is recorded, or `signal` aborts it.
+   */
+  async stop(signal: AbortSignal): Promise<void> {
+    this.#copies.breakOff();
+    await this.#scheduler.drain(signal);
+    await this.#delivering?.keeper.close();
+    this.#stopped = true;
+    this.#inbox.wake();
+  }
+
+  async #handle(message: DeliveryMessage): Promise<void> {
+    switch (message.type) {
+      case "open":
+        return this.#reply(message.id, await this.#open());
+      case "begin":
+        await this.#begin(message.checkpoint);
+        return this.#reply(message.id, null);
+      case "log":
+        this.#begun().recorded.forgetBegun();
+        this.#begun().keeper.change({ log: message.log });
+        await this.#begun().keeper.save();
+        return this.#reply(message.id, null);
+      case "forget":
+        await this.#forget();
+        return this.#reply(message.id, null);
+      case "prepare":
+        return this.#reply(message.id, await this.#prepare(message));
+      case "relation": {
+        const { relation } = message;
+        this.#tables.set(message.handle, compileTable(relation, this.settings.encoding.compile(relation)));
+        return;
+      }
+      case "changes": {
+        const tables = message.batch.relations.map((handle) => this.#table(handle));
+        const batch = { ...message.batch, relations: tables.map((table) => table.relation) };
+        this.#truncates.look(batch);
+        const { stream, recorded } = this.#begun();
+        await stream.take(batch, tables);
+        this.send({ type: "credit", bytes: message.bytes, chunk: null, isIncremental: false });
+        if (recorded.takeDue(stream.resumeLsn)) this.send({ type: "mended" });
+        return this.#awaitIncomplete();
+      }
+      case "flush":
+        await this.#begun().stream.flush();
+        return this.#reply(message.id, null);
+      default:
+        return await this.#copies.handle(message);
+    }
+  }
+
+  async #open(): Promise<Checkpoint | null> {
+    const saved = await this.tools.store.load();
+    if (saved === null) return null;
+    const stored = parseRecord(saved);
+    if (stored.kind === "forgotten") {
+      this.#forgottenVersion = stored.lastVersion;
+      return null;
+    }
+    const { record } = stored;
+    this.#start(record, new SavedTables(stored.isParted ? record : noTables));
+    return placed(record.checkpoint, record.log);
+  }
+
+  async #begin(checkpoint: Checkpoint): Promise<void> {
+    if (this.#delivering) throw new MillraceError("internal", "the sink has begun already");
+    // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
+    const least = this.#forgottenVersion + 1n;
+    const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
+    const record: SinkRecord = {
+      checkpoint: { resumeLsn: checkpoint.resumeLsn, partial: checkpoint.partial, lastVersion },
+      log: checkpoint.log ?? null,
+      origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
+      windowEnds: [],
+      reached: null,
+      versionSteps: [],
+      ...noTables,
+    };
+    this.#start(record, new SavedTables(noTables));
+    await this.#begun().keeper.save();
+  }
+
+  async #forget(): Promise<void> {
+    if (!this.#delivering) return;
+    const { keeper, stream } = this.#delivering;
+    await stream.flush();
+    await keeper.settled();
+    const { checkpoint, versionSteps } = keeper.record;
+    const lastStep = versionSteps.at(-1)?.version ?? 0n;
+    const isBehind = lastStep > checkpoint.lastVersion;
+    const lastVersion = isBehind ? lastStep : checkpoint.lastVersion;
+    await keeper.forget(lastVersion);
+    this.#forgottenVersion = lastVersion;
+    this.#delivering = null;
+  }
+
+  #start(record: SinkRecord, saved: SavedTables): void {
+    const { store, monotonic } = this.tools;
+    const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
+    const keeper = new RecordKeeper(store, record, saved, monotonic, spacingOf(flushIntervalMs));
+    const recorded = new RecordedCopies(keeper, encoding, monotonic);
+    const keyless = new KeylessCopies(keeper, encoding.sends("read"));
+    const stream = new StreamWindows({
+      batch,
+      window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
+      rows: this.#rows(record, recorded),
+      ...{ keyless, keeper },
+      scheduler: this.#scheduler,
+      durable: ({ checkpoint, rows, bytes }) => {
+        this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
+      },
+      failed: (error) => this.#fail(error),
+      monotonic,
+      yieldToIo,
+    });
+    this.#delivering = { keeper, stream, recorded, keyless };
+  }
+
+  #rows({ checkpoint }: SinkRecord, recorded: RecordedCopies): ChangeRows {
+    const { encoding, batch } = this.settings;
+    const { transactions } = encoding;
+    const { isBare } = batch;
+    const counts =
+      transactions && new TransactionCounts({ ...transactions, isBare }, checkpoint.transaction ?? null);
+    const watches = [recorded, this.#copies];
+    return new ChangeRows(Number(checkpoint.lastVersion), encoding, watches, counts);
+  }
+
+  /**
+   * Changes that come again after a restart have to have the versions that they had. The pipeline prepares once when a run begins, and again
+   * when nothing is a repetition any more. The first time it is told of no copy that would take a version before these changes.
+   */
+  async #prepare(message: Extract<DeliveryMessage, { type: "prepare" }>): Promise<PreparedRecord> {
+    const { keeper, stream, recorded } = this.#begun();
+    const { tables, unreadable, makesCopies } = message;
+    // A copy under way that counts no more has to be known first.
+    const underWay = this.#copies.look(tables);
+    const isFirst = !this.#hasPrepared;
+    this.#hasPrepared = true;
+    const isLater = ({ relation }: TableShape) =>
+      isFirst && makesCopies && hasStream(keeper.record) && !canStreamGoOn(relation, this.settings.encoding);
+    const { missing, later, hasChanges } = await keeper.prepare(tables, unreadable, isLater);
+    const incomplete = recorded.due(stream.resumeLsn);
+    this.#awaitIncomplete();
+    if (isFirst && (incomplete.length > 0 || later.length > 0)) this.send({ type: "mended" });
+    return {
+      missing: missing.filter((name) => !underWay.has(name) && !later.includes(name)),
+      hasChanges,
+      incomplete: isFirst ? [] : incomplete,
+    };
+  }
+
+  /** A quiet source would not report for long that all of its log was sent up to there. */
+  #awaitIncomplete(): void {
+    const { recorded, stream } = this.#begun();
+    const lsn = recorded.awaited(stream.resumeLsn);
+    if (lsn !== null) this.send({ type: "awaits", lsn });
+  }
+
+  /** Null while time has nothing to do. */
+  get #timed(): StreamWindows | null {
+    return this.#failed ? null : (this.#delivering?.stream ?? null);
+  }
+
+  #table(handle: number): CompiledTable {
+    const table = this.#tables.get(handle);
+    if (!table) throw new MillraceError("internal", "a batch names a relation that was not announced");
+    return table;
+  }
+
+  #begun(): DeliveryContext {
+    if (!this.#delivering) throw new MillraceError("internal", "the sink has not begun");
+    return this.#delivering;
+  }
+
+  #reply(id: number, answer: unknown): void {
+    this.send({ type: "reply", id, answer });
+  }
+
+  #fail(error: unknown): void {
+    if (this.#failed) return;
+    this.#failed = true;
+    const { code, message } = toMillraceError(error);
+    this.send({ type: "failed", code, message });
+    this.#copies.breakOff();
+    void this.#scheduler.drain(AbortSignal.abort(error));
+  }
+}

@@ -1,0 +1,23 @@
+// What a transport asks of the delivering of its connector. Each transport makes it from its own configuration.
+
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import type { MessageEncoding } from "../format/message-encoding.ts";
+import type { RetryPolicy } from "./order/backoff.ts";
+import type { BatchLimits } from "./stream/request-plan.ts";
+
+export interface DeliverySettings {
+  /** How rows are written, and which operations are sent; also whether rows of copies are. */
+  readonly encoding: MessageEncoding;
+  readonly batch: BatchLimits;
+  readonly retry: RetryPolicy;
+  /** What ends the run when the retries of a request end. */
+  readonly retriesExhausted: ErrorCode;
+  /** Attempts under way at once. */
+  readonly maxInFlight: number;
+  /** How long a change waits for others of its request. */
+  readonly flushIntervalMs: number;
+  /** Rows of changes that are taken and not delivered; infinite: no bound. */
+  readonly maxBufferedRows: number;
+  /** The same of each table's copy. */
+  readonly maxBufferedCopyRows: number;
+}

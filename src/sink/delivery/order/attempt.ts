@@ -1,0 +1,24 @@
+// What a transport does: it sends one request once, and tells what came of it. Whether and when there is another attempt is left to
+// the scheduler.
+
+import { formatLsn } from "../../../change/lsn.ts";
+import type { MillraceError } from "../../../errors/millrace-error.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+
+export type AttemptOutcome =
+  | { readonly kind: "delivered" }
+  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterMs: number }
+  | { readonly kind: "rejected"; readonly error: MillraceError };
+
+/** Sends `request` once. Throws only `signal.reason`. */
+export type Attempt = (request: OutgoingRequest, signal: AbortSignal) => Promise<AttemptOutcome>;
+
+/** A request for people: rows, table, place in the stream and key; no values. */
+export function describeRequest(request: OutgoingRequest): string {
+  const { position } = request;
+  const place = position
+    ? `at ${formatLsn(position.commitLsn)}, change ${position.ordinal}`
+    : "of the table's copy";
+  const rows = request.rows === 1 ? "1 row" : `${request.rows} rows`;
+  return `${rows} of ${request.schema}.${request.table} ${place} (Idempotency-Key ${request.idempotencyKey})`;
+}

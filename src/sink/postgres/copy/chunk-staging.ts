@@ -1,0 +1,50 @@
+// Takes a chunk of an incremental copy into a staging table of its own. The chunk is compared with the target here, so that the stream
+// does not wait for the comparison.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../../change/change-batch.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { copyIn } from "../apply/copy-in.ts";
+import { sqlList, type TargetName } from "../schema/target-name.ts";
+import { type ChunkTarget, differingSql, recordSeenSql } from "./chunk-sql.ts";
+import { createRowsTable } from "./copy-tables.ts";
+
+const raw = "pg_temp.millrace_chunk";
+
+export interface ChunkStaging {
+  readonly chunk: ChunkTarget;
+  readonly staging: TargetName;
+  /** The target was empty when the copy started. No row of a chunk is there already, so none is compared. */
+  readonly isNew: boolean;
+  /** Record the keys of the rows: rows that no chunk brings are to be deleted. */
+  readonly recordsSeen: boolean;
+}
+
+/** In the open transaction. Returns how many rows the chunk had, and how many pages are staged. */
+export async function stageChunk(
+  client: Client,
+  { chunk, staging, isNew, recordsSeen }: ChunkStaging,
+  form: TupleForm,
+  bytes: AsyncIterable<Uint8Array>,
+): Promise<{ readonly rows: number; readonly pages: number }> {
+  const { target, relation } = chunk;
+  const isComparing = !isNew || recordsSeen;
+  const into = isComparing ? raw : sqlName(staging);
+  await createRowsTable(client, into, isComparing ? "temporary" : "unlogged", target, relation);
+  const columns = sqlList(relation.columns.map(({ name }) => name));
+  const rows = await copyIn(client, `copy ${into} (${columns}) from stdin (format ${form})`, bytes);
+  if (isComparing) {
+    await client.query(`analyze ${raw}`);
+    if (recordsSeen) await client.query(recordSeenSql(chunk, raw));
+    await client.query(`create unlogged table ${sqlName(staging)} as ${differingSql(chunk, raw)}`);
+  }
+  return { rows, pages: await pagesOf(client, staging) };
+}
+
+export async function pagesOf(client: Client, table: TargetName): Promise<number> {
+  const { rows } = await client.query<{ pages: number }>(
+    "select (pg_relation_size($1::regclass) / current_setting('block_size')::int8)::float8 as pages",
+    [sqlName(table)],
+  );
+  return rows[0]!.pages;
+}

@@ -1,0 +1,307 @@
+// A copy that is made while the stream goes on, for this table too: DBLog's watermark scheme. Each chunk waits in a staging table and is
+// written to the target in pieces, between two batches. Rows whose keys the stream has touched since the copy started are skipped.
+
+import type { Client } from "pg";
+import type { TupleForm } from "../../../change/change-batch.ts";
+import type { RowKey } from "../../../change/copy-part.ts";
+import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
+import type { PageRange } from "../../../change/page-range.ts";
+import type { TableShape } from "../../../change/relation.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import type { CopyChunk, Settled, StartedCopy, TableCopy } from "../../copy-sink.ts";
+import { withLateChecks } from "../apply/late-checks.ts";
+import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
+import {
+  type CopiedRange,
+  type CopyRecords,
+  dropCopy,
+  forgetCopy,
+  recordRange,
+} from "../bookkeeping/copy-records.ts";
+import type { TargetName } from "../schema/target-name.ts";
+import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
+import { type ChunkTarget, deleteExtraSql, incompleteSql, insertSql, updateSql } from "./chunk-sql.ts";
+import { pagesOf, stageChunk } from "./chunk-staging.ts";
+import { type CopyTables, chunkTable, copyTables } from "./copy-tables.ts";
+import { CountedChunks } from "./counted-chunks.ts";
+import { parseFingerprint } from "./interrupted-copies.ts";
+import { PiecePace } from "./piece-pace.ts";
+import { type CopyOutcome, hasRows } from "./table-copy.ts";
+import { copyInvalidated, type TouchedKeys } from "./touched-keys.ts";
+
+const lockWaitMs = 1_000;
+/** Only autovacuum locks the copy's own tables. It is cancelled after `deadlock_timeout`, which is 1 s by default. */
+const dropWaitMs = 5_000;
+/** How many incomplete rows `finish` returns at once. */
+const maxKeys = 10_000;
+
+export interface IncrementalCopyOptions {
+  readonly connector: ConnectorAtSink;
+  readonly table: TableShape;
+  /** Rows that the copy does not bring are deleted. */
+  readonly replaces: boolean;
+  readonly form: TupleForm;
+  /** As it was when the copy began. */
+  readonly target: TargetTable;
+  readonly records: CopyRecords;
+  readonly touched: TouchedKeys;
+  /** Runs an action in a session of its own. */
+  readonly inSession: <T>(action: (client: Client) => Promise<T>, how?: CopySession) => Promise<T>;
+  /** Runs an action in the session that applies batches, between two of them. */
+  readonly betweenBatches: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
+  /** Throws unless the sink still applies the table's changes to the same target. */
+  readonly requireFollowed: () => void;
+  /** Null: the table has a copy already. */
+  readonly first: FirstCopy | null;
+}
+
+export interface CopySession {
+  /** The session is idle because the source has not sent more yet. */
+  readonly isWaiting?: () => boolean;
+  /** Runs even if the copy was stopped. */
+  readonly isLast?: boolean;
+}
+
+export interface FirstCopy {
+  /** In the open transaction: records the copy. All rows are there as of `point`, with the stream's changes since. */
+  record(client: Client, target: TargetTable, point: Lsn): Promise<Omit<CopyOutcome, "rows">>;
+  /** Called when the record is durable. */
+  made(outcome: Omit<CopyOutcome, "rows">): void;
+  /** Called when the copy is made or given up. */
+  ended(): void;
+}
+
+/** What must not change at the target while a copy is made. */
+export function targetFacts({ oid, columns, uniqueKeys, isReferred, refersTo }: TargetTable): string {
+  return JSON.stringify([oid, columns, uniqueKeys, isReferred, refersTo]);
+}
+
+interface SettledPiece {
+  readonly next: number;
+  readonly isLast: boolean;
+  /** The range that this piece completes. */
+  readonly copied: CopiedRange | null;
+}
+
+/** A chunk in its staging table. */
+interface TakenChunk {
+  readonly staging: TargetName;
+  readonly range: PageRange | null;
+  readonly point: Lsn;
+  readonly rows: number;
+  readonly pages: number;
+  /** The next page of the staging table to be written to the target. */
+  next: number;
+}
+
+export class IncrementalCopy implements TableCopy {
+  readonly stream = "runs";
+  readonly #chunks: TakenChunk[] = [];
+  readonly #tables: CopyTables;
+  readonly #pace = new PiecePace();
+  /** In `replace` mode, the pages of the target that are searched for rows to delete; null: not begun. */
+  #removed: { next: number; readonly end: number } | null = null;
+  #chunkCount = 0;
+  /** The target was empty when the copy started. Rows that it has later come from the stream. */
+  #isNew = false;
+  /** The latest point of a chunk. */
+  #point: Lsn = zeroLsn;
+  #isDivided = false;
+  #isMade = false;
+
+  constructor(private readonly options: IncrementalCopyOptions) {
+    this.#tables = copyTables(options.connector.connectorId, options.table.relation.id);
+  }
+
+  async start(isDivided: boolean): Promise<StartedCopy> {
+    const { form, records, table } = this.options;
+    this.#requireValid();
+    this.#isDivided = isDivided;
+    await this.#recordTouched();
+    const done = records.of(table.relation.id, "incremental")?.ranges ?? [];
+    const rows = done.reduce((sum, range) => sum + range.rows, 0);
+    for (const { point } of done) if (point > this.#point) this.#point = point;
+    return { form, ranges: isDivided ? { done, rows } : null };
+  }
+
+  async take(chunk: CopyChunk): Promise<void> {
+    const { inSession, connector, table, replaces } = this.options;
+    this.#requireValid();
+    if (chunk.lsn > this.#point) this.#point = chunk.lsn;
+    const staging = chunkTable(connector.connectorId, table.relation.id, ++this.#chunkCount);
+    const counted = new CountedChunks(chunk);
+    const isNew = this.#isNew;
+    const taken = await inSession(
+      async (client) => {
+        await client.query("begin");
+        await lockForCopy(client, connector);
+        const to = { chunk: await this.#target(client), staging, isNew, recordsSeen: replaces };
+        const staged = await stageChunk(client, to, chunk.form, counted.chunks());
+        await client.query("commit");
+        return staged;
+      },
+      { isWaiting: () => counted.isWaiting },
+    );
+    chunk.progress(taken.rows, counted.bytes);
+    const range = chunk.part?.kind === "range" ? chunk.part.range : null;
+    this.#chunks.push({ staging, range, point: chunk.lsn, ...taken, next: 0 });
+  }
+
+  async settle(): Promise<Settled> {
+    this.#requireValid();
+    const [chunk] = this.#chunks;
+    if (!chunk) return "all";
+    const put = await this.#inTransaction((client, target) => this.#settlePiece(client, target, chunk));
+    if (put === "locked") return put;
+    chunk.next = put.next;
+    if (put.isLast) {
+      this.#chunks.shift();
+      if (put.copied) this.options.records.added(this.options.table.relation.id, put.copied);
+    }
+    return this.#chunks.length > 0 ? "more" : "all";
+  }
+
+  async finish(): Promise<{ readonly left: Settled; readonly incomplete: readonly RowKey[] }> {
+    this.#requireValid();
+    const { replaces, connector, table, first, touched } = this.options;
+    const { id } = table.relation;
+    const done = await this.#inTransaction(async (client, target) => {
+      if (replaces && !(await this.#remove(client, target))) return { incomplete: [], isMore: true };
+      const { rows } = await client.query<{ key: RowKey }>(incompleteSql(target, maxKeys));
+      if (rows.length > 0) return { incomplete: rows.map(({ key }) => key), isMore: true };
+      const outcome = await first?.record(client, target.target, this.#point);
+      await forgetCopy(client, connector.connectorId, id);
+      return { incomplete: [], isMore: false, outcome };
+    });
+    if (done === "locked") return { left: done, incomplete: [] };
+    if (done.isMore) return { left: "more", incomplete: done.incomplete };
+    this.#isMade = true;
+    touched.end(id);
+    if (done.outcome) first?.made(done.outcome);
+    return { left: "all", incomplete: [] };
+  }
+
+  /** Uses a session of its own, as a batch may be applied meanwhile. The next run drops what cannot be dropped now. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { records, touched, first, table, inSession, connector } = this.options;
+    const { id } = table.relation;
+    first?.ended();
+    const active = touched.get(id);
+    if (active) active.isBeingCopied = false;
+    const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
+    if (isKept || records.of(id, "incremental") === null) return;
+    const drop = async (client: Client) => {
+      await client.query(`begin; set local lock_timeout = ${dropWaitMs}`);
+      await lockForCopy(client, connector);
+      await dropCopy(client, connector.connectorId, id);
+      await client.query("commit");
+    };
+    // First: a batch must not record keys in a table that is being dropped.
+    touched.end(id);
+    records.ended(id);
+    await inSession(drop, { isLast: true }).catch(() => {});
+  }
+
+  /**
+   * Sets the low watermark: chunks skip keys that the stream touches from here on. Keys that an earlier attempt recorded are forgotten, as
+   * the chunks to come include those changes.
+   */
+  async #recordTouched(): Promise<void> {
+    const { table, touched, records, betweenBatches, replaces, first, target } = this.options;
+    const { id } = table.relation;
+    const record = records.of(id, "incremental");
+    if (record === null) throw copyInvalidated(table.relation, "was copied anew");
+    const { keyNames, shape } = parseFingerprint(record.fingerprint);
+    const { touched: keys, seen } = this.#tables;
+    await betweenBatches(async (client) => {
+      const known = keyNames.map((_, i) => `k${i}`).join(", ");
+      await client.query("begin");
+      if (replaces) {
+        await client.query(
+          `insert into ${sqlName(seen)} (${known}) select ${known} from ${sqlName(keys)} on conflict do nothing`,
+        );
+      }
+      await client.query(`delete from ${sqlName(keys)} where not is_partial`);
+      this.#isNew = first !== null && !(await hasRows(client, target));
+      await client.query("commit");
+    });
+    const active = touched.of(table.relation) ?? touched.begin({ tableId: id, keys, keyNames, shape });
+    active.isBeingCopied = true;
+  }
+
+  /** Writes some staged pages to the target. The last piece records that the chunk is done. */
+  async #settlePiece(client: Client, chunk: ChunkTarget, taken: TakenChunk): Promise<SettledPiece> {
+    const { connector, table } = this.options;
+    const { staging, range, point, rows } = taken;
+    const next = Math.min(taken.pages, taken.next + this.#pace.size);
+    const pages = { from: taken.next, to: next };
+    const write = async () => {
+      const update = this.#isNew ? null : updateSql(chunk, staging, pages);
+      if (update !== null) await client.query(update);
+      await client.query(insertSql(chunk, staging, pages));
+    };
+    // Nothing to write: do not lock the target.
+    if (next > taken.next) await this.#write(client, chunk.target, write);
+    if (next < taken.pages) return { next, isLast: false, copied: null };
+    await client.query(`drop table ${sqlName(staging)}`);
+    const copied = range && { ...range, point, rows };
+    if (copied) await recordRange(client, connector.connectorId, table.relation.id, copied);
+    return { next, isLast: true, copied };
+  }
+
+  /** Deletes rows that no chunk brought, from some pages of the target. Returns whether all pages are done. */
+  async #remove(client: Client, chunk: ChunkTarget): Promise<boolean> {
+    const { target } = chunk;
+    // A partitioned table has no pages of its own.
+    const isDivisible = target.ownRows.startsWith("only ");
+    this.#removed ??= { next: 0, end: isDivisible ? await pagesOf(client, target.target) : 1 };
+    const removed = this.#removed;
+    if (removed.next >= removed.end) return true;
+    const pages = isDivisible ? { from: removed.next, to: removed.next + this.#pace.size } : null;
+    await this.#write(client, target, () => client.query(deleteExtraSql(chunk, pages)));
+    removed.next = pages?.to ?? removed.end;
+    return removed.next >= removed.end;
+  }
+
+  /** Takes the table's lock or fails at once: the stream must not wait for another session's lock. */
+  async #write(client: Client, target: TargetTable, write: () => Promise<unknown>): Promise<void> {
+    await client.query(`lock table ${target.ownRows} in row exclusive mode nowait`);
+    await this.#pace.measure(() => withLateChecks(client, target, write));
+  }
+
+  /** Does a piece of work in a transaction of its own. Returns `locked` where another session holds a lock: try again later. */
+  async #inTransaction<T>(work: (client: Client, target: ChunkTarget) => Promise<T>): Promise<T | "locked"> {
+    return await this.options.betweenBatches(async (client) => {
+      try {
+        await client.query(
+          `begin; set local lock_timeout = ${lockWaitMs}; set local enable_hashjoin = off; set local enable_mergejoin = off`,
+        );
+        const result = await work(client, await this.#target(client));
+        await client.query("commit");
+        return result;
+      } catch (error) {
+        await client.query("rollback").catch(() => {});
+        if (sqlStateOf(error) !== sqlState.lockNotAvailable) throw error;
+        return "locked";
+      }
+    });
+  }
+
+  async #target(client: Client): Promise<ChunkTarget> {
+    const { table, target: before, first } = this.options;
+    const { relation } = table;
+    const target = await readTargetTable(client, before.target);
+    if (target === null || targetFacts(target) !== targetFacts(before))
+      throw copyInvalidated(relation, "was altered at the sink");
+    return { tables: this.#tables, target, relation, keepsOrigin: first === null };
+  }
+
+  #requireValid(): void {
+    const { touched, table, requireFollowed } = this.options;
+    const invalidatedBy = touched.get(table.relation.id)?.invalidatedBy;
+    if (invalidatedBy) throw copyInvalidated(table.relation, invalidatedBy);
+    requireFollowed();
+  }
+}

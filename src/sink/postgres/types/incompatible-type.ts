@@ -1,0 +1,48 @@
+// Finds user-defined types at the sink that do not take the source's values any more, and that millrace may not recreate: somebody else has
+// created the type, or migration_strategy does not allow it.
+
+import { type Client, escapeIdentifier } from "pg";
+import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { sqlStateOf } from "../../../connection/postgres-failure.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import { sqlState } from "../../../connection/sql-state.ts";
+import { MigrationRefused } from "../refusals/migration-refused.ts";
+import type { TargetName } from "../schema/target-name.ts";
+import { readTargetTable } from "../schema/target-table.ts";
+import { isIncompatible, readExistingTypes } from "./existing-type.ts";
+
+/** Whether the server refused the form of a value: `incompatibleTypeRefused` may find the reason. */
+export function isValueRefused(error: unknown): boolean {
+  return sqlStateOf(error) === sqlState.invalidTextRepresentation;
+}
+
+/** After the sink has refused a row: the change that the target needs because columns have such a type. Null: no column has one. */
+export async function incompatibleTypeRefused(
+  client: Client,
+  target: TargetName,
+  relation: Relation,
+): Promise<MigrationRefused | null> {
+  const table = await readTargetTable(client, target);
+  const definitions = relation.columns.flatMap(({ typeDefinitions }) => typeDefinitions ?? []);
+  if (!table || definitions.length === 0) return null;
+  const existing = await readExistingTypes(client, definitions);
+  const misfits = relation.columns.filter(({ name, typeName, typeDefinitions = [] }) => {
+    const isOfType = table.columns.some((column) => column.name === name && column.typeName === typeName);
+    const isAny = typeDefinitions.some((definition) => {
+      const there = existing.get(qualifiedName(definition));
+      return there !== undefined && isIncompatible(definition, there);
+    });
+    return isOfType && isAny;
+  });
+  if (misfits.length === 0) return null;
+  const commands = misfits.map((column) => {
+    const name = escapeIdentifier(column.name);
+    return `alter table ${sqlName(target)} alter column ${name} type text using ${name}::text`;
+  });
+  const types = [...new Set(misfits.map(({ typeName }) => typeName))].join(", ");
+  return new MigrationRefused(
+    `Table ${qualifiedName(target)} at the sink has columns of types that are others than the source's of the same name (${types}), and ` +
+      "that millrace has not made, or may not change. Make them as the source's are, or keep the values as text.",
+    commands,
+  );
+}

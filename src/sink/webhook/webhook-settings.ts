@@ -1,0 +1,54 @@
+// What a webhook connector asks of the delivering of its messages.
+
+import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { messageFormat } from "../../connector/config/webhook-format.ts";
+import type { ConnectorConfig } from "../../connector/connector.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { DeliverySettings } from "../delivery/delivery-settings.ts";
+import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
+
+const defaultFlushIntervalMs = 100;
+const defaultInFlight = 32;
+
+/** Throws `internal` for a connector of another kind: none gets here. */
+export function webhookConfig({ sink }: Pick<ConnectorConfig, "sink">): WebhookSinkConfig {
+  if (!sink.webhook) throw new MillraceError("internal", "the connector's sink is not a webhook");
+  return sink.webhook;
+}
+
+/** Throws as `webhookConfig` does. */
+export function webhookSettings(connector: ConnectorConfig): DeliverySettings {
+  const config = webhookConfig(connector);
+  const { batch, retry } = config;
+  const { cdc, snapshot } = connector.limits;
+  return {
+    encoding: encodingOf(connector, messageFormat(config.format)),
+    batch: {
+      maxRows: batch.max_batch_size,
+      maxBytes: batch.max_payload_bytes,
+      isBare: batch.max_batch_size === 1,
+    },
+    retry: {
+      maxRetries: retry.max_retries,
+      maxRetryDurationMs: retry.max_retry_duration_ms,
+      initialBackoffMs: retry.initial_backoff_ms,
+      maxBackoffMs: retry.max_backoff_ms,
+    },
+    retriesExhausted: "webhook_retries_exhausted",
+    maxInFlight: config.max_in_flight ?? defaultInFlight,
+    flushIntervalMs: cdc.flush_interval_ms || defaultFlushIntervalMs,
+    maxBufferedRows: cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
+    maxBufferedCopyRows: snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
+  };
+}
+
+function encodingOf(
+  { id, source: { postgres } }: ConnectorConfig,
+  format: Parameters<typeof messageEncoding>[0],
+): MessageEncoding {
+  return messageEncoding(format, {
+    id,
+    database: postgres?.connection.database ?? "",
+    hasPlaceholders: postgres?.replication_type.logical_replication?.toast_mode === "Placeholder",
+  });
+}

@@ -1,0 +1,47 @@
+// Detects whether a stream's server is still alive. It pings a silent server, and checks the walsender over another
+// connection before it gives the server up. What a silence means is decided in feedback.ts.
+
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { type Liveness, liveness, silenceLimitMs } from "./feedback.ts";
+
+export class ServerLiveness implements Disposable {
+  readonly #limitMs: number;
+  #hasReceived = true;
+  #receivedAt = performance.now();
+  #watching: Disposable | null = null;
+
+  /** `watch` checks the walsender over another connection; null: there is no connection to check yet. */
+  constructor(
+    walSenderTimeoutMs: number,
+    private readonly watch: () => Disposable | null,
+  ) {
+    this.#limitMs = silenceLimitMs(walSenderTimeoutMs);
+  }
+
+  /** Bytes came from the server. */
+  readonly received = (): void => {
+    this.#hasReceived = true;
+  };
+
+  /** To be called at intervals. `isPaused`: the stream's socket is not being read. */
+  check(isPaused: boolean): Liveness {
+    const now = performance.now();
+    if (this.#hasReceived || isPaused) this.#receivedAt = now;
+    this.#hasReceived = false;
+    const verdict = liveness(now - this.#receivedAt, this.#limitMs, !isPaused);
+    if (verdict === "probe") this.#watching ??= this.watch();
+    else this[Symbol.dispose]();
+    return verdict;
+  }
+
+  /** The failure of a server that is `dead`. */
+  get failure(): MillraceError {
+    const seconds = Math.round(this.#limitMs / 1000);
+    return new MillraceError("source_connection_lost", `The source has been silent for ${seconds} s.`);
+  }
+
+  [Symbol.dispose](): void {
+    this.#watching?.[Symbol.dispose]();
+    this.#watching = null;
+  }
+}

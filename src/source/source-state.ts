@@ -1,0 +1,64 @@
+// What a source keeps from run to run, as texts by keys of its own: facts that tell it later what has changed meanwhile. A value
+// that was set last may be lost when the process dies; who needs it kept waits for `durable`.
+
+/** Keeps the state as one text. A save is durable when it returns. */
+export interface SourceStateStore {
+  load(): Promise<string | null>;
+  save(record: string): Promise<void>;
+}
+
+export class SourceState {
+  #saving: Promise<void> | null = null;
+  #isDirty = false;
+  #failure: { readonly error: unknown } | null = null;
+
+  private constructor(
+    private readonly store: SourceStateStore,
+    private readonly values: Map<string, string>,
+  ) {}
+
+  static async load(store: SourceStateStore): Promise<SourceState> {
+    const record = await store.load();
+    return new SourceState(store, new Map(record === null ? [] : Object.entries(JSON.parse(record))));
+  }
+
+  get(key: string): string | undefined {
+    return this.values.get(key);
+  }
+
+  keys(): readonly string[] {
+    return [...this.values.keys()];
+  }
+
+  /** Null removes the key. Everything that is set in one tick of the event loop is saved at once. */
+  set(key: string, value: string | null): void {
+    if ((this.values.get(key) ?? null) === value) return;
+    if (value === null) this.values.delete(key);
+    else this.values.set(key, value);
+    this.#isDirty = true;
+    this.#saving ??= this.#save();
+  }
+
+  /** Resolves when no save is under way. A save that failed is not reported: the next run sets the same values again. */
+  async saved(): Promise<void> {
+    await this.#saving;
+  }
+
+  /** Resolves when everything that was set is saved. Throws why it could not be. */
+  async durable(): Promise<void> {
+    await this.#saving;
+    if (this.#failure) throw this.#failure.error;
+  }
+
+  async #save(): Promise<void> {
+    await Promise.resolve();
+    while (this.#isDirty) {
+      this.#isDirty = false;
+      this.#failure = await this.store.save(JSON.stringify(Object.fromEntries(this.values))).then(
+        () => null,
+        (error: unknown) => ({ error }),
+      );
+    }
+    this.#saving = null;
+  }
+}

@@ -1,0 +1,41 @@
+// The semaphore grants permits in the order of requests. A cancelled request gets none.
+
+import { expect, test } from "bun:test";
+import { Semaphore } from "../../src/connection/semaphore.ts";
+
+test("only so many hold a permit at once, in order, and a release counts once", async () => {
+  const semaphore = new Semaphore(2);
+  const order: string[] = [];
+  const ask = (name: string) =>
+    semaphore.acquire().then((end) => {
+      order.push(name);
+      return end;
+    });
+  const [a, b] = [await ask("a"), await ask("b")];
+  const [c, d] = [ask("c"), ask("d")];
+  await Bun.sleep(1);
+  expect(order).toEqual(["a", "b"]);
+  a();
+  a();
+  await c;
+  await Bun.sleep(1);
+  expect(order).toEqual(["a", "b", "c"]);
+  b();
+  await d;
+  expect(order).toEqual(["a", "b", "c", "d"]);
+});
+
+test("a cancelled wait ends at once, and the permit goes to the next", async () => {
+  const semaphore = new Semaphore();
+  const end = await semaphore.acquire();
+  const abort = new AbortController();
+  const broken = semaphore.acquire(abort.signal);
+  const next = semaphore.acquire(new AbortController().signal);
+  abort.abort(new Error("the run is over"));
+  await expect(broken).rejects.toThrow("the run is over");
+  await expect(semaphore.acquire(abort.signal)).rejects.toThrow("the run is over");
+  end();
+  (await next)();
+  const last = await semaphore.acquire(AbortSignal.timeout(1_000));
+  expect(last).toBeFunction();
+});

@@ -1,0 +1,168 @@
+// One connector's tasks when the run ends or the store fails at the wrong moment: no task stays Running without a
+// runner.
+
+import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test";
+import type { Task } from "../../src/connector/task.ts";
+import { newTask } from "../../src/connector/task-state.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
+import type { RunAttempt } from "../../src/runtime/run/connector-run.ts";
+import { TaskDispatcher } from "../../src/runtime/task-dispatcher.ts";
+import type { TaskStore } from "../../src/state/stores/task-store.ts";
+import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { sampleRequest } from "../support/sample-connector.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let runtime: RuntimeFixture;
+let store: TaskStore;
+let taskId: string;
+let count = 0;
+
+beforeAll(async () => {
+  runtime = await RuntimeFixture.open();
+  await runtime.connectors.createOrReplace("orders", { ...sampleRequest(), disabled: true }, null);
+  store = runtime.state.tasks;
+});
+
+afterAll(async () => {
+  await runtime[Symbol.asyncDispose]();
+});
+
+beforeEach(async () => {
+  for (const { id } of await store.pending("orders")) {
+    await store.change("orders", id, (task) => ({ ...task, state: "Cancelled" }));
+  }
+  count += 1;
+  const Snapshot = {
+    database: "shop",
+    schema: "public",
+    name: `t${count}`,
+    truncate: false,
+    force_parallel: false,
+  };
+  taskId = (await store.create("orders", newTask(Bun.randomUUIDv7(), { Snapshot }, Date.now()))).id;
+});
+
+/** A dispatcher over a store. `change` replaces methods of the store. */
+function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
+  const methods: TaskStore = Object.assign(Object.create(store) as TaskStore, {
+    pending: store.pending.bind(store),
+    change: store.change.bind(store),
+    saveProgress: store.saveProgress.bind(store),
+    ...change,
+  });
+  const sleep = () => new Promise<void>((resolve) => setTimeout(resolve, 5));
+  return new TaskDispatcher("orders", {
+    store: methods,
+    log: runtime.log,
+    nowMs: Date.now,
+    random: () => 0,
+    sleep,
+    onTaskWaiting: () => {},
+  });
+}
+
+function attempt(): RunAttempt & { readonly offers: string[] } {
+  const offers: string[] = [];
+  return { offers, ended: new Promise(() => {}), stop: () => {}, offerTask: (id) => void offers.push(id) };
+}
+
+const stored = async () => (await store.find("orders", taskId)) as Task;
+
+test("a run that ends while its claim is being stored leaves the task pending", async () => {
+  const reached = Promise.withResolvers<void>();
+  const goOn = Promise.withResolvers<void>();
+  const dispatcher = dispatcherOver({
+    change: async (...args) => {
+      const task = await store.change(...args);
+      reached.resolve();
+      await goOn.promise;
+      return task;
+    },
+  });
+  dispatcher.attach(attempt());
+  const claimed = dispatcher.claim(taskId);
+  await reached.promise;
+  dispatcher.detach(null);
+  const next = attempt();
+  dispatcher.attach(next);
+  goOn.resolve();
+  expect(await claimed).toBe(false);
+  await waitFor("it is offered to the next run", () => next.offers.includes(taskId));
+  expect((await stored()).state).toBe("Pending");
+  expect(await dispatcher.claim(taskId)).toBe(true);
+  await dispatcher.close();
+});
+
+test.each([true, false])(
+  "a claim that the store did not answer (made there: %p) is made again",
+  async (isMade) => {
+    let isAway = true;
+    const dispatcher = dispatcherOver({
+      change: async (...args) => {
+        const task = isAway && !isMade ? null : await store.change(...args);
+        if (isAway) throw new MillraceError("state_unavailable", "The state store failed.");
+        return task;
+      },
+    });
+    const run = attempt();
+    dispatcher.attach(run);
+    await waitFor("the first offer", () => run.offers.length === 1);
+    expect(await dispatcher.claim(taskId)).toBe(false);
+    isAway = false;
+    await waitFor("the second offer", () => run.offers.length === 2);
+    expect(await dispatcher.claim(taskId)).toBe(true);
+    dispatcher.ended(taskId, null);
+    await dispatcher.close();
+    expect((await stored()).state).toBe("Done");
+  },
+);
+
+test("an end that is stored twice, because the first response was lost, is not an error", async () => {
+  let changes = 0;
+  const dispatcher = dispatcherOver({
+    change: async (...args) => {
+      const task = await store.change(...args);
+      changes += 1;
+      if (changes === 2) throw new MillraceError("state_unavailable", "The state store failed.");
+      return task;
+    },
+  });
+  dispatcher.attach(attempt());
+  await dispatcher.claim(taskId);
+  dispatcher.ended(taskId, null);
+  await waitFor("the second try", () => changes === 3);
+  await dispatcher.close();
+  expect((await stored()).state).toBe("Done");
+  expect(runtime.lines.join("")).not.toContain("could not be kept");
+});
+
+test("a task's end includes the last of its progress, even if both arrive at once", async () => {
+  const dispatcher = dispatcherOver({});
+  dispatcher.attach(attempt());
+  await dispatcher.claim(taskId);
+  dispatcher.progress(taskId, { rows: 1, bytes: 10, estimated_rows: 5 });
+  dispatcher.progress(taskId, { rows: 5, bytes: 50, estimated_rows: 5 });
+  dispatcher.ended(taskId, null);
+  await dispatcher.close();
+  expect(await stored()).toMatchObject({
+    state: "Done",
+    progress: { rows: 5, bytes: 50, estimated_rows: 5 },
+  });
+});
+
+test("while the store is unavailable, progress reports do not pile up", async () => {
+  let saves = 0;
+  const dispatcher = dispatcherOver({
+    saveProgress: async () => {
+      saves += 1;
+    },
+  });
+  dispatcher.attach(attempt());
+  await dispatcher.claim(taskId);
+  for (let rows = 1; rows <= 1_000; rows++)
+    dispatcher.progress(taskId, { rows, bytes: rows, estimated_rows: rows });
+  dispatcher.ended(taskId, null);
+  await dispatcher.close();
+  expect(saves).toBeLessThanOrEqual(1);
+  expect((await stored()).progress?.rows).toBe(1_000);
+});

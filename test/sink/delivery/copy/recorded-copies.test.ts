@@ -1,0 +1,125 @@
+// What is recorded of copies in ranges, and for how long. Copies to a receiver are in range-copies.test.ts and tasks-beside.test.ts.
+
+import { expect, test } from "bun:test";
+import { lsn } from "../../../../src/change/lsn.ts";
+import { RecordedCopies } from "../../../../src/sink/delivery/copy/recorded-copies.ts";
+import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
+import { SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
+import { compileTable } from "../../../../src/sink/format/compiled-table.ts";
+import { NativeRowEncoder } from "../../../../src/sink/format/native-row.ts";
+import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
+import { relation, tableShape, tupleBytes, unchanged } from "../../../support/batch-fixture.ts";
+
+const shape = relation("t", [
+  ["id", 23, "integer"],
+  ["big", 25, "text"],
+]);
+const table = compileTable(shape, new NativeRowEncoder(shape, { placeholder: false }));
+const name = "public.t";
+const copied = new Map([[name, { identity: "", lsn: lsn(1n) }]]);
+const range = { from: 0, to: 10 };
+
+function begun() {
+  const clock = { ms: 0 };
+  const checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 1n };
+  const empty = { log: null, windowEnds: [], reached: null, versionSteps: [], chunked: new Map() };
+  const record = { ...empty, checkpoint, origin: { lsn: lsn(1n), version: 1n }, copied };
+  const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0);
+  const copies = new RecordedCopies(keeper, { sends: () => true }, () => clock.ms);
+  const seePart = (id: number, from?: number) => {
+    const old = from === undefined ? new Uint8Array() : tupleBytes([String(from), null]);
+    const arena = new Uint8Array(Buffer.concat([old, tupleBytes([String(id), unchanged])]));
+    const [before, after] = [new TupleView(), new TupleView()];
+    before.read(arena, 0, old.length);
+    after.read(arena, old.length, arena.length);
+    copies.see({ table, arena, before, after, commitLsn: lsn(5n) });
+  };
+  return { clock, keeper, copies, seePart };
+}
+
+test("ranges, and rows that came in part, are kept for whoever takes the copy up, and not for ever", () => {
+  const { clock, keeper, copies, seePart } = begun();
+  expect(copies.begin(tableShape(shape), false, true)).toEqual({ done: [], begun: [], rows: 0 });
+  seePart(3);
+  copies.endRange(name, range, lsn(7n), 100);
+  clock.ms = 10_000_000;
+  copies.takeDue(lsn(8n));
+  copies.ended(name);
+  expect(copies.begin(tableShape(shape), false, true)).toEqual({ done: [range], begun: [], rows: 100 });
+  expect(copies.incompleteOf(name)).toEqual([["3"]]);
+  copies.ended(name);
+  copies.takeDue(lsn(9n));
+  clock.ms += 899_000;
+  copies.takeDue(lsn(9n));
+  expect(keeper.record.chunked.size).toBe(1);
+  clock.ms += 1_000;
+  copies.takeDue(lsn(9n));
+  expect(keeper.record.chunked.size).toBe(0);
+});
+
+test("a table that was rewritten begins anew, and one of which too many rows come in part is not recorded any more", () => {
+  const { keeper, copies, seePart } = begun();
+  copies.begin(tableShape(shape), false, true);
+  copies.endRange(name, range, lsn(7n), 100);
+  const rewritten = { ...tableShape(shape), storage: "2" };
+  expect(copies.begin(rewritten, false, true)).toEqual({ done: [], begun: [], rows: 0 });
+  for (let id = 0; id <= 40_000; id++) seePart(id);
+  expect(copies.holds(rewritten, false)).toBe(false);
+  expect(keeper.record.chunked.size).toBe(0);
+  // That it is copied counts still.
+  expect(keeper.record.copied).toBe(copied);
+  // Nor is it where rows of its first copy are incomplete.
+  copies.begin(tableShape(shape), true, false);
+  expect(copies.begin(tableShape(shape), false, true)).toBeNull();
+});
+
+test("without a stream ranges as of an earlier point do not count", () => {
+  const { keeper, copies } = begun();
+  copies.begin(tableShape(shape), true, false);
+  copies.endRange(name, range, lsn(7n), 100);
+  expect(copies.begin(tableShape(shape), true, false)?.done).toEqual([range]);
+  keeper.change({ log: "copies of something" });
+  expect(copies.begin(tableShape(shape), true, false)).toEqual({ done: [], begun: [], rows: 0 });
+});
+
+test("a copy as of several points waits for the stream, and rows that it brings in part are due then", () => {
+  const { keeper, copies, seePart } = begun();
+  const rest = { from: 10, to: null };
+  copies.begin(tableShape(shape), true, false);
+  const origin = { version: 5, timeUs: 5, lsn: lsn(1n) };
+  expect(copies.beginRange(name, range, origin)).toBe(true);
+  expect(copies.beginRange(name, range, origin)).toBe(false);
+  copies.endRange(name, range, lsn(4n), 100);
+  copies.endRange(name, rest, lsn(9n), 100);
+  expect(copies.originOf(name)).toEqual(origin);
+  copies.made(tableShape(shape), lsn(0n), true);
+  expect(keeper.record.copied.get(name)?.lsn).toBe(lsn(9n));
+  expect(copies.awaited(lsn(4n))).toBeNull();
+  seePart(3);
+  expect(copies.awaited(lsn(4n))).toBe(lsn(9n));
+  expect(copies.takeDue(lsn(8n))).toBe(false);
+  expect([copies.takeDue(lsn(9n)), copies.takeDue(lsn(9n))]).toEqual([true, false]);
+  expect(copies.due(lsn(9n))).toEqual([{ name, keys: [["3"]] }]);
+  copies.completed(name, [["3"]]);
+  expect(copies.takeDue(lsn(9n))).toBe(false);
+  expect(keeper.record.chunked.size).toBe(0);
+});
+
+test("a row that takes another's key before the point of a whole copy is due once the stream is there", () => {
+  const { keeper, copies, seePart } = begun();
+  copies.made(tableShape(shape), lsn(9n), true);
+  seePart(3);
+  seePart(4, 4);
+  expect(copies.awaited(lsn(4n))).toBeNull();
+  seePart(5, 6);
+  expect(copies.awaited(lsn(4n))).toBe(lsn(9n));
+  expect(copies.takeDue(lsn(9n))).toBe(true);
+  expect(copies.due(lsn(9n))).toEqual([{ name, keys: [["5"]] }]);
+  // Nothing of it is left where the stream was there already, or none follows.
+  copies.forget(name);
+  copies.made(tableShape(shape), lsn(1n), true);
+  expect(keeper.record.chunked.size).toBe(0);
+  keeper.change({ log: "copies of something" });
+  copies.made(tableShape(shape), lsn(9n), true);
+  expect(keeper.record.chunked.size).toBe(0);
+});

@@ -1,0 +1,70 @@
+// The embedded database stays small however much is written to it, and reports failed maintenance.
+
+import { expect, test } from "bun:test";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PGlite } from "@electric-sql/pglite";
+import { DurableNodeFs, durableStartParameters } from "../../../src/state/embedded/durable-node-fs.ts";
+import { loadPgliteFiles } from "../../../src/state/embedded/pglite-files.ts";
+import { startMaintenance } from "../../../src/state/embedded/pglite-maintenance.ts";
+import { unpackPrepared } from "../../../src/state/embedded/prepared-archive.ts";
+import { waitFor } from "../../support/wait-for.ts";
+
+async function sizeOf(directory: string): Promise<number> {
+  let bytes = 0;
+  for (const entry of await readdir(directory, { recursive: true, withFileTypes: true })) {
+    if (entry.isFile()) bytes += (await stat(join(entry.parentPath, entry.name))).size;
+  }
+  return bytes;
+}
+
+async function inPglite(use: (client: PGlite, directory: string) => Promise<void>): Promise<void> {
+  const parent = await mkdtemp(join(tmpdir(), "millrace-test-"));
+  try {
+    const directory = join(parent, "pglite");
+    await unpackPrepared(directory);
+    const parameters = { fs: new DurableNodeFs(directory), startParams: durableStartParameters() };
+    const client = await PGlite.create({ ...parameters, ...(await loadPgliteFiles()) });
+    try {
+      await use(client, directory);
+    } finally {
+      if (!client.closed) await client.close();
+    }
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+}
+
+test("overwriting many times the limit leaves tables and WAL small", async () => {
+  await inPglite(async (client, directory) => {
+    const before = await sizeOf(directory);
+    const failures: unknown[] = [];
+    {
+      const options = { intervalMs: 20, walBytes: 1_000_000 };
+      await using _maintenance = startMaintenance(client, (error) => failures.push(error), options);
+      await client.query("insert into millrace.settings values ('record', '')");
+      for (let round = 0; round < 1_500; round++) {
+        // Incompressible, so that each version has its full size.
+        const value = Buffer.from(crypto.getRandomValues(new Uint8Array(12_000))).toString("base64");
+        await client.query("update millrace.settings set value = $1", [value]);
+        if (round % 50 === 0) await new Promise(setImmediate);
+      }
+    }
+    await client.close();
+    expect(failures).toEqual([]);
+    expect((await sizeOf(directory)) - before).toBeLessThan(20_000_000);
+  });
+});
+
+test("a failed round is reported, and the next round runs", async () => {
+  await inPglite(async (client) => {
+    await client.close();
+    let failures = 0;
+    const count = () => {
+      failures += 1;
+    };
+    await using _maintenance = startMaintenance(client, count, { intervalMs: 5, walBytes: 1 });
+    await waitFor("two failed rounds", () => failures >= 2);
+  });
+});
