@@ -330,6 +330,30 @@ test("a copy that the stream waits for, beside which changes of its table were n
   await rig.stop();
 });
 
+test("the ranges that are done of the only table there is are not read again after a death", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "firstlone",
+    { source: "select" },
+    { parallelCopies: 2, copyPace: inRanges },
+  );
+  const release = await untilHalf(rig, "m", () => rig.source(movingRows("m", rows)));
+  const done = (await rig.sink<{ from: number }>(ranges)).map(({ from }) => from);
+  await rig.crash();
+  release();
+  const read = rig.copies.length;
+  await rig.source("update m set n = 1 where id % 3 = 0; delete from m where id % 4 = 0");
+  rig.start();
+  await rig.expectEqual();
+  await waitFor("nothing to be left", async () => (await rig.sink(leftBehind)).length === 0);
+  const again = rig.copies
+    .slice(read)
+    .flatMap(({ part }) => (part?.kind === "range" ? [part.range.from] : []));
+  expect(again.length).toBeGreaterThan(0);
+  expect(again.filter((from) => done.includes(from))).toEqual([]);
+  await rig.stop();
+});
+
 test.each([
   ["is left out of the catalog for a while", ""],
   [

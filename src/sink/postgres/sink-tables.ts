@@ -132,6 +132,8 @@ export class SinkTables implements AppliedTables {
       missing: inOrder ?? missing,
       isOrdered: inOrder !== null,
       behind,
+      // An interrupted incremental copy has their changes.
+      hasChanges: missing.some(({ relation }) => this.records.of(relation.id, "incremental") !== null),
       incomplete: await this.incomplete.due(client, asFollowed, since),
     };
   }
