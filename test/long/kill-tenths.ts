@@ -1,5 +1,5 @@
-// `bun run test:long`: the service is killed at each tenth of a large table's copy, while the table is written to. What was copied is not
-// copied again, and the sink equals the source.
+// `bun run test:long`: the service is killed at each tenth of a large table's copy, while the table is written to: of its first copy before the
+// stream begins, and of one beside it. What was copied is not copied again, and the sink equals the source.
 
 import { expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -83,14 +83,16 @@ async function rowsRead(server: PostgresServer): Promise<number> {
   return row?.rows ?? 0;
 }
 
-test("kill -9 at each tenth of a copy under write load", async () => {
+test.each([
+  ["before the stream begins", false],
+  ["beside the stream", true],
+] as const)("kill -9 at each tenth of a copy under write load, %s", async (_, isBeside) => {
   await using stack = new AsyncDisposableStack();
   const settings = { fsync: "off", max_wal_size: "8GB" };
   const [command, server] = await Promise.all([compiledBinary(), PostgresServer.start({ settings })]);
   stack.use(server);
   for (const name of ["a", "b"]) await server.createDatabase(name);
-  await server.query(table, "a");
-  const readBefore = await rowsRead(server);
+  if (!isBeside) await server.query(table, "a");
   const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-tenths-"));
   stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
   const service = stack.use(await ServiceProcess.start({ command: [command], dataDirectory }));
@@ -99,17 +101,29 @@ test("kill -9 at each tenth of a copy under write load", async () => {
     replication_type: { logical_replication: {} },
   };
   const ranges = () => server.query<Range>(rangesSql, "b").catch(() => []);
-  let largest = 0;
-  let changes = 0;
-  {
-    await using load = await writing(server);
+  const isStreaming = async () => {
+    const streams = "select from pg_replication_slots where active and not temporary";
+    return (await server.query(streams)).length > 0;
+  };
+  const begin = async () => {
     await new ApiClient(service.url).createConnector("m", {
       source: { postgres: source },
       sink: { postgres: { connection: server.connection("b") } },
     });
     const isBegun = () => server.query("select from millrace.copied_range limit 0", "b").then(() => true);
-    await waitFor("the copy to begin", isBegun, { intervalMs: 5 });
+    await waitFor("the sink to be there", isBegun, { intervalMs: 5 });
     await server.query(gateSql, "b");
+  };
+  if (isBeside) {
+    await begin();
+    await waitFor("the stream", isStreaming);
+    await server.query(table, "a");
+  }
+  let largest = 0;
+  let changes = 0;
+  {
+    await using load = await writing(server);
+    if (!isBeside) await begin();
     let known: readonly Range[] = [];
     for (let tenth = 1; tenth <= 9; tenth++) {
       const until = (rows * tenth) / 10;
@@ -126,17 +140,19 @@ test("kill -9 at each tenth of a copy under write load", async () => {
     }
     await server.query(`update gate set rows = ${2 * rows}`, "b");
     await service.untilReady();
-    const streams = "select from pg_replication_slots where active and not temporary";
-    const isThere = async () => (await server.query(streams)).length > 0 && (await ranges()).length === 0;
+    const isThere = async () => (await isStreaming()) && (await ranges()).length === 0;
     await waitFor("the stream", isThere, { timeoutMs: 180_000, intervalMs: 50 });
     changes = load.changes();
   }
   // A session that was killed tells of what it has read when it has ended.
-  const read = (await rowsRead(server)) - readBefore;
+  const read = await rowsRead(server);
   expect(read).toBeGreaterThan(rows / 2);
   expect(read).toBeLessThanOrEqual(rows + changes + 9 * sideBySide * largest);
   const all = "select count(*), sum(n), md5(string_agg(id || md5(far), '' order by id)) from m";
   const wanted = await server.query(all, "a");
   const isSame = async () => Bun.deepEquals(await server.query(all, "b").catch(() => []), wanted);
   await waitFor("the sink to equal the source", isSame, { timeoutMs: 120_000, intervalMs: 500 });
+  const left =
+    "select relname from pg_class where relnamespace = 'millrace'::regnamespace and relname ~ '^(copy|chunk|touched|seen)_' and relkind = 'r'";
+  await waitFor("nothing to be left", async () => (await server.query(left, "b")).length === 0);
 });
