@@ -33,8 +33,8 @@ export type App = ReturnType<typeof createApp>;
 
 export function createApp(dependencies: AppDependencies) {
   const { services, authentication, acceptsHost, version, reportFault } = dependencies;
-  const routes = apiRoutes(services);
-  const documentation = swaggerRoutes(() => apiRoutes(services), {
+  const routes = apiRoutes(services, version);
+  const documentation = swaggerRoutes(() => apiRoutes(services, version), {
     version,
     authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
   });
@@ -48,7 +48,7 @@ export function createApp(dependencies: AppDependencies) {
     .use(routes);
 }
 
-function apiRoutes(services: Services) {
+function apiRoutes(services: Services, version: string) {
   return new Elysia({ normalize: false })
     .use(connectorCreationRoutes(services.connectors))
     .use(connectorRoutes(services.connectors))
@@ -57,5 +57,5 @@ function apiRoutes(services: Services) {
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))
     .use(sshKeyRoutes())
-    .use(serviceRoutes(services));
+    .use(serviceRoutes(services, version));
 }

@@ -1,9 +1,11 @@
 // The settings of the service: flags, then environment, then defaults. Pure; the callers pass flags and environment in.
 
 import { resolve } from "node:path";
+import { type AlertSettings, readAlertSettings } from "./alerts/alert-settings.ts";
 import type { Authentication } from "./api/guards/authentication.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
+import { type OtlpSettings, readOtlpSettings } from "./runtime/metrics/otlp-settings.ts";
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -34,6 +36,10 @@ export interface Settings {
   readonly workerThreads: number | null;
   /** A file of connectors to create or replace at the start; null: none. */
   readonly configFile: string | null;
+  /** Null: no alerts are sent. */
+  readonly alerts: AlertSettings | null;
+  /** Where metrics are pushed to by OTLP; null: nowhere. */
+  readonly otlp: OtlpSettings | null;
 }
 
 /** A setting as `--help` shows it. Secrets have no flag, because others can see a process's arguments. */
@@ -62,6 +68,21 @@ export const environmentHelp: readonly SettingHelp[] = [
     variable: "MILLRACE_WORKER_THREADS",
     meaning: "so many threads of a kind before connectors share them; unset: two for each core, at least 4",
   },
+  {
+    variable: "MILLRACE_ALERT_URL, MILLRACE_ALERT_SECRET",
+    meaning: "post alerts to this address, signed with whsec_… where there is a secret",
+  },
+  {
+    variable: "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    meaning:
+      "push metrics to this collector by OTLP/HTTP in JSON, at /v1/metrics below it; or to exactly this address",
+  },
+  { variable: "OTEL_EXPORTER_OTLP_HEADERS", meaning: "headers for it: name=value,name=value" },
+  { variable: "OTEL_METRIC_EXPORT_INTERVAL", meaning: "milliseconds between pushes; default 60000" },
+  {
+    variable: "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES",
+    meaning: "what the metrics are told to be of: a name (default millrace), and key=value,key=value",
+  },
   { variable: "MILLRACE_LOG_LEVEL", meaning: `one of ${logLevels.join(", ")}; default info` },
 ];
 
@@ -78,6 +99,8 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     allowAnonymous: isTrue(variable("MILLRACE_ALLOW_ANONYMOUS")),
     configFile: nonEmpty(flags.config) ?? variable("MILLRACE_CONFIG"),
     workerThreads: parseThreads(variable("MILLRACE_WORKER_THREADS")),
+    alerts: readAlertSettings(variable),
+    otlp: readOtlpSettings(variable),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);

@@ -4,6 +4,7 @@
 import { Writable } from "node:stream";
 import pino from "pino";
 import type { LogLevel } from "./config.ts";
+import { withoutAnswer } from "./errors/answer-in-reason.ts";
 import { withoutRow } from "./errors/row-in-reason.ts";
 
 export type Log = pino.Logger;
@@ -20,6 +21,9 @@ const secretKeys = [
   "secret",
   "salt",
   "authorization",
+  // Of the OTLP collector, and the address of alerts, which at a chat service is a secret.
+  "headers",
+  "alerts",
 ];
 
 export interface LogOptions {
@@ -59,15 +63,19 @@ function describeError(error: unknown): unknown {
   return {
     name: error.name,
     ...(typeof code === "string" ? { code } : {}),
-    message: withoutRow(error.message),
-    stack: withoutRow(error.stack ?? ""),
+    message: withoutValues(error.message),
+    stack: withoutValues(error.stack ?? ""),
     ...(error.cause === undefined ? {} : { cause: describeError(error.cause) }),
   };
 }
 
 /** The reason in a status. */
 function describeReason(reason: unknown): unknown {
-  return typeof reason === "string" ? withoutRow(reason) : reason;
+  return typeof reason === "string" ? withoutValues(reason) : reason;
+}
+
+function withoutValues(reason: string): string {
+  return withoutRow(withoutAnswer(reason));
 }
 
 const colours: Readonly<Record<string, string>> = {

@@ -1,6 +1,7 @@
 // Assembles the service: state, runtime and HTTP, started in this order and stopped in reverse.
 
 import { randomBytes } from "node:crypto";
+import { startAlerts } from "./alerts/start-alerts.ts";
 import type { Fault } from "./api/error-handling.ts";
 import type { Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
@@ -14,6 +15,8 @@ import { isLoopbackHost } from "./loopback.ts";
 import { StoredConnectorService } from "./runtime/connector-service.ts";
 import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
+import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
+import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
@@ -54,19 +57,25 @@ export async function startService(settings: Settings, log: Log, version: string
   );
   const now = () => new Date();
   const board = new StatusBoard(state.history, log, now);
+  // Before the supervisor: it ends after the runs have.
+  const alerts = settings.alerts && starting.use(startAlerts(settings.alerts, process.env, log));
+  board.watch = alerts?.watch ?? null;
   const threads = starting.use(new ThreadWatch());
+  const metrics = new PrometheusMetricsService({ state, board, threads, version });
+  board.listener = metrics;
   const workers = workerThreads(settings.workerThreads ?? undefined);
   const supervisor = starting.use(
     new Supervisor({
       ...{ state, board, threads, log, dropSourceObjects, dropSinkObjects },
       startRun: (request, events) => new ConnectorRun(request, events, workers),
+      taskFailed: (id, task) => alerts?.watch.taskFailed(id, task),
       ...{ nowMs: Date.now, random: Math.random, sleep },
     }),
   );
   const stopping = new AbortController();
   starting.defer(() => stopping.abort());
   const services = createServices({
-    ...{ state, board, threads, supervisor, now, version },
+    ...{ state, board, threads, supervisor, metrics, now },
     ...{ dataDirectory: settings.dataDirectory, stopping: stopping.signal },
   });
   const app = createApp({
@@ -78,6 +87,7 @@ export async function startService(settings: Settings, log: Log, version: string
   starting.defer(async () => {
     await app.stop(true);
   });
+  if (settings.otlp) starting.use(startOtlp(settings.otlp, metrics, log, version));
   await supervisor.startDeletions();
   // First: nothing is to run as it was declared before.
   const apply = (connectors: typeof declared) =>
@@ -98,17 +108,15 @@ interface ServiceParts {
   readonly board: StatusBoard;
   readonly threads: ThreadWatch;
   readonly supervisor: Supervisor;
+  readonly metrics: PrometheusMetricsService;
   readonly now: () => Date;
-  readonly version: string;
   readonly dataDirectory: string;
   readonly stopping: AbortSignal;
 }
 
 function createServices(parts: ServiceParts): Services {
-  const { state, board, supervisor } = parts;
+  const { state, board, supervisor, metrics } = parts;
   const newId = () => Bun.randomUUIDv7();
-  const metrics = new PrometheusMetricsService(parts);
-  board.listener = metrics;
   const doctor = new LiveDoctorService({
     connectors: async () =>
       (await state.connectors.list()).map(({ id, config, initialized }) => ({
@@ -128,6 +136,20 @@ function createServices(parts: ServiceParts): Services {
     snapshots: new LiveSnapshotService(board, supervisor),
     metrics,
   };
+}
+
+function startOtlp(
+  settings: OtlpSettings,
+  metrics: PrometheusMetricsService,
+  log: Log,
+  version: string,
+): OtlpExporter {
+  const exporter = new OtlpExporter(settings, {
+    ...{ collect: () => metrics.collect(), version, log, nowMs: Date.now },
+    ...{ startMs: performance.timeOrigin, instanceId: crypto.randomUUID() },
+  });
+  exporter.start();
+  return exporter;
 }
 
 function listen(app: ReturnType<typeof createApp>, { host, port }: Settings) {

@@ -98,6 +98,11 @@ describe("who may import whom", () => {
       "src/doctor/disk-space.ts",
       "src/loopback.ts",
     ],
+    // Sends by the HTTP client of webhooks.
+    alerts: [
+      ...["src/connector", "src/errors", "src/log.ts", "src/measure/shared-interval.ts"],
+      ...["src/sink/webhook", "src/sink/delivery/order", "src/sink/format/idempotency-key.ts"],
+    ],
     doctor: ["src/connector", "src/errors", "src/api/services.ts"],
   };
 

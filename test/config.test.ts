@@ -25,6 +25,8 @@ test("the defaults listen only on this machine and keep the state in ./data", ()
     allowAnonymous: false,
     workerThreads: null,
     configFile: null,
+    alerts: null,
+    otlp: null,
     logLevel: "info",
   });
 });

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { applyDeclared } from "../src/declared-connectors.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
+import { givenDifferences } from "./support/given-differences.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
 import { waitFor } from "./support/wait-for.ts";
 
@@ -54,9 +55,10 @@ test("they are created, left alone, or replaced; an invalid file changes nothing
     dataDirectory: join(directory, "data"),
     workingDirectory: directory,
   });
+  const get = (path: string) =>
+    fetch(`${service.url}${path}`, { headers: { authorization: `Bearer ${token}` } });
   const list = async () => {
-    const headers = { authorization: `Bearer ${token}` };
-    const response = await fetch(`${service.url}/api/v1/connectors`, { headers });
+    const response = await get("/api/v1/connectors");
     const { connectors } = (await response.json()) as { connectors: readonly Shown[] };
     return new Map(connectors.map((each) => [each.connector.id, each]));
   };
@@ -96,6 +98,28 @@ test("they are created, left alone, or replaced; an invalid file changes nothing
   const fourth = await list();
   expect(fourth.get("a")?.connector.name).toBe("reloaded");
   expect([...fourth.keys()].sort()).toEqual(["a", "b", "c", "e"]);
+  // What is read is what was declared; declared again, or applied, it is no event.
+  const history = async () => (await (await get("/api/v1/connector/history/e")).json()) as readonly object[];
+  const events = await history();
+  expect(givenDifferences(declared("e"), fourth.get("e")?.connector)).toEqual([]);
+  const reloads = () => service.log.split("the declared connectors are read again").length;
+  const before = reloads();
+  process.kill(service.pid ?? 0, "SIGHUP");
+  await waitFor("another reload", () => reloads() > before);
+  const environment = {
+    ...process.env,
+    MILLRACE_URL: service.url,
+    MILLRACE_API_TOKEN: token,
+    [secret]: "planted-password-77",
+  };
+  const apply = Bun.spawn([...command, "connectors", "apply", "-f", config], {
+    env: environment,
+    stdout: "ignore",
+  });
+  expect(await apply.exited).toBe(0);
+  expect((await list()).get("e")).toEqual(fourth.get("e")!);
+  expect(await history()).toEqual(events);
+
   await declare(declared("a", { name: "wrong" }), declared("e", { nmae: "x" }));
   await hangUp("the declared connectors stay as they were");
   expect((await list()).get("a")?.connector.name).toBe("reloaded");

@@ -1,6 +1,7 @@
 // The log: one JSON object per line, or one line for people, and never a secret.
 
 import { expect, test } from "bun:test";
+import { saying } from "../src/errors/answer-in-reason.ts";
 import { ofTransaction, rowOf, rowOfCopy } from "../src/errors/row-in-reason.ts";
 import { createLog } from "../src/log.ts";
 
@@ -32,6 +33,11 @@ test("redacts secrets everywhere", () => {
     "started",
   );
   log.info({ source: { postgres: { connection } } }, "started");
+  const alerts = { url: "https://chat.example.com/planted", secret: "planted" };
+  log.info(
+    { settings: { alerts, otlp: { url: "http://collector", headers: { key: "planted" } } } },
+    "started",
+  );
   expect(lines.join("")).not.toContain("planted");
   expect(lines.join("")).toContain('"host":"db"');
 });
@@ -61,6 +67,19 @@ test("contains no row that a sink has refused, whatever its values are", () => {
   expect(first).toStartWith("Table public.t: refused. The row is (told by the status), of the transaction");
   expect(first).toEndWith("0/16B3748. Drop the constraint (for all rows); then Start.");
   expect(third).toBe("Table public.t: refused. It is row 3 of the copy: (told by the status). Mend it.");
+});
+
+test("contains nothing of what a receiver said, whatever marks that holds", () => {
+  const { log, lines } = collect(false);
+  for (const said of ["planted", "planted” planted", "“planted”. It said: “planted", "\nplanted\n"]) {
+    const reason = `the receiver answered 422 to 1 row${saying(said)}. Mend it`;
+    log.warn({ reason }, "connector needs attention");
+    log.warn({ error: new Error("outer", { cause: new Error(reason) }) }, "a fault");
+  }
+  expect(lines.join("")).not.toContain("planted");
+  expect(JSON.parse(lines[0]!).reason).toBe(
+    "the receiver answered 422 to 1 row. It said something (told by the status). Mend it",
+  );
 });
 
 test("shows an error's name, code, message and causes, and no property that a driver added", () => {

@@ -51,6 +51,10 @@ test("version, help and an unknown command print what they should", async () => 
     "DATABASE_URL",
     "MILLRACE_ENCRYPTION_KEY",
     "MILLRACE_API_TOKEN",
+    "MILLRACE_ALERT_URL",
+    "MILLRACE_ALERT_SECRET",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_METRIC_EXPORT_INTERVAL",
   ]) {
     expect(serve.output).toContain(word);
   }
@@ -68,6 +72,9 @@ test("an invalid setting ends it with one line that says what to do", async () =
   expect(key.code).toBe(1);
   expect(key.errors).toContain("openssl rand -base64 32");
   expect(key.errors + key.output).not.toContain(plantedSecret);
+  const alerts = await run(["serve", "--port", "0"], { MILLRACE_ALERT_URL: plantedSecret });
+  expect([alerts.code, alerts.errors]).toEqual([1, expect.stringContaining("MILLRACE_ALERT_URL must be")]);
+  expect(alerts.errors + alerts.output).not.toContain(plantedSecret);
 });
 
 test("it stops in order on SIGTERM, and meanwhile a second one on its state or port is refused", async () => {

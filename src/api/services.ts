@@ -4,11 +4,13 @@
 // - The API has validated every argument against its schema and rules. Nobody else needs to.
 // - Errors are MillraceErrors, which the API turns into problem+json by the table of error codes. Any other exception becomes a
 //   500 that shows an id only.
-// - Services return connectors in full form *with* secrets. The API redacts every response (`redactConnector`).
+// - Services return connectors *with* secrets. The API redacts every response (`redactConnector`). A stored connector is
+//   in given form (`givenForm`), a new one and a preview in full form.
 // - Reading and then writing one connector is atomic: calls for the same connector run one by one, and the second sees what
 //   the first has stored. Calls for different connectors do not wait for each other.
 // - Decisions are pure functions of src/connector, named at the methods that use them.
 
+import type { BufferRequest } from "../connector/config/buffer-config.ts";
 import type { Catalog } from "../connector/config/catalog.ts";
 import type { SinkRequest } from "../connector/config/sink-config.ts";
 import type { SourceRequest } from "../connector/config/source-config.ts";
@@ -17,6 +19,7 @@ import type {
   ConnectorConfig,
   ConnectorRequest,
   ConnectorWithStatus,
+  GivenConnector,
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
@@ -36,10 +39,10 @@ export interface Services {
 
 export interface ConnectorService {
   /** All connectors, oldest first. */
-  list(): Promise<readonly ConnectorWithStatus[]>;
+  list(): Promise<readonly GivenConnector[]>;
 
   /** Throws `connector_not_found`. */
-  get(id: string): Promise<ConnectorWithStatus>;
+  get(id: string): Promise<GivenConnector>;
 
   /**
    * Stores a connector under a new id (`newConnectorId`) and starts it unless it is disabled. Ignores `request.id`.
@@ -50,8 +53,9 @@ export interface ConnectorService {
 
   /**
    * Stores a connector under `id`, new or replacing the existing one. A running connector continues in a new run with
-   * the new config. Config: `resolveConnector(request, { id, stored })`, where `stored` is the connector `cloneFrom` if
-   * that is given, else the replaced one, else null. Throws `connector_not_found` when `cloneFrom` does not exist, what
+   * the new config. Config: `resolveConnector(request, { id, stored, replaces })`, where `stored` is the connector
+   * `cloneFrom` if that is given, else the one that it `replaces`, else null. One whose config stays the same goes on
+   * undisturbed. The history says which settings are gone (`removedSettings`). Throws `connector_not_found` when `cloneFrom` does not exist, what
    * `resolveConnector` throws, and `conflict` when another connector has the same slot name (`slotName`).
    */
   createOrReplace(
@@ -61,10 +65,10 @@ export interface ConnectorService {
   ): Promise<"created" | "replaced">;
 
   /**
-   * Changes a connector to `patchConnector(stored, patch)`, which takes effect in a new run. Throws
+   * Changes a connector to `patchConnector(given, patch)`, which takes effect in a new run. Throws
    * `connector_not_found`, `immutable_field`, `invalid_request`, `missing_secret`, `unsupported_kind`.
    */
-  patch(id: string, patch: JsonObject): Promise<ConnectorWithStatus>;
+  patch(id: string, patch: JsonObject): Promise<GivenConnector>;
 
   /**
    * Accepts a command; its effects continue after the return. `Delete` stops the run, drops the slot and the
@@ -128,6 +132,9 @@ export interface InspectionService {
     fillFrom: string | null,
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]>;
+
+  /** Whether the service can buffer so. Connects to nothing. */
+  validateBuffer(buffer: BufferRequest, fillFrom: string | null): Promise<readonly ValidateEvent[]>;
 }
 
 export interface DoctorService {

@@ -31,6 +31,8 @@ export interface Column {
   readonly typeDefinitions?: readonly TypeDefinition[];
   /** For a domain, or an array of one: the type that its values print as. */
   readonly domainBase?: DomainBase;
+  /** The source computes it. COPY takes such a column only from a query. */
+  readonly isGenerated?: true;
 }
 
 export type DomainBase = Pick<Column, "typeOid" | "typmod" | "typeName" | "arrayDelimiter">;
@@ -79,7 +81,7 @@ export interface Relation {
    * whose rows were transformed otherwise does not count.
    */
   readonly transformation?: string;
-  /** Numbers of the table's columns that the source does not send: excluded or generated ones. */
+  /** Numbers of the table's columns that the source does not send: excluded ones, and most generated ones. */
   readonly withheld: readonly number[];
   /** Numbers of columns that the source sends and the sink leaves out, because other columns have their names there. */
   readonly displaced?: readonly number[];
@@ -116,6 +118,37 @@ export interface TableShape {
   readonly contents?: string;
   /** Which of its columns copies and changes contain; absent: all, including columns that are added later. */
   readonly coverage?: Coverage;
+  /** Generated columns that the source does not send, because the sink computes them itself; absent: none. */
+  readonly generated?: readonly GeneratedColumn[];
+}
+
+/** A generated column, with what a sink must have too so that it can compute the same values. */
+export interface GeneratedColumn {
+  readonly column: Column;
+  /** As `pg_get_expr` prints it with an empty search_path. */
+  readonly expression: string;
+  /** It is computed when it is read; otherwise it is stored. */
+  readonly isVirtual: boolean;
+  /** The columns that the expression reads. */
+  readonly uses: readonly UsedColumn[];
+  /** Functions of users that the expression calls. */
+  readonly functions: readonly UsedFunction[];
+  /** The database's rules for text, where the expression handles text by them; null: it does not. */
+  readonly locale: string | null;
+}
+
+export interface UsedColumn {
+  /** As `Column.number`. */
+  readonly number: number;
+  /** The rules by which the server compares and converts its text; null: its type has no collation. */
+  readonly locale: string | null;
+}
+
+export interface UsedFunction {
+  /** As `regprocedure` prints it: `app.total(integer)`. */
+  readonly signature: string;
+  /** As `pg_get_functiondef` prints it. */
+  readonly definition: string;
 }
 
 export interface Coverage {

@@ -1,7 +1,7 @@
 // Creates or replaces the connectors of a file. It checks all of them first, so that a file with a mistake changes
 // nothing.
 
-import type { ConnectorWithStatus } from "../connector/connector.ts";
+import type { GivenConnector } from "../connector/connector.ts";
 import { isConnectorId } from "../connector/connector-id.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
@@ -44,8 +44,8 @@ export async function storedIds(client: ServiceClient): Promise<ReadonlySet<stri
   return new Set((await allConnectors(client)).map(({ connector }) => connector.id));
 }
 
-export async function allConnectors(client: ServiceClient): Promise<readonly ConnectorWithStatus[]> {
-  const { body } = await client.call<{ connectors?: ConnectorWithStatus[] } | null>("GET", "connectors");
+export async function allConnectors(client: ServiceClient): Promise<readonly GivenConnector[]> {
+  const { body } = await client.call<{ connectors?: GivenConnector[] } | null>("GET", "connectors");
   if (Array.isArray(body?.connectors)) return body.connectors;
   throw new CommandFailure("The answer is none of this service's.");
 }

@@ -1,6 +1,6 @@
 // The `connectors` commands. Each prints its outcome, or throws CommandFailure.
 
-import type { ConnectorWithStatus } from "../connector/connector.ts";
+import type { GivenConnector } from "../connector/connector.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
 import { allConnectors, applyConnectors, connectorPath, requireId, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
@@ -30,7 +30,7 @@ export async function listConnectors({ client, terminal, json }: CommandContext)
 }
 
 export async function getConnector({ client, terminal, json }: CommandContext, id: string): Promise<void> {
-  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
+  const { body } = await client.call<GivenConnector>("GET", connectorPath(id));
   if (json) return printJson(terminal, body);
   const { connector, status } = body;
   const { snapshot } = status.progress ?? {};
@@ -121,8 +121,8 @@ async function command(client: ServiceClient, id: string, what: string): Promise
 }
 
 async function isDisabled(client: ServiceClient, id: string): Promise<boolean> {
-  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
-  return body.connector.disabled;
+  const { body } = await client.call<GivenConnector>("GET", connectorPath(id));
+  return body.connector.disabled === true;
 }
 
 function printOutcome({ terminal, json }: CommandContext, id: string, outcome: string): void {

@@ -1,7 +1,7 @@
 // The `validate` and `catalog` commands: the service inspects sources and sinks, and stores nothing.
 
 import type { Catalog, CatalogColumn } from "../connector/config/catalog.ts";
-import type { ConnectorWithStatus } from "../connector/connector.ts";
+import type { GivenConnector } from "../connector/connector.ts";
 import type { ValidateEvent, ValidateTest } from "../connector/validation.ts";
 import { connectorPath, secretsQuery, storedIds } from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
@@ -13,7 +13,7 @@ type Side = "source" | "sink";
 
 /** The stored connector. Its secrets are redacted; the service knows them. */
 export async function storedConnector(client: ServiceClient, id: string): Promise<FileConnector> {
-  const { body } = await client.call<ConnectorWithStatus>("GET", connectorPath(id));
+  const { body } = await client.call<GivenConnector>("GET", connectorPath(id));
   return { id, body: { ...body.connector } };
 }
 

@@ -3,13 +3,19 @@
 // connection, and a stalled copy does not hold up what others send.
 // https://www.rfc-editor.org/rfc/rfc4254#section-7.2
 //
-// Any host key is accepted, because a connector has no field to name one. TLS to the database runs inside the tunnel
-// and checks the database's own certificate.
+// A server must present one of the tunnel's host keys. Without any, every key is accepted: then only TLS to the
+// database, which runs inside the tunnel, can tell whom one talks to.
 
 import { connect, type Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import type { Client } from "ssh2";
 import { type Bastion, bastionsOf, type SshTunnel } from "../connector/config/bastions.ts";
+import {
+  hostKeyAlgorithms,
+  hostKeyFingerprint,
+  hostKeysOf,
+  hostKeyType,
+} from "../connector/config/host-keys.ts";
 import { TunnelFailure, worstOf } from "./tunnel-failure.ts";
 
 /** A port, or the path of a Unix socket, as the SSH server sees it. */
@@ -17,6 +23,8 @@ export type Destination = { readonly host: string; readonly port: number } | { r
 
 export interface BastionChannel {
   readonly stream: Duplex;
+  /** The fingerprint of the SSH server's host key. */
+  readonly hostKey: string;
   /** The SSH connection is closed. */
   readonly isLost: boolean;
   /** Closes without waiting. */
@@ -60,6 +68,7 @@ async function openThrough(
   const client = new Client();
   const failed = Promise.withResolvers<never>();
   let isLost = false;
+  let hostKey = "";
   failed.promise.catch(() => {});
   socket.on("error", (error: Error) => failed.reject(describeSocket(error)));
   socket.on("close", () => {
@@ -78,10 +87,18 @@ async function openThrough(
   try {
     limit.throwIfAborted();
     await Promise.race([connected(socket), failed.promise]);
-    await Promise.race([loggedIn(client, socket, ssh), failed.promise]);
+    const verify = (key: Buffer) => {
+      hostKey = hostKeyFingerprint(key);
+      const problem = hostKeyRefusal(key, ssh);
+      // First: the library's own error only says that the server was denied.
+      if (problem !== null) failed.reject(problem);
+      return problem === null;
+    };
+    await Promise.race([loggedIn(client, socket, ssh, verify), failed.promise]);
     const stream = await Promise.race([forward(client, to), failed.promise]);
     return {
       stream,
+      hostKey,
       close,
       get isLost() {
         return isLost;
@@ -101,7 +118,26 @@ async function connected(socket: Socket): Promise<void> {
   await new Promise<void>((resolve) => socket.once("connect", resolve));
 }
 
-async function loggedIn(client: Client, sock: Socket, ssh: SshTunnel): Promise<void> {
+/** Why the server's host key is not accepted; null: it is. */
+function hostKeyRefusal(key: Buffer, { host_keys: entries }: SshTunnel): TunnelFailure | null {
+  if (entries === undefined) return null;
+  const wanted = hostKeysOf(entries).map(({ fingerprint }) => fingerprint);
+  const seen = hostKeyFingerprint(key);
+  if (wanted.includes(seen)) return null;
+  return new TunnelFailure(
+    "refused",
+    `The SSH server presented host key ${seen} (${hostKeyType(key) ?? "of no type"}), and host_keys expects ` +
+      `${wanted.join(" or ")}. Somebody may be in between. If the server really has this key now (ask whoever runs it), ` +
+      "put it into host_keys.",
+  );
+}
+
+async function loggedIn(
+  client: Client,
+  sock: Socket,
+  ssh: SshTunnel,
+  verify: (key: Buffer) => boolean,
+): Promise<void> {
   const { generated_key: generated, bring_your_own_key: own } = ssh.auth;
   await new Promise<void>((resolve, reject) => {
     client.once("ready", resolve);
@@ -111,6 +147,9 @@ async function loggedIn(client: Client, sock: Socket, ssh: SshTunnel): Promise<v
         username: ssh.user,
         privateKey: (generated ?? own)?.private_key ?? "",
         authHandler: ["publickey"],
+        hostVerifier: verify,
+        // library edge: the types list the names of algorithms.
+        algorithms: { serverHostKey: hostKeyAlgorithms(hostKeysOf(ssh.host_keys ?? [])) as never },
         readyTimeout: 0,
         keepaliveInterval: keepaliveMs,
         keepaliveCountMax: keepalivesMissed,

@@ -6,21 +6,23 @@ import { isIP, Socket } from "node:net";
 import type { Client } from "pg";
 import { bastionsOf } from "../connector/config/bastions.ts";
 import type { PostgresConnection } from "../connector/config/connection.ts";
-import type { MillraceError } from "../errors/millrace-error.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 import { bastionTimeoutMs } from "./bastion-channel.ts";
 import { closeClient, connectPostgres, destroyClient, isEncrypted } from "./postgres-client.ts";
 import { describePostgresError, type PostgresSide, sqlStateOf } from "./postgres-failure.ts";
+import { TunnelFailure } from "./tunnel-failure.ts";
 import { TunnelSocket } from "./tunnel-socket.ts";
 import type { Finding, ValidationLog } from "./validation-log.ts";
 
 /** Logical decoding sends the binary form from this version on. */
 const oldestMajor = 14;
-const reachTimeoutMs = 10_000;
+/** Less than a whole validation may take, so that it can tell what it was that did not answer. */
+const reachTimeoutMs = 4_000;
 
 /**
  * Records the tests from DnsResolution to ServerInfo, then those of `inspect`. `inspect` gets null where no connection
  * could be made, so that it lists its tests as skipped. A query of `inspect` that fails ends the validation as failed.
- * Throws `signal.reason` only.
+ * Throws `signal.reason` only; a reason of `source_timeout` ends the validation as failed.
  */
 export async function probePostgres(
   connection: PostgresConnection,
@@ -30,9 +32,9 @@ export async function probePostgres(
   inspect: (client: Client | null) => Promise<void>,
 ): Promise<void> {
   log.record({ Network: { subtype: "DnsResolution" } }, await resolveNames(connection));
-  const reachable = log.failure === null ? await reach(connection, side, signal) : passed;
-  log.record({ Network: { subtype: "Reachability" } }, reachable);
-  const client = log.failure === null ? await logIn(connection, side, signal, log) : notAttempted(log);
+  const way = log.failure === null ? await reach(connection, side, signal) : null;
+  log.record({ Network: { subtype: "Reachability" } }, way?.finding ?? passed);
+  const client = await logInBy(way, connection, side, signal, log);
   if (!client) {
     log.record({ ServerInfo: { version: "unknown" } }, passed);
     return await inspect(null);
@@ -43,8 +45,7 @@ export async function probePostgres(
     await recordVersion(client, log);
     await inspect(client);
   } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    log.record({ Connection: {} }, failedBy(describePostgresError(error, side)));
+    log.record({ Connection: {} }, failedBy(failureOf(error, signal, side)));
   } finally {
     signal.removeEventListener("abort", abort);
     await closeClient(client);
@@ -57,8 +58,33 @@ function failedBy(error: MillraceError): Finding {
   return { type: "failed", reason: error.message };
 }
 
+/** Throws `signal.reason` unless that is the end of the validation's time. */
+function failureOf(error: unknown, signal: AbortSignal, side: PostgresSide): MillraceError {
+  if (!signal.aborted) return describePostgresError(error, side);
+  const { reason } = signal;
+  if (reason instanceof MillraceError && reason.code === "source_timeout") return reason;
+  throw reason;
+}
+
 function notAttempted(log: ValidationLog): null {
   for (const step of loginSteps) log.record(step, passed);
+  return null;
+}
+
+async function logInBy(
+  way: Way | null,
+  connection: PostgresConnection,
+  side: PostgresSide,
+  signal: AbortSignal,
+  log: ValidationLog,
+): Promise<Client | null> {
+  if (way === null || log.failure !== null) return notAttempted(log);
+  if (way.refusal === null) return await logIn(connection, way.hostKey, side, signal, log);
+  const skipped: Finding = {
+    type: "skipped",
+    reason: "The SSH server comes first, and the tunnel was refused.",
+  };
+  for (const step of loginSteps) log.record(step, "Authentication" in step ? way.refusal : skipped);
   return null;
 }
 
@@ -86,11 +112,16 @@ async function resolveName(host: string): Promise<Finding> {
   }
 }
 
-async function reach(
-  connection: PostgresConnection,
-  side: PostgresSide,
-  signal: AbortSignal,
-): Promise<Finding> {
+/** What came of reaching the server. */
+interface Way {
+  readonly finding: Finding;
+  /** An SSH server was reached, and did not let us in or is not the expected one; null: it did, or there is none. */
+  readonly refusal: Finding | null;
+  /** The fingerprint of the SSH server's host key; null: there is none. */
+  readonly hostKey: string | null;
+}
+
+async function reach(connection: PostgresConnection, side: PostgresSide, signal: AbortSignal): Promise<Way> {
   const { host, port, tunnel } = connection;
   const socket = tunnel?.ssh ? new TunnelSocket(tunnel.ssh) : new Socket();
   const bastions = tunnel?.ssh ? bastionsOf(tunnel.ssh).length : 0;
@@ -103,10 +134,14 @@ async function reach(
       if (host.startsWith("/")) socket.connect(`${host}/.s.PGSQL.${port}`);
       else socket.connect(port, host);
     });
-    return passed;
+    const hostKey = socket instanceof TunnelSocket ? socket.hostKey : null;
+    return { finding: passed, refusal: null, hostKey };
   } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    return failedBy(describePostgresError(error, side));
+    const failed = failedBy(failureOf(error, signal, side));
+    const isRefused = error instanceof TunnelFailure && error.kind === "refused";
+    return isRefused
+      ? { finding: passed, refusal: failed, hostKey: null }
+      : { finding: failed, refusal: null, hostKey: null };
   } finally {
     socket.destroy();
   }
@@ -115,23 +150,27 @@ async function reach(
 /** TLS, Connection and Authentication are one login; the error tells which of them failed. */
 async function logIn(
   connection: PostgresConnection,
+  hostKey: string | null,
   side: PostgresSide,
   signal: AbortSignal,
   log: ValidationLog,
 ): Promise<Client | null> {
   try {
     const client = await connectPostgres(connection, "validation", signal, side);
-    const findings = [tlsFinding(connection, isEncrypted(client)), passed, passed];
+    const findings = [
+      tlsFinding(connection, isEncrypted(client)),
+      passed,
+      hostKeyFinding(connection, hostKey),
+    ];
     for (const [index, step] of loginSteps.entries()) log.record(step, findings[index] ?? passed);
     return client;
   } catch (error) {
-    if (signal.aborted) throw signal.reason;
-    const failure = describePostgresError(error, side);
+    const failure = failureOf(error, signal, side);
     const broken = brokenStep(failure);
     for (const [index, step] of loginSteps.entries()) {
       log.record(
         step,
-        index === broken ? failedBy(failure) : index === 0 ? tlsFinding(connection, null) : passed,
+        index === broken ? failedBy(failure) : index === 0 ? tlsBefore(connection, failure) : passed,
       );
     }
     return null;
@@ -145,11 +184,37 @@ function brokenStep(failure: MillraceError): number {
   return /TLS|certificate/.test(failure.message) && sqlStateOf(failure) === null ? 0 : 1;
 }
 
-/** `encrypted` null: the login failed after the TLS handshake, and whether there was one is not known. */
-function tlsFinding(connection: PostgresConnection, encrypted: boolean | null): Finding {
-  if (connection.ssl_mode === "Disable") return { type: "skipped", reason: "ssl_mode is Disable." };
-  if (encrypted !== false) return passed;
+const disabled: Finding = { type: "skipped", reason: "ssl_mode is Disable." };
+
+/** The login failed. That there was a handshake is known where the server has answered, and was not asked without one. */
+function tlsBefore({ ssl_mode }: PostgresConnection, failure: MillraceError): Finding {
+  if (ssl_mode === "Disable") return disabled;
+  if (ssl_mode !== "Prefer" && sqlStateOf(failure) !== null) return passed;
+  return {
+    type: "skipped",
+    reason: "The connection failed, and whether there was a TLS handshake is not known.",
+  };
+}
+
+function tlsFinding(connection: PostgresConnection, encrypted: boolean): Finding {
+  if (connection.ssl_mode === "Disable") return disabled;
+  if (encrypted) return passed;
   return { type: "warned", message: "The server offers no TLS: passwords and rows travel unencrypted." };
+}
+
+/** `seen`: the fingerprint of the SSH server's host key. */
+function hostKeyFinding({ tunnel }: PostgresConnection, seen: string | null): Finding {
+  if (seen === null || !tunnel?.ssh || tunnel.ssh.host_keys) return passed;
+  const others =
+    tunnel.ssh.bastion_alternates.length > 0
+      ? " Add the keys of the other SSH servers, which have their own."
+      : "";
+  return {
+    type: "warned",
+    message:
+      "The SSH server's host key is not checked, so that another server could take its place. If this is its key, put it " +
+      `into tunnel.ssh: "host_keys": ["${seen}"].${others}`,
+  };
 }
 
 async function recordVersion(client: Client, log: ValidationLog): Promise<void> {

@@ -2,7 +2,7 @@
 // postgres-failure.ts.
 
 /**
- * `refused`: no SSH server accepts the key, and another attempt will not help. `unreachable`: an SSH server cannot be
+ * `refused`: no SSH server accepts the key, or the server is not the expected one. Another attempt will not help. `unreachable`: an SSH server cannot be
  * reached, or cannot reach the database. `lost`: an open tunnel broke.
  */
 export type TunnelFailureKind = "refused" | "unreachable" | "lost";

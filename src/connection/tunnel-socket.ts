@@ -12,10 +12,16 @@ const loopback = "127.0.0.1";
 
 export class TunnelSocket extends Socket {
   readonly #over = new AbortController();
+  #hostKey: string | null = null;
 
   constructor(private readonly ssh: SshTunnel) {
     super();
     this.once("close", () => this.#over.abort(new TunnelFailure("lost", "The connection was given up.")));
+  }
+
+  /** The fingerprint of the SSH server's host key; null: it has not let us in yet. */
+  get hostKey(): string | null {
+    return this.#hostKey;
   }
 
   /** `connect(port, host)` or `connect(path)`, as the SSH server sees them. A failure is an `error` event. */
@@ -28,6 +34,7 @@ export class TunnelSocket extends Socket {
 
   async #open(to: Destination): Promise<void> {
     const channel = await openBastionChannel(this.ssh, to, this.#over.signal);
+    this.#hostKey = channel.hostKey;
     const close = () => channel.close();
     this.#over.signal.addEventListener("abort", close, { once: true });
     if (this.#over.signal.aborted) return close();

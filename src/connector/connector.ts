@@ -1,7 +1,9 @@
 // A connector: one source and one sink. Schemas and types of the request form, in which nearly everything is optional,
-// and of the full form, in which every default is filled. resolve-connector.ts turns the one into the other.
+// and of the full form, in which every default is filled. resolve-connector.ts turns the one into the other. What is
+// stored and shown is in the given form, a request whose scalars are filled: see given-form.ts.
 
 import { type Static, Type } from "@sinclair/typebox";
+import { BufferRequestSchema } from "./config/buffer-config.ts";
 import { SinkConfigSchema, SinkRequestSchema } from "./config/sink-config.ts";
 import { SourceConfigSchema, SourceRequestSchema } from "./config/source-config.ts";
 import {
@@ -15,12 +17,9 @@ import {
 } from "./request/schema-forms.ts";
 import { ConnectorStatusSchema } from "./status.ts";
 
-/** Buffer kinds whose names are known, but which are not built. */
-export const unbuiltBufferKinds = ["object_store"] as const;
-
 const displayName = nullable(Type.String({ minLength: 1, maxLength: 255, description: "Name for people." }));
 const disabled = Type.Boolean({ description: "A disabled connector is stored and does not run." });
-const buffer = nullable(emptyObject("Must be empty: nothing is buffered between source and sink."));
+const emptyBuffer = nullable(emptyObject("Empty: nothing is buffered between source and sink."));
 
 const flushInterval = wholeNumber({
   maximum: 3_600_000,
@@ -80,10 +79,10 @@ const IdentifierNamingRequestSchema = taggedUnion({
 });
 
 export const ConnectorRequestSchema = strictObject({
-  id: Type.String({ description: "Required. Ignored where the server makes the id, or the path has it." }),
+  id: Type.String({ description: "Ignored where the server makes the id, or the path has it." }),
   source: SourceRequestSchema,
   sink: SinkRequestSchema,
-  buffer: Type.Optional(buffer),
+  buffer: Type.Optional(BufferRequestSchema),
   limits: Type.Optional(nullable(LimitsRequestSchema)),
   disabled: Type.Optional(disabled),
   schedule: Type.Optional(schedule),
@@ -118,7 +117,7 @@ export const ConnectorConfigSchema = strictObject({
   disabled,
   source: SourceConfigSchema,
   sink: SinkConfigSchema,
-  buffer,
+  buffer: emptyBuffer,
   limits: LimitsSchema,
   schedule,
   identifier_naming: IdentifierNamingSchema,
@@ -126,14 +125,19 @@ export const ConnectorConfigSchema = strictObject({
 /** The full form: every default is filled, `id` and secrets are present. */
 export type ConnectorConfig = Static<typeof ConnectorConfigSchema>;
 
-/** A connector as the API shows it, with secrets redacted. */
-export const ConnectorWithStatusSchema = strictObject({
-  connector: ConnectorConfigSchema,
+const facts = {
   status: ConnectorStatusSchema,
   run_id: Type.String({ description: "UUIDv7 of the last run." }),
   created_at: timestamp(),
-});
+};
+
+/** A new connector as the API shows it: in full form, with secrets redacted. */
+export const ConnectorWithStatusSchema = strictObject({ connector: ConnectorConfigSchema, ...facts });
 export type ConnectorWithStatus = Static<typeof ConnectorWithStatusSchema>;
+
+/** A stored connector as the API shows it: in given form (`givenForm`), with secrets redacted. */
+export const GivenConnectorSchema = strictObject({ connector: ConnectorRequestSchema, ...facts });
+export type GivenConnector = Static<typeof GivenConnectorSchema>;
 
 /** The commands to a stored connector. `ReIntialize` is spelled as clients send it. */
 export const CommandSchema = oneOf([

@@ -3,7 +3,8 @@
 
 import type { Violation } from "../errors/millrace-error.ts";
 import { privateKeyProblem } from "./config/private-key.ts";
-import type { ConnectorConfig } from "./connector.ts";
+import { looksLikeCredential } from "./config/webhook-headers.ts";
+import type { ConnectorConfig, ConnectorRequest } from "./connector.ts";
 import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./request/merge-patch.ts";
 
 /** Stands for a secret in responses. Sent back, it means the stored secret. */
@@ -13,9 +14,17 @@ interface SecretField {
   /** Keys from the connector down. `[]` stands for each item of an array; items are matched by their `name`. */
   readonly keys: readonly string[];
   readonly required: boolean;
+  /** Whether responses hide it, where that depends on the object that has it; absent: always. */
+  readonly isHidden?: (holder: JsonObject) => boolean;
 }
 
 const field = (path: string, required: boolean): SecretField => ({ keys: path.split("."), required });
+
+/** A static header may be anything, so its value is kept as a secret; most are none, and clients compare them. */
+const staticHeaderValue: SecretField = {
+  ...field("sink.webhook.headers.static_.[].value", true),
+  isHidden: ({ name, value }) => looksLikeCredential(String(name), String(value)),
+};
 
 const connectionSecrets = (connection: string): SecretField[] => [
   field(`${connection}.password`, true),
@@ -33,36 +42,41 @@ const secretFields: readonly SecretField[] = [
   field("sink.webhook.auth.bearer.token", true),
   field("sink.webhook.auth.basic.password", true),
   field("sink.webhook.auth.header.value", true),
-  field("sink.webhook.headers.static_.[].value", true),
+  staticHeaderValue,
   field("sink.webhook.signing.secret", true),
 ];
 
 /** A copy with every secret replaced by `"***"`, the only form that leaves the service. */
-export function redactConnector(connector: ConnectorConfig): ConnectorConfig {
+export function redactConnector<T extends ConnectorConfig | ConnectorRequest>(connector: T): T {
   const copy = copyJson(connector);
-  forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key }) => {
-    if (typeof holder[key] === "string") holder[key] = redacted;
+  forEachSecret(copy as unknown as JsonObject, undefined, ({ holder, key, isHidden }) => {
+    if (typeof holder[key] === "string" && isHidden(holder)) holder[key] = redacted;
   });
   return copy;
 }
 
 /**
- * A copy of `request` with secrets from `stored`: those that are `"***"`, and those that are left out, either
- * `everywhere` or only `in lists`, which a merge patch replaces as a whole. A secret that `stored` lacks is left out.
- * An explicit `null` stays.
+ * Which secrets are filled where they are left out: all, those that a connector cannot do without, or those in lists
+ * alone, which a merge patch replaces as a whole.
+ */
+export type FillMissing = "all" | "required" | "in lists";
+
+/**
+ * A copy of `request` with secrets from `stored`: those that are `"***"`, and those that are left out, as `fillMissing`
+ * says. A secret that `stored` lacks is left out. An explicit `null` stays.
  *
  * @param request a connector, or a part of one under the same keys: `{source}`, `{sink}`
  */
 export function fillSecrets<T extends object>(
   request: T,
-  stored: ConnectorConfig | null,
-  options: { readonly fillMissing: "everywhere" | "in lists" },
+  stored: ConnectorConfig | ConnectorRequest | null,
+  fillMissing: FillMissing,
 ): T {
   const copy = copyJson(request);
   const from = stored === null ? undefined : (stored as unknown as JsonObject);
-  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key, isInList }) => {
+  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key, required, isInList }) => {
     const value = holder[key];
-    const isFilled = options.fillMissing === "everywhere" || isInList;
+    const isFilled = fillMissing === "all" || isInList || (fillMissing === "required" && required);
     if (value !== redacted && !(value === undefined && isFilled)) return;
     const storedValue = storedHolder?.[key];
     if (typeof storedValue === "string") holder[key] = storedValue;
@@ -102,6 +116,7 @@ interface SecretLocation {
   readonly path: string;
   readonly required: boolean;
   readonly isInList: boolean;
+  readonly isHidden: (holder: JsonObject) => boolean;
 }
 
 function forEachSecret(
@@ -121,7 +136,7 @@ function walk(
   path: string,
   visit: (location: SecretLocation) => void,
 ): void {
-  const { keys, required } = field;
+  const { keys, required, isHidden = () => true } = field;
   const key = keys[depth];
   if (key === undefined) return;
   if (key === "[]") {
@@ -135,7 +150,7 @@ function walk(
   const storedHolder = isJsonObject(stored) ? stored : undefined;
   const at = `${path}/${key}`;
   if (depth === keys.length - 1)
-    visit({ holder: node, storedHolder, key, path: at, required, isInList: keys.includes("[]") });
+    visit({ holder: node, storedHolder, key, path: at, required, isInList: keys.includes("[]"), isHidden });
   else walk(node[key], storedHolder?.[key], field, depth + 1, at, visit);
 }
 

@@ -1,6 +1,6 @@
 // A client of the REST API for the demo, the tests and the benchmarks. It uses HTTP only.
 
-import type { Command, ConnectorWithStatus } from "../connector/connector.ts";
+import type { Command, GivenConnector } from "../connector/connector.ts";
 
 /** The JSON body of a request. The contract gives its shape; the client does not check it. */
 export type JsonBody = Readonly<Record<string, unknown>>;
@@ -34,7 +34,7 @@ export class ApiClient {
     await this.call("POST", `/api/v1/connectors/${id}`, { id, ...connector });
   }
 
-  connector(id: string): Promise<ConnectorWithStatus> {
+  connector(id: string): Promise<GivenConnector> {
     return this.call("GET", `/api/v1/connectors/${id}`);
   }
 

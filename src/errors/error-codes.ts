@@ -1,5 +1,5 @@
 // The one table of error codes: HTTP status, title, and whether a retry can help. Users look up codes, so the comment
-// of a code is its documentation.
+// of a code is its documentation. A code that begins with `sink_` is the sink's fault: it is tried again for as long as it takes.
 
 /** Whether a run that failed with this code is retried automatically. */
 export type Retry = "transient" | "permanent";

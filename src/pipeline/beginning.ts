@@ -1,11 +1,13 @@
 // Decides where a run begins: at the sink's checkpoint, or at a new point if the connector is new or begins anew.
 
+import type { TupleForm } from "../change/change-batch.ts";
 import { areOfOneDatabase, type Checkpoint } from "../change/checkpoint.ts";
 import type { TableShape } from "../change/relation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { Sink } from "../sink/sink.ts";
 import type { Source } from "../source/source.ts";
 import type { SnapshotPoint } from "../source/table-source.ts";
+import { askComputed } from "./ask-computed.ts";
 import { both } from "./both.ts";
 import { publishWhenUnlocked } from "./locked-tables.ts";
 import type { RunWork } from "./run-work.ts";
@@ -40,7 +42,7 @@ export async function readBothSides(
   const goesOn = initialized && work === "changes";
   // It uses a connection of its own, so that it need not wait for the tables.
   const checked = goesOn ? opened.then((known) => known && source.checkLog(known)) : null;
-  const [[known, tables], log] = await both(both(opened, source.tables()), checked);
+  const [[known, tables], log] = await both(both(opened, source.tables(askComputed(sink, opened))), checked);
   return { known, tables, log };
 }
 
@@ -80,7 +82,7 @@ async function goOn(
     throw new MillraceError(
       "checkpoint_missing",
       "The sink no longer holds this connector's checkpoint: it was emptied, or is another one. " +
-        "Send the command ReIntialize to copy the tables again.",
+        "Send the command ReInitialize to copy the tables again.",
     );
   }
   if (log === null) return known;
@@ -103,4 +105,13 @@ async function firstPoint(
   step("make the replication slot");
   await publishWhenUnlocked(source, stop, (reason) => step(`publish the tables. ${reason}`));
   return await source.createSlot(stop);
+}
+
+/** What the stream begins with. */
+export interface Begun {
+  readonly checkpoint: Checkpoint;
+  readonly form: TupleForm;
+  readonly takesInProgress: boolean;
+  /** Tables whose shape the stream is to announce to the sink. */
+  readonly behind: readonly TableShape[];
 }

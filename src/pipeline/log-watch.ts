@@ -2,7 +2,7 @@
 // sink takes nothing.
 
 import { sharedInterval } from "../measure/shared-interval.ts";
-import type { Source } from "../source/source.ts";
+import type { KeptLog, Source } from "../source/source.ts";
 import type { SlotLog } from "./run-reporter.ts";
 
 const defaultEveryMs = 5_000;
@@ -43,7 +43,7 @@ export class LogWatch implements Disposable {
       const isAsked = isWorth || this.#checks++ % idleChecks === 0;
       const kept = isAsked ? await this.source.keptLog() : null;
       if (this.#isOver) return;
-      if (isAsked) this.slot = kept && { retainedBytes: kept.bytes, safeBytes: kept.safeBytes };
+      if (isAsked) this.slot = kept && slotLog(kept);
       this.bytes = isWorth ? (kept?.bytes ?? null) : null;
       this.#report(isWorth ? (kept?.warning ?? null) : null);
     } catch {
@@ -60,4 +60,8 @@ export class LogWatch implements Disposable {
     this.#reported = gist;
     this.warn(warning);
   }
+}
+
+function slotLog({ bytes, safeBytes, warning }: KeptLog): SlotLog {
+  return { retainedBytes: bytes, safeBytes, warning };
 }

@@ -2,7 +2,6 @@
 // the kind of neither source nor sink.
 
 import type { TupleForm } from "../change/change-batch.ts";
-import type { Checkpoint } from "../change/checkpoint.ts";
 import type { Lsn } from "../change/lsn.ts";
 import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { releaseBytes } from "../change/release-bytes.ts";
@@ -12,20 +11,20 @@ import type { PreparedTables, Sink } from "../sink/sink.ts";
 import type { SinkEvents } from "../sink/sink-events.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 import type { Source } from "../source/source.ts";
-import { beginRun, type Found, readBothSides } from "./beginning.ts";
+import { type Begun, beginRun, type Found, readBothSides } from "./beginning.ts";
 import { copiesOfStream } from "./copy/copies-of-stream.ts";
 import { type CopyEnvironment, waitingStream } from "./copy/copy-environment.ts";
 import { defaultCopyPace } from "./copy/copy-pace.ts";
 import { CopyPermits } from "./copy/copy-permits.ts";
+import { MissingCopies } from "./copy/missing-copies.ts";
 import { runTaskWithoutStream } from "./copy/snapshot-task.ts";
-import { TableCopies } from "./copy/table-copies.ts";
 import { lockedRetryMs, publishUnlessLocked } from "./locked-tables.ts";
 import { LogWatch } from "./log-watch.ts";
 import type { PipelineRequest } from "./pipeline-request.ts";
 import { ProgressMeter } from "./progress-meter.ts";
 import { RunHealth } from "./run-health.ts";
 import { StreamEvents } from "./stream-events.ts";
-import { StreamPosition } from "./stream-position.ts";
+import { StreamPosition, writeEnd } from "./stream-position.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
@@ -38,7 +37,7 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
   } catch (error) {
     const { stop } = request;
     const comesAgain = takesInProgress && isGivenUp(error);
-    // Nothing was left to finish: the run waited for a point, or a transaction was given up that comes again.
+    // It was stopped while it waited for a point, or gave up a transaction that comes again. Nothing is half done.
     if (stop.aborted && (comesAgain || error === stop.reason)) return;
     if (!comesAgain) throw error;
     // There was a stream: the connector has begun.
@@ -126,15 +125,15 @@ class PipelineRun {
     return this.#stream === null || this.#isPaused || this.#stream.lag().isInTheDark;
   }
 
-  #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): TableCopies {
-    return new TableCopies({
+  #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {
+    return new MissingCopies({
       ...this.request,
       ...{ source, sink, meter, reporter: this.#health },
     });
   }
 
   /** The snapshot of a new slot stays open no longer than the tables are copied. */
-  async #beginAndCopy(source: Source, sink: Sink, copies: TableCopies, found: Found): Promise<Begun> {
+  async #beginAndCopy(source: Source, sink: Sink, copies: MissingCopies, found: Found): Promise<Begun> {
     await using resources = new AsyncDisposableStack();
     const step = (name: string) => this.#health.step(name);
     const { checkpoint, point } = await beginRun(this.request, source, sink, found, step);
@@ -144,7 +143,7 @@ class PipelineRun {
     const prepared = await copies.prepare(tables);
     const locked = point === null ? await this.#publish(source) : null;
     const ready = this.#withoutLocked(prepared, locked);
-    // If all tables lack a copy, the stream has nothing else to do: it waits.
+    // While no table has a copy the stream would bring nothing of use: blocking copies are faster. Once one has, its changes must not wait.
     const isBeginning = ready.missing.length === tables.length && ready.hasChanges !== true;
     const isBesideStream = this.request.initialized && !isBeginning && this.request.work === "changes";
     if (this.request.work !== "tasks")
@@ -156,13 +155,15 @@ class PipelineRun {
   async #carry(
     source: Source,
     sink: Sink,
-    copies: TableCopies,
+    copies: MissingCopies,
     meter: ProgressMeter,
     { checkpoint, form, takesInProgress, behind }: Begun,
   ): Promise<void> {
     const { stop, tasks } = this.request;
     await using stream = await source.stream(checkpoint, form, takesInProgress);
     this.#stream = stream;
+    // The sink ends while the stream can still acknowledge what becomes durable by that.
+    await using ending = new AsyncDisposableStack();
     if (this.#awaited !== null) stream.reach(this.#awaited);
     this.#health.enter({ name: "realtime" });
     if (behind.length > 0) await source.announceShapes(behind);
@@ -176,10 +177,11 @@ class PipelineRun {
     const copyBlocker = (table: TableShape) => this.#copyBlocker(table);
     const ended = () => (copies.areSomeLate ? events.refreshTables() : this.#health.goOn());
     const whileWaiting = <T>(table: TableShape, copy: () => Promise<T>) => this.#whileWaiting(table, copy);
-    const context = { listTables, copyBlocker, first: copies.incremental, whileWaiting };
+    const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
     await using running = copiesOfStream(this.request, { source, sink, position, events }, context, ended);
     copies.shareWith(running);
-    for (let isWhole = true; !stop.aborted; ) {
+    let isWhole = true;
+    while (!stop.aborted) {
       const event = await events.next(isWhole, running.mayRun);
       position.isPaused = true;
       this.#isPaused = event.type === "action" || event.type === "tables";
@@ -208,6 +210,12 @@ class PipelineRun {
       this.#isPaused = false;
       position.isPaused = false;
     }
+    if (isWhole) await writeEnd(stream, position, sink);
+    ending.defer(() => this.#endSink(sink));
+  }
+
+  async #endSink(sink: Sink): Promise<void> {
+    await sink[Symbol.asyncDispose]();
     this.#stream = null;
   }
 
@@ -225,22 +233,16 @@ class PipelineRun {
   }
 
   /** Without a stream: runs waiting tasks one by one. */
-  async #runTasks(source: Source, sink: Sink, copies: TableCopies): Promise<void> {
+  async #runTasks(source: Source, sink: Sink, copies: MissingCopies): Promise<void> {
     const { tasks, stop } = this.request;
     const listTables = async () => {
-      const tables = await source.tables();
+      const tables = await copies.readTables();
       await copies.prepare(tables);
       return tables;
     };
     const { copyPace: pace = defaultCopyPace } = this.request;
-    const once: CopyEnvironment = {
-      source,
-      sink,
-      pace,
-      parallel: 1,
-      permits: new CopyPermits(1),
-      ...waitingStream(),
-    };
+    const permits = new CopyPermits(1);
+    const once: CopyEnvironment = { ...{ source, sink, pace, permits, parallel: 1 }, ...waitingStream() };
     for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {
       await runTaskWithoutStream(once, task, listTables, stop);
       this.#health.goOn();
@@ -248,8 +250,8 @@ class PipelineRun {
   }
 
   /** Call it between two batches: prepares the sink for new and changed tables. Returns all tables. */
-  async #adoptTables(source: Source, copies: TableCopies, form: TupleForm): Promise<readonly TableShape[]> {
-    const tables = await source.tables();
+  async #adoptTables(source: Source, copies: MissingCopies, form: TupleForm): Promise<readonly TableShape[]> {
+    const tables = await copies.readTables();
     const prepared = await copies.prepare(tables);
     const { form: wanted } = prepared;
     if (wanted !== form && form === "binary") {
@@ -297,7 +299,7 @@ class PipelineRun {
       warning: (topic, reason) => this.#health.warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
       setAside: (tables) => this.#health.setAside(tables),
-      mended: () => this.#refreshTables(),
+      changed: () => this.#refreshTables(),
       awaits: (lsn) => {
         if (this.#awaited === null || lsn > this.#awaited) this.#awaited = lsn;
         this.#stream?.reach(lsn);
@@ -305,13 +307,4 @@ class PipelineRun {
       retrying: (attempt, reason) => this.#health.retrying(attempt, reason),
     };
   }
-}
-
-/** What the stream begins with. */
-interface Begun {
-  readonly checkpoint: Checkpoint;
-  readonly form: TupleForm;
-  readonly takesInProgress: boolean;
-  /** Tables whose shape the stream is to announce to the sink. */
-  readonly behind: readonly TableShape[];
 }

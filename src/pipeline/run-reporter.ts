@@ -48,6 +48,8 @@ export interface SlotLog {
   readonly retainedBytes: number;
   /** How much WAL may still be written before the slot may be lost (`safe_wal_size`); null: no limit. */
   readonly safeBytes: number | null;
+  /** Why that is dangerous, and what to do; null: it is not. */
+  readonly warning: string | null;
 }
 
 export interface RunReporter {

@@ -3,6 +3,7 @@
 import type { ChangeBatch } from "../change/change-batch.ts";
 import { formatLsn, type Lsn } from "../change/lsn.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import type { Sink } from "../sink/sink.ts";
 import type { ChangeStream } from "../source/change-stream.ts";
 
 /** Waiting fails if the stream brings nothing for this long, not even a keepalive. */
@@ -20,6 +21,10 @@ export class StreamPosition {
     private readonly stream: Pick<ChangeStream, "reach">,
     private readonly patienceMs = defaultPatienceMs,
   ) {}
+
+  get lsn(): Lsn {
+    return this.written;
+  }
 
   /** The batch is written. */
   wrote({ resumeLsn, inProgress }: ChangeBatch): void {
@@ -63,5 +68,19 @@ export class StreamPosition {
       `The stream of changes has not come to ${formatLsn(lsn)}, where the copy was read, and has brought nothing for ` +
         `${Math.round(this.patienceMs / 1000)} s: it is at ${formatLsn(this.written)}.`,
     );
+  }
+}
+
+/** So that the next run reads nothing again that held nothing for this one. */
+export async function writeEnd(
+  stream: Pick<ChangeStream, "end">,
+  { lsn }: StreamPosition,
+  sink: Pick<Sink, "write">,
+): Promise<void> {
+  try {
+    const last = await stream.end(lsn);
+    if (last) await sink.write(last);
+  } catch {
+    // Nothing is lost by it: the next run begins where the sink stands.
   }
 }

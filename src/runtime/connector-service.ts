@@ -7,11 +7,14 @@ import type {
   ConnectorConfig,
   ConnectorRequest,
   ConnectorWithStatus,
+  GivenConnector,
 } from "../connector/connector.ts";
 import { newConnectorId, slotName } from "../connector/connector-id.ts";
+import { completeConnector } from "../connector/request/complete-connector.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
 import { patchConnector } from "../connector/request/patch-connector.ts";
-import { resolveConnector } from "../connector/request/resolve-connector.ts";
+import { removedSettings } from "../connector/request/removed-settings.ts";
+import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
@@ -38,18 +41,19 @@ export class StoredConnectorService implements ConnectorService {
 
   constructor(private readonly context: ConnectorServiceContext) {}
 
-  async list(): Promise<readonly ConnectorWithStatus[]> {
+  async list(): Promise<readonly GivenConnector[]> {
     const stored = await this.context.state.connectors.list();
     return stored.map((connector) => this.#show(connector));
   }
 
-  async get(id: string): Promise<ConnectorWithStatus> {
+  async get(id: string): Promise<GivenConnector> {
     return this.#show(await this.context.state.connectors.get(id));
   }
 
   async create(request: ConnectorRequest): Promise<ConnectorWithStatus> {
     const id = newConnectorId(this.context.now().getTime(), this.context.randomBytes);
-    return this.#insert(resolveConnector(request, { id, stored: null }));
+    const stored = await this.#insert(resolveGiven(request, { id, stored: null }));
+    return { ...this.#show(stored), connector: stored.config };
   }
 
   createOrReplace(
@@ -61,20 +65,21 @@ export class StoredConnectorService implements ConnectorService {
       await this.#untilDeleted(id);
       const existing = await this.context.state.connectors.find(id);
       const filler = cloneFrom === null ? existing : await this.context.state.connectors.get(cloneFrom);
-      const config = resolveConnector(request, { id, stored: filler?.config ?? null });
+      const replaces = existing !== null && cloneFrom === null;
+      const given = resolveGiven(request, { id, stored: filler?.config ?? null, replaces });
       if (!existing) {
-        await this.#insert(config);
+        await this.#insert(given);
         return "created";
       }
-      await this.#replace(existing, config);
+      await this.#replace(existing, given);
       return "replaced";
     });
   }
 
-  patch(id: string, patch: JsonObject): Promise<ConnectorWithStatus> {
+  patch(id: string, patch: JsonObject): Promise<GivenConnector> {
     return this.#queue.run(id, async () => {
       const stored = await this.#findChangeable(id);
-      await this.#replace(stored, patchConnector(stored.config, patch));
+      await this.#replace(stored, patchConnector(stored.given, patch));
       return this.get(id);
     });
   }
@@ -131,22 +136,34 @@ export class StoredConnectorService implements ConnectorService {
     }
   }
 
-  async #insert(config: ConnectorConfig): Promise<ConnectorWithStatus> {
+  async #insert(given: ConnectorRequest): Promise<StoredConnector> {
+    const { id } = given;
     const stored: StoredConnector = {
-      ...{ id: config.id, config, slotName: slotName(config.id) },
+      ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
       ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
-    await this.#reconcileAfter(config.id, this.context.state.connectors.insert(stored));
-    this.context.board.begin(stored.id, stored.runId);
-    return this.#show(stored);
+    await this.#reconcileAfter(id, this.context.state.connectors.insert(stored));
+    this.context.board.begin(id, stored.runId);
+    return stored;
   }
 
-  /** An unchanged connector continues undisturbed: applying the same config twice is no event. */
-  async #replace(stored: StoredConnector, config: ConnectorConfig): Promise<void> {
-    if (Bun.deepEquals(stored.config, config)) return;
+  /**
+   * A connector whose full form stays the same continues undisturbed: applying the same config twice is no event, and
+   * neither is to write a default down.
+   */
+  async #replace(stored: StoredConnector, given: ConnectorRequest): Promise<void> {
+    const { id } = stored;
+    const config = completeConnector(given, id);
+    if (Bun.deepEquals(stored.config, config)) {
+      if (!Bun.deepEquals(stored.given, given)) await this.context.state.connectors.update(id, { given });
+      return;
+    }
     const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
-    await this.#store(stored.id, { config, ...cleanup, runId: this.context.newRunId() });
+    const runId = this.context.newRunId();
+    await this.#store(id, { given, ...cleanup, runId });
+    const removed = removedSettings(stored, { given, config });
+    if (removed.length > 0) this.context.board.note(id, runId, removalText(removed));
   }
 
   async #store(id: string, change: ConnectorChange): Promise<void> {
@@ -177,14 +194,26 @@ export class StoredConnectorService implements ConnectorService {
     if (await this.context.state.connectors.find(id)) throw beingDeleted(id);
   }
 
-  #show({ id, config, runId, createdAt }: StoredConnector): ConnectorWithStatus {
+  #show({ id, given, runId, createdAt }: StoredConnector): GivenConnector {
     return {
-      connector: config,
+      connector: given,
       status: this.context.board.status(id),
       run_id: runId,
       created_at: createdAt.toISOString(),
     };
   }
+}
+
+/** A configuration may name every table of a database. */
+const maxListed = 20;
+
+function removalText(removed: readonly string[]): string {
+  const listed = removed.slice(0, maxListed).join(", ");
+  const others = removed.length - maxListed;
+  return (
+    `The configuration was replaced, and no longer has ${listed}${others > 0 ? ` and ${others} more` : ""}. ` +
+    "To keep a setting, send it again."
+  );
 }
 
 export function beingDeleted(id: string): MillraceError {

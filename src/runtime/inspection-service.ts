@@ -1,12 +1,14 @@
 // Inspects sources and sinks for the API without storing anything. The registries have the inspections themselves.
 
 import type { InspectionService } from "../api/services.ts";
-import { ValidationLog } from "../connection/validation-log.ts";
+import { config, ValidationLog } from "../connection/validation-log.ts";
+import type { BufferRequest } from "../connector/config/buffer-config.ts";
 import type { Catalog } from "../connector/config/catalog.ts";
 import type { SinkConfig, SinkRequest } from "../connector/config/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../connector/config/source-config.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
 import { resolveSink, resolveSource } from "../connector/request/resolve-connector.ts";
+import { notSupported, unbuiltPaths } from "../connector/request/unbuilt-features.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
@@ -22,18 +24,22 @@ export interface InspectionContext {
   validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
 }
 
-/** How long an inspection may take. */
-const inspectionMs = 60_000;
+/** How long the reading of a catalog may take. */
+const catalogMs = 60_000;
+/** A validation answers within 10 s. */
+const validationMs = 9_500;
 
 export class LiveInspectionService implements InspectionService {
   constructor(
     private readonly context: InspectionContext,
-    private readonly limitMs = inspectionMs,
+    private readonly limits = { catalogMs, validationMs },
   ) {}
 
   async sourceCatalog(source: SourceRequest, fillFrom: string | null, signal: AbortSignal): Promise<Catalog> {
     const config = resolveSource(source, await this.#filler(fillFrom));
-    return await this.#within(signal, (limited) => this.context.readSourceCatalog(config, limited));
+    return await this.#within(signal, this.limits.catalogMs, (limited) =>
+      this.context.readSourceCatalog(config, limited),
+    );
   }
 
   async validateSource(
@@ -54,6 +60,22 @@ export class LiveInspectionService implements InspectionService {
     return await this.#validate(signal, (limited) => this.context.validateSink(config, limited));
   }
 
+  async validateBuffer(buffer: BufferRequest, fillFrom: string | null): Promise<readonly ValidateEvent[]> {
+    await this.#filler(fillFrom);
+    const log = new ValidationLog();
+    const isBuilt = unbuiltPaths({ buffer }).length === 0;
+    log.record(
+      config("buffer", "Whether the service can buffer so between source and sink."),
+      isBuilt
+        ? { type: "passed", message: "Nothing is buffered." }
+        : {
+            type: "failed",
+            reason: `/buffer/object_store: ${notSupported}. Leave buffer out, or set it to null.`,
+          },
+    );
+    return log.finish();
+  }
+
   async #filler(id: string | null): Promise<ConnectorConfig | null> {
     return id === null ? null : (await this.context.state.connectors.get(id)).config;
   }
@@ -64,7 +86,7 @@ export class LiveInspectionService implements InspectionService {
     inspect: (limited: AbortSignal) => Promise<readonly ValidateEvent[]>,
   ): Promise<readonly ValidateEvent[]> {
     try {
-      return await this.#within(signal, inspect);
+      return await this.#within(signal, this.limits.validationMs, inspect);
     } catch (error) {
       if (!(error instanceof MillraceError) || error.code !== "source_timeout") throw error;
       const log = new ValidationLog();
@@ -76,15 +98,19 @@ export class LiveInspectionService implements InspectionService {
   /** Aborts `inspect` with `source_timeout` when it takes too long. */
   async #within<Result>(
     signal: AbortSignal,
+    limitMs: number,
     inspect: (limited: AbortSignal) => Promise<Result>,
   ): Promise<Result> {
-    const limit = AbortSignal.timeout(this.limitMs);
+    const limit = new AbortController();
+    const text = `The server did not answer within ${limitMs / 1000} s.`;
+    const timer = setTimeout(() => limit.abort(new MillraceError("source_timeout", text)), limitMs);
     try {
-      return await inspect(AbortSignal.any([signal, limit]));
+      return await inspect(AbortSignal.any([signal, limit.signal]));
     } catch (error) {
-      if (!limit.aborted || signal.aborted) throw error;
-      const text = `The server did not answer within ${this.limitMs / 1000} s.`;
+      if (!limit.signal.aborted || signal.aborted) throw error;
       throw new MillraceError("source_timeout", text, { cause: error });
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

@@ -4,14 +4,15 @@
 
 import { copiesInRounds } from "../connector/config/copies-in-rounds.ts";
 import type { ConnectorConfig } from "../connector/connector.ts";
-import { slotName } from "../connector/connector-id.ts";
-import type { Status } from "../connector/status.ts";
-import { type MillraceError, toMillraceError } from "../errors/millrace-error.ts";
+import type { Task } from "../connector/task.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 import type { Log } from "../log.ts";
-import type { State } from "../state/open-state.ts";
+import { recordOfObjects } from "../source/source-state.ts";
 import { noRound, type StoredConnector } from "../state/stores/connector-store.ts";
 import type { RecordStore } from "../state/stores/record-store.ts";
+import { type CleanupContext, ConnectorCleanup, configsOf } from "./connector-cleanup.ts";
 import type { RunAttempt, RunEvents } from "./run/connector-run.ts";
+import { haveSameSource } from "./run/fresh-start.ts";
 import { RunLoop } from "./run/run-loop.ts";
 import { SnapshotRounds } from "./run/snapshot-rounds.ts";
 import type { StatusBoard } from "./status/status-board.ts";
@@ -19,15 +20,12 @@ import { TaskDispatcher } from "./task-dispatcher.ts";
 import type { RecordOwner, RunRequest } from "./threads/messages.ts";
 import type { ThreadWatch } from "./threads/thread-watch.ts";
 
-export interface SupervisionContext {
-  readonly state: State;
+export interface SupervisionContext extends CleanupContext {
   readonly board: StatusBoard;
   readonly threads: ThreadWatch;
-  readonly log: Log;
   startRun(request: RunRequest, events: RunEvents): RunAttempt;
-  /** Drops the slot and the publications that the service created for this connector. */
-  dropSourceObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
-  dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void>;
+  /** A task of the connector has failed for good; left out: nobody wants to know. */
+  taskFailed?(connectorId: string, task: Task): void;
   readonly nowMs: () => number;
   readonly random: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -49,8 +47,9 @@ export class SupervisedConnector {
   #interrupt = new AbortController();
   #retryTimer: Timer | undefined;
   #closed = false;
-  /** Why the last attempt to clean up at a source failed; null: it did not. */
-  #cleanupFailure: string | null = null;
+  readonly #cleanup: ConnectorCleanup;
+  /** How often a deletion has found its source away. */
+  #failedDeletions = 0;
 
   constructor(
     private readonly id: string,
@@ -58,9 +57,11 @@ export class SupervisedConnector {
     private readonly onGone: () => void,
   ) {
     this.#log = context.log.child({ connector: id });
+    this.#cleanup = new ConnectorCleanup({ ...context, log: this.#log });
     this.tasks = new TaskDispatcher(id, {
       ...{ ...context, store: context.state.tasks, log: this.#log },
       onTaskWaiting: () => this.#loop?.taskDue(),
+      onTaskFailed: (task) => context.taskFailed?.(id, task),
     });
   }
 
@@ -209,26 +210,34 @@ export class SupervisedConnector {
   /** Removes the connector's progress and its objects at the source. The next pass starts its run. */
   async #reinitialize(stored: StoredConnector, cleanup: ConnectorConfig): Promise<void> {
     // The next run creates slot and publications again in any case, so an unreachable source does not block this.
-    const isDropped = await this.#drop(cleanup, dropMs);
-    if (!isDropped && this.#interrupt.signal.aborted) return;
-    for (const owner of ["source", "sink"] as const) await this.#records(owner).remove(stored.id);
+    const { signal } = this.#interrupt;
+    const isDropped =
+      !(await this.#cleanup.mayFindObjects(stored)) || (await this.#cleanup.drop(cleanup, dropMs, signal));
+    if (!isDropped && signal.aborted) return;
+    // What is left behind is for a deletion to find.
+    if (isDropped || !haveSameSource(cleanup, stored.config)) await this.#records("source").remove(stored.id);
+    else await this.#records("source").save(stored.id, recordOfObjects);
+    await this.#records("sink").remove(stored.id);
     await this.context.state.connectors.update(stored.id, { initialized: false, ...noRound, cleanup: null });
-    this.#cleanupFailure = null;
+    this.#cleanup.failure = null;
     this.#isStale = true;
   }
 
   async #delete(stored: StoredConnector, deletion: "wait" | "force"): Promise<void> {
-    if (this.#cleanupFailure === null) this.#reportIdle(stored, { shutdown: {} });
+    if (this.#cleanup.failure === null) this.#reportIdle(stored, { shutdown: {} });
     const boundMs = deletion === "force" ? forcedDropMs : dropMs;
+    const { signal } = this.#interrupt;
+    const hasObjects = await this.#cleanup.mayFindObjects(stored);
     // Also what is left at an earlier source: nobody else would clean it up.
-    const configs = [stored.config, ...(stored.cleanup ? [stored.cleanup] : [])];
-    const dropped = await Promise.all(configs.map((config) => this.#drop(config, boundMs)));
+    const configs = hasObjects ? configsOf(stored) : [];
+    const dropped = await Promise.all(configs.map((config) => this.#cleanup.drop(config, boundMs, signal)));
     if (dropped.includes(false)) {
       // Another command came, or the service is ending: the next pass, or the next start, continues.
-      if (this.#interrupt.signal.aborted) return;
+      if (signal.aborted) return;
       if (deletion === "wait") return this.#retryDeletion(stored);
     }
-    await this.#dropAtSink(stored.config);
+    if (hasObjects || stored.roundBegunAt !== null)
+      await this.#cleanup.dropAtSink(stored.config, forcedDropMs, signal);
     await this.context.state.connectors.remove(stored.id);
     this.#log.info("connector deleted");
     this.#forget();
@@ -236,49 +245,13 @@ export class SupervisedConnector {
 
   /** The connector is stopped but not deleted yet: the status says what the deletion waits for. */
   #retryDeletion({ runId }: StoredConnector): void {
-    const reason = `The deletion waits for the source: ${this.#cleanupFailure} ForceDelete does not wait.`;
-    const status: Status = { state: { shutdown: {} }, status: { warning: { reason } } };
-    this.context.board.report(this.id, runId, "Connector", status);
+    const { board } = this.context;
+    const { code, message } = this.#cleanup.failure ?? new MillraceError("internal", "It is not known why.");
+    const reason = `The deletion waits for the source: ${message} ForceDelete does not wait.`;
+    const retry = { attempt: ++this.#failedDeletions, reason };
+    board.failed(this.id, runId, new MillraceError(code, reason));
+    board.report(this.id, runId, "Connector", { state: { shutdown: {} }, status: { retry } });
     this.#reconcileLater();
-  }
-
-  /** Makes one attempt and returns whether it succeeded. If not, the log says what is left and how to drop it. */
-  async #drop(config: ConnectorConfig, boundMs: number): Promise<boolean> {
-    try {
-      const signal = AbortSignal.any([AbortSignal.timeout(boundMs), this.#interrupt.signal]);
-      await this.context.dropSourceObjects(config, signal);
-      return true;
-    } catch (error) {
-      if (this.#interrupt.signal.aborted) return false;
-      const { code, message } = toMillraceError(error);
-      // It is tried every few seconds: log the same failure once.
-      if (this.#cleanupFailure === message) return false;
-      this.#cleanupFailure = message;
-      const slot = slotName(config.id);
-      const commands = [
-        `SELECT pg_drop_replication_slot('${slot}')`,
-        `DROP PUBLICATION IF EXISTS "${slot}", "${slot}$append"`,
-      ];
-      this.#log.warn(
-        { code, reason: message, slot, commands },
-        "slot and publication are left behind at the source",
-      );
-      return false;
-    }
-  }
-
-  /** Makes one attempt only: objects that are left at the sink disturb nobody. */
-  async #dropAtSink(config: ConnectorConfig): Promise<void> {
-    try {
-      const signal = AbortSignal.any([AbortSignal.timeout(forcedDropMs), this.#interrupt.signal]);
-      await this.context.dropSinkObjects(config, signal);
-    } catch (error) {
-      const { code, message } = toMillraceError(error);
-      this.#log.warn(
-        { code, reason: message },
-        "copies that were not complete may be left behind at the sink",
-      );
-    }
   }
 
   #reconcileLater(): void {

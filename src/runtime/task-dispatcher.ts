@@ -23,6 +23,8 @@ export interface TaskDispatcherContext {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   /** A task is due while no attempt is running. */
   readonly onTaskWaiting: () => void;
+  /** A task has failed for good. */
+  readonly onTaskFailed: (task: Task) => void;
 }
 
 /** A task's progress is stored at most this often. Its final progress is stored with its end. */
@@ -199,6 +201,7 @@ export class TaskDispatcher {
       current.state === "Running" ? failTask(withProgress(current, progress), failure) : null,
     );
     log.warn({ task: taskId, state: task?.state, code: error.code, reason: error.message }, "task failed");
+    if (task?.state === "Failed") this.context.onTaskFailed(task);
   }
 
   async #recover(taskId: string): Promise<void> {

@@ -6,13 +6,14 @@
 //   has passed its point. The sink leaves out rows whose keys were touched since `start`: the stream brought something newer.
 // - The stream `waits`: the sink takes chunks ahead of the stream. Changes from before a chunk's point come later; the sink
 //   leaves them out, or applies them once more.
-// - Durability: `take` and `settle` make a chunk durable, `finish` the copy. Chunks that are durable are not copied again, in this
-//   run or the next, while the table stays what it was.
+// - A copy's life: begun, started, each chunk taken and settled, finished.
+// - Durability: `take` makes a chunk durable where the stream waits, `settle` where it runs. `finish` makes the copy durable. Chunks that are
+//   durable are not copied again, in this run or the next, while the table stays what it was.
 // - Failure: after a call that failed the copy is disposed of. `table_changed` says that another attempt begins anew.
 // - Stopping: `stop` ends the calls of one copy, the sink's own signal all of them.
 
 import type { TupleForm } from "../change/change-batch.ts";
-import type { CopyPart, RowKey } from "../change/copy-part.ts";
+import type { CopyPart } from "../change/copy-part.ts";
 import type { Lsn } from "../change/lsn.ts";
 import type { PageRange } from "../change/page-range.ts";
 import type { TableShape } from "../change/relation.ts";
@@ -29,15 +30,15 @@ export type StreamDuring = "runs" | "waits";
 
 export interface CopySink {
   /**
-   * Begins a copy, or goes on with one that was begun. Call it between two batches. `stream`: whether the stream can go on meanwhile; the
-   * sink may still ask it to wait. From here on a table that gets its first copy while the stream runs has its changes applied.
+   * Begins a copy, or goes on with one that was begun. Call it between two batches. `stream`: whether the stream can go on meanwhile. If the
+   * returned copy says `waits`, it must not. From here on a table that gets its first copy while the stream runs has its changes applied.
    */
   begin(table: TableShape, mode: CopyMode, stream: StreamDuring, stop: AbortSignal): Promise<TableCopy>;
 
   /** Which form `takeRows` wants. */
   rowsForm(table: TableShape): TupleForm;
 
-  /** Puts the rows of some keys over what the sink has under them. Call it between two batches: the rows are ahead of the stream. */
+  /** Replaces the rows of these keys by those given. Call it between two batches, after `flush`: the rows are ahead of the stream. */
   takeRows(rows: CopyChunk): Promise<void>;
 }
 
@@ -46,8 +47,8 @@ export interface TableCopy extends AsyncDisposable {
   readonly stream: StreamDuring;
 
   /**
-   * The first chunks may be read. Call it between two batches; where the stream runs, once it has passed a point of after `begin`: what the
-   * stream touches from here on is newer than what a chunk holds. `isDivided`: the table is large, and is to come in ranges.
+   * Sets the low watermark: chunks leave out keys that the stream touches from here on. Call it between two batches; where the stream runs, only
+   * once it has passed a point that was taken after `begin`. `isDivided`: the table is large, and is to come in ranges.
    */
   start(isDivided: boolean): Promise<StartedCopy>;
 
@@ -58,10 +59,10 @@ export interface TableCopy extends AsyncDisposable {
   settle(): Promise<Settled>;
 
   /**
-   * Between two batches, when all chunks are settled: does a bounded piece of what is left. `incomplete`: rows that the sink may not hold in
-   * full. Copy them by `takeRows`, and call it again. `all` and no such rows: the copy is made, durably.
+   * Between two batches, when all chunks are settled: does a bounded piece of what is left. `all` and `incomplete`: the copy is made, durably.
+   * `incomplete`: `prepare` names rows of it that the stream brought in part alone. They are to be complete before the next batch.
    */
-  finish(): Promise<{ readonly left: Settled; readonly incomplete: readonly RowKey[] }>;
+  finish(): Promise<Settled | "incomplete">;
 }
 
 export interface StartedCopy {
@@ -75,7 +76,7 @@ export interface StartedCopy {
 export interface DurableRanges {
   readonly done: readonly PageRange[];
   readonly rows: number;
-  /** Ranges that were begun: they are to come as they were cut then. */
+  /** Ranges that an interrupted run sent in part. Cut them the same way, so that an idempotent sink repeats its requests. */
   readonly begun?: readonly PageRange[];
 }
 

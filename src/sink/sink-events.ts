@@ -14,9 +14,9 @@ export interface SinkEvents {
   failed(error: MillraceError): void;
   /** All the tables that are set aside now. */
   setAside(tables: readonly SetAsideTable[]): void;
-  /** Something changed at the sink: `prepare` is to be called again, between two batches. */
-  mended(): void;
-  /** The sink has work to do once the stream has come to `lsn`: a batch is to say so, though it has nothing more to bring. */
+  /** Something changed at the sink: call `prepare` again, between two batches. */
+  changed(): void;
+  /** The sink has work to do once the stream has come to `lsn`. It asks for a batch then, an empty one if need be. */
   awaits(lsn: Lsn): void;
   /** The sink tries again by itself. Null: it succeeded. */
   retrying(attempt: number | null, reason: string): void;
@@ -42,6 +42,6 @@ export interface UnreadableTable {
   readonly table: TableShape;
   /** For people. */
   readonly reason: string;
-  /** Its copy is to be tried again now: it may be `missing`. */
+  /** The source can be asked again, so that the table may be `missing`. */
   readonly isDue: boolean;
 }

@@ -7,10 +7,12 @@
 //   sink has them once; an idempotent one sends them with the same keys.
 // - Back-pressure: `write` returns once the batch was taken over. It waits while too much is in flight.
 // - Failure: a failed call leaves the checkpoint where it was. The sink is then disposed of, and another one opened.
-// - Stopping: the signal ends every call; nothing is half-applied.
+// - Stopping: the signal ends every call; nothing is half-applied. Disposing waits for what is under way, and reports what of it has become
+//   durable. A second time does nothing.
 
 import type { ChangeBatch, TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
+import type { ComputedColumns } from "../change/computed-columns.ts";
 import type { RowKey } from "../change/copy-part.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { ChangedParts, SavedRecord } from "../connector/saved-record.ts";
@@ -24,7 +26,10 @@ export interface Sink extends AsyncDisposable {
   /** Makes durable where the stream begins. Called once in a connector's life, before any row. */
   begin(checkpoint: Checkpoint): Promise<void>;
 
-  /** Makes durable that the checkpoint's LSN is an address in this log. Called between `open` and the first row of a run. */
+  /**
+   * Makes durable that the checkpoint's LSN is an address in the log of this name: a promoted standby continues in another one. Called between
+   * `open` and the first row of a run.
+   */
   goOnIn(log: string): Promise<void>;
 
   /**
@@ -34,9 +39,9 @@ export interface Sink extends AsyncDisposable {
   forget(keepsShapes: boolean): Promise<void>;
 
   /**
-   * Looks at the tables that the stream will bring: all that are selected. A copy of a table that is no longer among them, or that
-   * is another table by now, counts no more: the sink missed changes of it. Changes of `unreadable` tables come before their copies: a
-   * sink that cannot have them so leaves them out, durably, up to the point of the copy.
+   * Takes the tables that the stream will bring: all that are selected. The sink voids copies of tables that are no longer among them, or are
+   * other tables by now: it missed their changes. The stream brings changes of `unreadable` tables before these have a copy. A sink that
+   * needs the copy first drops these changes, durably, up to the copy's point.
    */
   prepare(
     tables: readonly TableShape[],
@@ -44,33 +49,41 @@ export interface Sink extends AsyncDisposable {
     unreadable?: readonly UnreadableTable[],
   ): Promise<PreparedTables>;
 
+  /**
+   * Which columns of `TableShape.generated` the sink can compute itself. Call it between two batches. Then `prepare` gets the tables with
+   * those alone, and makes the columns. Absent: the sink computes none.
+   */
+  computed?(tables: readonly TableShape[]): Promise<ComputedColumns>;
+
   readonly copies: CopySink;
 
   /** Writes a batch. The batch's memory is not used any more once it returns. */
   write(batch: ChangeBatch): Promise<void>;
 
   /**
-   * Returns when everything written is durable, but for the beginning of a transaction where the sink writes those whole. Not to be
-   * called while changes are a repetition: an idempotent sink would cut them otherwise than before.
+   * Returns when everything written is durable, but for the beginning of a transaction where the sink writes those whole. Not to be called
+   * while the stream repeats changes after a restart: an idempotent sink would cut requests at other places than before. The pipeline calls
+   * it before the first batch, and then only once the stream has caught up.
    */
   flush(): Promise<void>;
 }
 
+/** A sink that cannot alter tables needs `form`, `missing` and an empty `behind`. */
 export interface PreparedTables {
   /** In which of the forms the sink wants the stream. */
   readonly form: TupleForm;
   /** Tables whose copy the sink does not hold, and can take now. */
   readonly missing: readonly TableShape[];
-  /** They are to be copied one after the other, as `missing` has them: rows of later ones refer to rows of earlier ones. */
+  /** Copy them one after the other, as `missing` lists them: rows of later ones refer to rows of earlier ones. */
   readonly isOrdered?: boolean;
   /** The sink can be given parts of transactions in progress. */
   readonly takesInProgress?: boolean;
   /**
-   * Tables that have another shape at the sink: the stream is to say from where on they have this one. Such a change may come again
-   * or be lost with the run; an idempotent sink, which must repeat itself, asks for none.
+   * Tables whose shape at the sink is an older one. The source announces in the stream from where on they have this one. The announcement may
+   * come twice, or be lost with the run. So an idempotent sink, which must repeat itself, lists none.
    */
   readonly behind: readonly TableShape[];
-  /** Changes of tables that are missing were delivered before: no copy may come ahead of what the stream repeats. */
+  /** The stream may repeat changes of missing tables that were delivered before. So their copies must not run ahead of it. */
   readonly hasChanges?: boolean;
   /** Rows that the sink lacks though it has a copy of their table: copy them by `takeRows` before the stream goes on. */
   readonly incomplete?: readonly IncompleteRows[];
@@ -94,7 +107,7 @@ export interface SinkContext {
   readonly checkpoints: CheckpointStore;
   /** What `prepare` finds missing is copied. Without copies a table that missed changes would not come back. */
   readonly makesCopies: boolean;
-  /** The attempt before this one ended because rows were refused: it is worth some time to tell which. */
+  /** The attempt before this one ended because rows were refused. The sink may take longer now, to find them and name them. */
   readonly isAfterRefusal?: boolean;
   readonly events: SinkEvents;
 }

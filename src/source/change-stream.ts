@@ -28,6 +28,13 @@ export interface ChangeStream extends AsyncDisposable {
    */
   acknowledge(resumeLsn: Lsn): void;
 
+  /**
+   * The reader stops, and has written everything before `written`. Returns an empty batch for how far the server's log has come since, if
+   * nothing of it is left to write; null otherwise. It asks the server, and waits for a moment. Once that batch is durable and
+   * acknowledged, disposing of the stream waits until the server has heard it.
+   */
+  end(written: Lsn): Promise<ChangeBatch | null>;
+
   /** How far the server's log is ahead of what was acknowledged, for people. */
   lag(): StreamLag;
 }

@@ -7,6 +7,14 @@ export interface SourceStateStore {
   save(record: string): Promise<void>;
 }
 
+/**
+ * Set before anything is made at the source. A source without any record has made nothing, so a connector can be deleted
+ * without asking it.
+ */
+const objectsKey = "objects";
+/** The record of a source that is to begin anew, and may still have what it made before. */
+export const recordOfObjects = JSON.stringify({ [objectsKey]: "left" });
+
 export class SourceState {
   #saving: Promise<void> | null = null;
   #isDirty = false;
@@ -37,6 +45,12 @@ export class SourceState {
     else this.values.set(key, value);
     this.#isDirty = true;
     this.#saving ??= this.#save();
+  }
+
+  /** To be awaited before something is made at the source that outlives the connection. */
+  async willMakeObjects(): Promise<void> {
+    this.set(objectsKey, "made");
+    await this.durable();
   }
 
   /** Resolves when no save is under way. A save that failed is not reported: the next run sets the same values again. */

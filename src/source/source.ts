@@ -11,6 +11,7 @@
 
 import type { TupleForm } from "../change/change-batch.ts";
 import type { Checkpoint } from "../change/checkpoint.ts";
+import type { AskComputed } from "../change/computed-columns.ts";
 import type { TableShape } from "../change/relation.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { ChangeStream } from "./change-stream.ts";
@@ -24,9 +25,9 @@ export interface Source extends TableSource, AsyncDisposable {
   /**
    * The selected tables as they are now. It changes nothing at the source: each table's coverage says which of its changes were not
    * published up to now. Throws `table_unavailable` when a table that was named is missing before the connector has begun, and
-   * `absent` does not tell it.
+   * `absent` does not tell it. `ask`: generated columns that the sink computes are not sent; absent: it computes none.
    */
-  tables(): Promise<readonly TableShape[]>;
+  tables(ask?: AskComputed): Promise<readonly TableShape[]>;
 
   /** What a run that only copies ends with, once it has copied the rest: a named table was not found. Null: all are there. */
   absent(): MillraceError | null;

@@ -21,14 +21,15 @@ export interface TableSource {
   measure(table: TableShape): Promise<TableSize | null>;
 
   /**
-   * Reads a table as of `point`, or a part of it. Each row of the point is in exactly one of the ranges that cover the table. Several
+   * Reads a table as of `point`, or a part of it. Ranges divide the rows as of one point. Ranges as of different points may miss a row that
+   * moved, or have it twice: the stream brings it. Several
    * reads may run at once. Throws `table_changed` when the table is not what `tables` returned.
    */
   readTable(table: TableShape, point: SnapshotPoint, form: TupleForm, part?: CopyPart): TableRows;
 
   /**
-   * The sink holds a copy of the table durably. What no change event told of the table, up to the copy, no longer matters. `since`: only
-   * up to this earlier point, where rows that the stream brought from there on count as newer than the copied ones.
+   * The sink holds a copy of the table durably. What the stream did not report of the table before the copy no longer matters. `since`: only
+   * what came before this point no longer matters, as rows that the stream brought from there on count as newer than the copied ones.
    */
   copied(table: TableShape, since?: SnapshotPoint): void;
 }

@@ -30,7 +30,7 @@ export const connectors = millrace.table("connectors", {
   id: text("id").primaryKey(),
   /** Unique: two connectors must not share a slot at a source. */
   slotName: text("slot_name").notNull().unique(),
-  /** The full configuration as JSON, with secrets, encrypted with AES-256-GCM. */
+  /** The configuration as JSON, with secrets, encrypted with AES-256-GCM. */
   sealedConfig: text("sealed_config").notNull(),
   /** Command Stop came, and no Start since. */
   stopped: boolean("stopped").notNull(),

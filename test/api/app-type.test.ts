@@ -2,7 +2,7 @@
 
 import { expectTypeOf, test } from "bun:test";
 import type { App } from "../../src/app.ts";
-import type { ConnectorRequest, ConnectorWithStatus } from "../../src/connector/connector.ts";
+import type { ConnectorRequest, ConnectorWithStatus, GivenConnector } from "../../src/connector/connector.ts";
 import type { Task } from "../../src/connector/task.ts";
 import type { ValidateEvent } from "../../src/connector/validation.ts";
 
@@ -11,9 +11,7 @@ type V1 = App["~Routes"]["api"]["v1"];
 test("requests and responses are typed", () => {
   expectTypeOf<V1["connectors"]["post"]["body"]>().toEqualTypeOf<ConnectorRequest>();
   expectTypeOf<V1["connectors"]["post"]["response"][201]>().toEqualTypeOf<ConnectorWithStatus>();
-  expectTypeOf<
-    V1["connectors"][":connector_id"]["get"]["response"][200]
-  >().toEqualTypeOf<ConnectorWithStatus>();
+  expectTypeOf<V1["connectors"][":connector_id"]["get"]["response"][200]>().toEqualTypeOf<GivenConnector>();
   expectTypeOf<V1["connectors"][":connector_id"]["tasks"]["get"]["response"][200]>().toEqualTypeOf<Task[]>();
   expectTypeOf<V1["validate"]["sink"]["post"]["response"][200]>().toEqualTypeOf<ValidateEvent[]>();
 });

@@ -79,20 +79,20 @@ describe("POST /api/v1/connectors/{connector_id}", () => {
     });
   });
 
-  test("on replace, an omitted secret is kept and null clears an optional one", async () => {
+  test("on replace, an omitted required secret is kept, and an omitted optional one is cleared", async () => {
     const withCert = connection({ ssl_cert: `${planted}-cert` });
     await api.call(
       "POST",
       "/api/v1/connectors/mine",
       connector({ source: source({ connection: withCert }) }),
     );
-    const kept = source({ connection: withoutPassword });
+    const kept = source({ connection: { ...withoutPassword, ssl_cert: "***" } });
     expect((await api.call("POST", "/api/v1/connectors/mine", connector({ source: kept }))).status).toBe(200);
     expect(api.services.stored.get("mine")?.record.connector.source.postgres?.connection).toMatchObject({
       password: `${planted}-password`,
       ssl_cert: `${planted}-cert`,
     });
-    const cleared = source({ connection: connection({ password: "***", ssl_cert: null }) });
+    const cleared = source({ connection: withoutPassword });
     expect((await api.call("POST", "/api/v1/connectors/mine", connector({ source: cleared }))).status).toBe(
       200,
     );
@@ -157,7 +157,12 @@ describe("reading", () => {
         webhook: {
           url: "https://hooks.example.com",
           auth: { bearer: { token: `${planted}-token` } },
-          headers: { static_: [{ name: "X-Env", value: planted }] },
+          headers: {
+            static_: [
+              { name: "X-Env", value: "prod" },
+              { name: "X-Env-Token", value: planted },
+            ],
+          },
           signing: { secret: `whsec_${"A".repeat(32)}` },
           format: { supermetal: {} },
         },
@@ -179,8 +184,7 @@ describe("reading", () => {
     await api.call("POST", "/api/v1/connectors/one", connector());
     const one = api.services.stored.get("one");
     for (let index = 0; index < 1000 && one; index++) {
-      const record = { ...one.record, connector: { ...one.record.connector, id: `c${index}` } };
-      api.services.stored.set(`c${index}`, { ...one, record });
+      api.services.stored.set(`c${index}`, { ...one, given: { ...one.given, id: `c${index}` } });
     }
     await api.call("GET", "/api/v1/connectors");
     const startedAt = performance.now();

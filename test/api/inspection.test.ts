@@ -112,3 +112,21 @@ test("ssh keys are fresh Ed25519 pairs in OpenSSH form", async () => {
   });
   expect(key.asymmetricKeyType).toBe("ed25519");
 });
+
+test("a buffer", async () => {
+  const validate = (body: unknown, query = "") => api.call("POST", `/api/v1/validate/buffer${query}`, body);
+  const store = { url: "s3://bucket", options: [{ key: "secret_access_key", value: planted }] };
+  for (const buffer of [null, {}, { object_store: store }]) {
+    expect((await validate({ buffer })).status).toBe(200);
+    expect(api.services.inspected.at(-1)).toEqual({ kind: "buffer", config: buffer });
+  }
+  expect(await validate({ buffer: null }, "?connector_id=nobody")).toMatchObject({ status: 404 });
+  const wrong = await validate({ buffer: { object_store: { urll: "s3://bucket", allow_http: "yes" } } });
+  expect(wrong).toMatchObject({ status: 422, body: { code: "invalid_request" } });
+  expect(wrong.body.errors).toEqual([
+    { path: "/buffer/object_store/url", message: "required" },
+    { path: "/buffer/object_store/urll", message: "unknown key" },
+    { path: "/buffer/object_store/allow_http", message: "expected true or false" },
+  ]);
+  expect((await validate({})).body.errors).toEqual([{ path: "/buffer", message: "required" }]);
+});

@@ -8,12 +8,14 @@ import type {
   TaskService,
 } from "../../src/api/services.ts";
 import type { Catalog } from "../../src/connector/config/catalog.ts";
-import type { ConnectorConfig, ConnectorWithStatus } from "../../src/connector/connector.ts";
+import type { ConnectorRequest, ConnectorWithStatus, GivenConnector } from "../../src/connector/connector.ts";
 import { newConnectorId, slotName } from "../../src/connector/connector-id.ts";
 import { fine } from "../../src/connector/diagnosis.ts";
+import { completeConnector } from "../../src/connector/request/complete-connector.ts";
 import { patchConnector } from "../../src/connector/request/patch-connector.ts";
 import {
   resolveConnector,
+  resolveGiven,
   resolveSink,
   resolveSource,
 } from "../../src/connector/request/resolve-connector.ts";
@@ -30,6 +32,8 @@ import {
 import { MillraceError } from "../../src/errors/millrace-error.ts";
 
 interface Stored {
+  readonly given: ConnectorRequest;
+  /** In full form. */
   record: ConnectorWithStatus;
   readonly tasks: Task[];
   readonly history: HistoryEntry[];
@@ -77,7 +81,10 @@ function find(stored: Map<string, Stored>, id: string): Stored {
 function connectorService(stored: Map<string, Stored>): ConnectorService {
   const configOf = (id: string | null) => (id === null ? null : find(stored, id).record.connector);
 
-  function put(connector: ConnectorConfig): ConnectorWithStatus {
+  const shown = ({ given, record }: Stored): GivenConnector => ({ ...record, connector: given });
+
+  function put(given: ConnectorRequest): Stored {
+    const connector = completeConnector(given, given.id);
     for (const id of stored.keys()) {
       if (id !== connector.id && slotName(id) === slotName(connector.id)) {
         throw new MillraceError("conflict", "Another connector has the same slot name.");
@@ -93,36 +100,39 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
     const entry = { id: Bun.randomUUIDv7(), connector_id: connector.id, run_id: record.run_id };
     const status = { state: record.status.state, status: record.status.status };
     const before = stored.get(connector.id);
-    stored.set(connector.id, {
+    const put: Stored = {
+      given,
       record,
       tasks: before?.tasks ?? [],
       history: [
         ...(before?.history ?? []),
         { ...entry, component: "Connector", status, created_at: new Date(now()).toISOString() },
       ],
-    });
-    return record;
+    };
+    stored.set(connector.id, put);
+    return put;
   }
 
   return {
-    list: async () => [...stored.values()].map(({ record }) => record),
-    get: async (id) => find(stored, id).record,
+    list: async () => [...stored.values()].map(shown),
+    get: async (id) => shown(find(stored, id)),
     create: async (request) => {
       const id = newConnectorId(now(), (count) => crypto.getRandomValues(new Uint8Array(count)));
-      return put(resolveConnector(request, { id, stored: null }));
+      return put(resolveGiven(request, { id, stored: null })).record;
     },
     createOrReplace: async (id, request, cloneFrom) => {
       const replaced = stored.get(id)?.record.connector ?? null;
-      put(resolveConnector(request, { id, stored: cloneFrom === null ? replaced : configOf(cloneFrom) }));
+      const filler = cloneFrom === null ? replaced : configOf(cloneFrom);
+      put(resolveGiven(request, { id, stored: filler, replaces: cloneFrom === null && replaced !== null }));
       return replaced ? "replaced" : "created";
     },
-    patch: async (id, patch) => put(patchConnector(find(stored, id).record.connector, patch)),
+    patch: async (id, patch) => shown(put(patchConnector(find(stored, id).given, patch))),
     command: async (id, command) => {
       const found = find(stored, id);
       if (command === "Delete" || command === "ForceDelete") stored.delete(id);
       else if (command === "Stop")
         found.record.status = { state: { shutdown: {} }, status: { complete: {} } };
-      else put(found.record.connector);
+      else put(found.given);
     },
     history: async (id) => find(stored, id).history,
     preview: async (request, fillFrom) =>
@@ -176,6 +186,11 @@ function inspectionService(
     validateSink: async (sink, fillFrom) => {
       inspected.push({ kind: "sink", config: resolveSink(sink, configOf(fillFrom)) });
       return [{ start: {} }, { failed: { reason: "The sink cannot be reached." } }];
+    },
+    validateBuffer: async (config, fillFrom) => {
+      configOf(fillFrom);
+      inspected.push({ kind: "buffer", config });
+      return [{ start: {} }, { success: {} }];
     },
   };
 }

@@ -36,6 +36,7 @@ describe("the document", () => {
         "GET /api/v1/connector/history/{connector_id}",
         "POST /api/v1/catalog/source",
         "POST /api/v1/validate/source",
+        "POST /api/v1/validate/buffer",
         "POST /api/v1/validate/sink",
         "POST /api/v1/debug/connector",
         "GET /api/v1/connectors/{connector_id}/tasks",
@@ -45,6 +46,7 @@ describe("the document", () => {
         "POST /api/v1/connectors/{connector_id}/tasks/{task_id}/retry",
         "POST /api/v1/ssh-keys",
         "GET /api/v1/doctor",
+        "GET /",
         "GET /snapshots",
         "GET /metrics",
         "GET /healthz",
@@ -96,7 +98,7 @@ describe("examples work as they are", () => {
 
   test("every operation with a body has examples", () => {
     const withBody = operations.filter(({ operation }) => operation.requestBody);
-    expect(withBody).toHaveLength(9);
+    expect(withBody).toHaveLength(10);
     for (const { path } of withBody) expect(examples.some((example) => example.path === path)).toBe(true);
   });
 

@@ -202,6 +202,7 @@ describe("paths and methods", () => {
     ["DELETE", "/api/v1/connectors/mine/tasks/x/cancel", ""],
     ["GET", "/api/v1/validate/sink", "POST"],
     ["POST", "/healthz", "GET, HEAD"],
+    ["POST", "/", "GET, HEAD"],
     ["POST", "/swagger", "GET, HEAD"],
     ["OPTIONS", "/api/v1/ssh-keys", "POST"],
   ])("405 for %s %s", async (method, at, allow) => {
@@ -212,7 +213,6 @@ describe("paths and methods", () => {
 
   test("404 for unknown paths", async () => {
     for (const at of [
-      "/",
       "/api/v1",
       "/api/v2/connectors",
       "/swagger/../etc/passwd",

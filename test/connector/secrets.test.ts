@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { looksLikeCredential } from "../../src/connector/config/webhook-headers.ts";
 import { redactConnector } from "../../src/connector/secrets.ts";
 import { configSample, connectionSample, sourceSample, webhookSinkSample } from "./samples.ts";
 
@@ -31,7 +32,12 @@ const everySecret = [
     source: sourceSample({ connection: connectionSample({ password: "s3cret-1" }) }),
     sink: webhookSinkSample({
       auth: { header: { name: "X-Key", value: "s3cret-8" } },
-      headers: { static: [{ name: "X-Env", value: "s3cret-9" }] },
+      headers: {
+        static: [
+          { name: "X-Api-Key", value: "s3cret-9" },
+          { name: "X-Env", value: "prod" },
+        ],
+      },
       signing: { secret: "whsec_s3cret0000000000000000000000000000" },
     }),
   }),
@@ -57,4 +63,34 @@ test("redaction removes every secret, and changes nothing else", () => {
 
 test("unset secrets stay unset", () => {
   expect(redactConnector(configSample()).source.postgres?.connection).not.toHaveProperty("ssl_cert");
+});
+
+test.each([
+  ...[
+    "Authorization",
+    "Cookie",
+    "x-api-key",
+    "X-Token",
+    "Client-Secret",
+    "X-Auth",
+    "Password",
+    "X-Signature",
+  ].map((name) => [name, "plain"]),
+  ...["Bearer abc", "basic YTpi", "Token abc", "eyJhbGciOiJIUzI1NiJ9.e30.x", "whsec_0123456789abcdef"].map(
+    (value) => ["X-Env", value],
+  ),
+  ...["api_key=abc", "https://u:p@host/"].map((value) => ["X-Env", value]),
+])("the value of a static header %s: %s is hidden", (name, value) => {
+  expect(looksLikeCredential(name, value)).toBe(true);
+});
+
+test.each([
+  ["X-Env", "prod"],
+  ["X-Tenant", "5e1c7a52-7a0b-4f5e-9d5c-0f6f0f2b7a10"],
+  ["Accept-Language", "en;q=0.8"],
+  ["X-Team", "basic"],
+  ["X-Link", "https://host:8080/path"],
+  ["X-Empty", ""],
+])("the value of a static header %s: %s is shown", (name, value) => {
+  expect(looksLikeCredential(name, value)).toBe(false);
 });

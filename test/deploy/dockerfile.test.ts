@@ -1,5 +1,5 @@
-// Each step of the Dockerfile, in plain directories in place of images: what comes of it runs as its last stage says, without root,
-// on a file system that it cannot write to.
+// Each step of the Dockerfile, in plain directories in place of images: what comes of it runs as its last stage says, without root and
+// without any capability, on a file system that it cannot write to but for its volume.
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
@@ -164,8 +164,9 @@ async function enter(command: readonly string[], environment: Record<string, str
   const jail = `
     mount --bind "$1" "$1"; mount -o remount,ro,bind "$1"
     mount --bind "$2" "$1/data"; mount -t proc proc "$1/proc"
-    root="$1"; user="$3"; shift 3
-    exec chroot --userspec="$user" "$root" "$@"`;
+    root="$1"; uid="\${3%%:*}"; gid="\${3##*:}"; shift 3
+    exec chroot "$root" /setpriv --reuid="$uid" --regid="$gid" --clear-groups --no-new-privs \\
+      --bounding-set=-all --inh-caps=-all --ambient-caps=-all "$@"`;
   return Bun.spawn(
     [
       "unshare",
@@ -186,7 +187,10 @@ async function enter(command: readonly string[], environment: Record<string, str
 /** As the base image has them. */
 async function addBase(): Promise<void> {
   const binary = join(final.directory, final.entrypoint[0] ?? "");
-  const libraries = (await $`ldd ${binary}`.text()).match(/\/\S+/g) ?? [];
+  const setpriv = Bun.which("setpriv");
+  if (setpriv === null) throw new Error("setpriv, of util-linux, is not installed");
+  await cp(setpriv, join(final.directory, "setpriv"), { dereference: true });
+  const libraries = (await $`ldd ${binary} ${setpriv}`.text()).match(/\/\S+(?= \()/g) ?? [];
   for (const library of libraries) {
     await mkdir(join(final.directory, dirname(library)), { recursive: true });
     await cp(library, join(final.directory, library), { dereference: true });
@@ -196,6 +200,24 @@ async function addBase(): Promise<void> {
   await $`mknod -m 666 ${join(final.directory, "dev/urandom")} c 1 9`.quiet();
   const volume = join(directory, "volume");
   await $`cp -a ${join(final.directory, "data")} ${volume}`.quiet();
+}
+
+/** No capability in any set, no way to gain one, and nothing to write to but the volume. */
+function expectBare(pid: number): void {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  const [, ids] = /^Uid:\t(.*)$/m.exec(status) ?? [];
+  expect(ids?.split("\t")).toEqual(Array(4).fill(final.user.split(":")[0]));
+  for (const set of ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"])
+    expect(status).toMatch(new RegExp(`^${set}:\t0+$`, "m"));
+  expect(status).toContain("NoNewPrivs:\t1\n");
+  const mounts = readFileSync(`/proc/${pid}/mountinfo`, "utf8")
+    .split("\n")
+    .map((line) => line.split(" "));
+  // What is mounted on it in this namespace, by its place in the root of the process.
+  const own = mounts.flatMap(([, , , , place, options]) =>
+    place !== undefined && ["/", "/data"].includes(place) ? [`${place} ${options?.split(",")[0]}`] : [],
+  );
+  expect(own).toEqual(["/ ro", "/data rw"]);
 }
 
 test("the last stage runs, tells its health, reads its configuration again, and stops", async () => {
@@ -215,6 +237,7 @@ test("the last stage runs, tells its health, reads its configuration again, and 
   const health = async () => await (await enter(final.health, environment)).exited;
   expect(await health()).toBe(3);
   await waitFor("a healthy service", async () => (await health()) === 0);
+  if (isRoot) expectBare(service.pid);
   const answer = await fetch(`http://127.0.0.1:${port}/api/v1/connectors`);
   expect(answer.status).toBe(401);
   expect(

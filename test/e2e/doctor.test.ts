@@ -230,7 +230,7 @@ test("a connector that is stopped, a slot that somebody dropped, and a table tha
   const slot = (await troubles("dropped")).found.find(({ about }) => about === "slot");
   expect(slot?.severity).toBe("failed");
   expect(slot?.finding).toContain("no longer exists");
-  expect(slot?.finding).toContain("ReIntialize");
+  expect(slot?.finding).toContain("ReInitialize");
   // What it says to run mends it.
   expect(slot?.commands).toEqual(["millrace connectors reinitialize dropped"]);
   expect((await millrace("connectors", "reinitialize", "dropped")).code).toBe(0);

@@ -149,6 +149,7 @@ test("sources and sinks are looked at, and nothing is stored", async () => {
   for (const events of [
     seen(await v1.validate.source.post({ source: source() })).data,
     seen(await v1.validate.sink.post({ sink: sink() })).data,
+    seen(await v1.validate.buffer.post({ buffer: null })).data,
   ]) {
     expect(events?.at(0)).toEqual({ start: {} });
     expect(events?.at(-1)).toEqual({ success: {} });

@@ -198,14 +198,14 @@ test("what is not written to the log, or is no table, is left alone", async () =
   await pair.stop();
 });
 
-test("generated columns stay behind, stored, virtual and published ones", async () => {
+test("generated columns, stored, virtual and published ones", async () => {
   await using newest = await PostgresServer.start({ major: 18, settings: { fsync: "off" } });
   const table = `create table t (id int primary key, a int, g int generated always as (a * 2) stored,
     v int generated always as (a * 3) virtual); insert into t values (1, 1)`;
   const changes = "insert into t values (2, 2); update t set a = 9 where id = 1";
   await using plain = await streaming(table, {}, newest);
   await plain.source(changes);
-  await plain.expectSame("select id, a from t order by id");
+  await plain.expectEqual();
   await plain.stop();
   await using published = await streaming(
     `${table}; create publication own for table t with (publish_generated_columns = stored)`,
@@ -213,7 +213,7 @@ test("generated columns stay behind, stored, virtual and published ones", async 
     newest,
   );
   await published.source(changes);
-  await published.expectSame("select id, a from t order by id");
+  await published.expectEqual();
   await published.stop();
 });
 

@@ -395,7 +395,7 @@ test("a publication that was dropped while changes were logged says what to do",
   await pair.source("insert into t values (1)");
   const error = (await pair.ended()) as MillraceError;
   expect(error.code).toBe("publication_missing");
-  expect(error.message).toContain("ReIntialize");
+  expect(error.message).toContain("ReInitialize");
 });
 
 test("the source stops fast although the last it logged was not for us", async () => {

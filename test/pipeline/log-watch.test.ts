@@ -48,7 +48,7 @@ test("what the slot keeps is asked now and then, though nobody needs it", async 
   );
   using _watch = watch;
   await waitFor("a look", () => watch.slot !== null);
-  expect([watch.slot, watch.bytes]).toEqual([{ retainedBytes: 1024, safeBytes: 77 }, null]);
+  expect([watch.slot, watch.bytes]).toEqual([{ retainedBytes: 1024, safeBytes: 77, warning: null }, null]);
   const begunAt = performance.now();
   const looks = seen.looks;
   await waitFor("three more", () => seen.looks === looks + 3);

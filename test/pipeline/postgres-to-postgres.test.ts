@@ -346,7 +346,7 @@ describe("a place that was lost stops the run and says so", () => {
     pair.start();
     const error = await pair.ended();
     expect(error).toBeInstanceOf(MillraceError);
-    expect((error as MillraceError).message).toContain("ReIntialize");
+    expect((error as MillraceError).message).toContain("ReInitialize");
     return (error as MillraceError).code;
   };
 

@@ -65,7 +65,7 @@ test("the oldest commit that is not durable, of transactions in many batches too
   using meter = new ProgressMeter(
     () => {},
     () => 0,
-    () => ({ retainedBytes: 5, safeBytes: null }),
+    () => ({ retainedBytes: 5, safeBytes: null, warning: null }),
     () => commitMs(2) + 70,
     () => clockMs,
   );
@@ -102,7 +102,7 @@ test("the oldest commit that is not durable, of transactions in many batches too
   expect([rows, write, flush, latency].map(({ counts }) => counts.reduce((a, b) => a + b))).toEqual([
     3, 3, 2, 2,
   ]);
-  expect(progress.slot).toEqual({ retainedBytes: 5, safeBytes: null });
+  expect(progress.slot).toEqual({ retainedBytes: 5, safeBytes: null, warning: null });
 });
 
 test("what is of no time is not behind since the beginning of time", async () => {

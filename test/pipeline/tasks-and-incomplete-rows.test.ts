@@ -76,6 +76,44 @@ test.each([false, true])(
   },
 );
 
+test("more rows than are copied at once are there when the task is done, and when the next run has died amid them", async () => {
+  await using rig = await PipelineRig.streaming(
+    server,
+    "incomplete_many",
+    { source: movingRows("m", 10_400) },
+    { parallelCopies: 5 },
+  );
+  for (const [n, calls] of [
+    [1, null],
+    [2, 30],
+  ] as const) {
+    const first = Promise.withResolvers<void>();
+    rig.copiesHeld = first.promise;
+    const before = rig.copies.length;
+    const task = rig.snapshot("m", true);
+    await waitFor("the copy to be read", () => rig.copies.length > before);
+    await rig.source(`update m set n = ${n}`);
+    await waitFor(
+      "the changes",
+      async () => (await rig.sink(`select from m where n <> ${n} limit 1`)).length === 0,
+    );
+    if (calls !== null) rig.dieAt(calls);
+    first.resolve();
+    if (calls === null) {
+      expect(await task).toBeNull();
+      expect(await rig.sink("select from millrace.owed_row limit 1")).toEqual([]);
+      expect(rig.copies.filter(({ part }) => part?.kind === "rows").length).toBeGreaterThan(1);
+    } else {
+      await Promise.race([task, rig.ended()]);
+      if (!rig.isDead) await rig.crash();
+      rig.start();
+      await rig.untilRealtime();
+    }
+    await rig.expectEqual();
+  }
+  await rig.stop();
+});
+
 test("where the run dies before they are there, the next one brings them soon", async () => {
   await using rig = await streaming();
   let copied = 0;

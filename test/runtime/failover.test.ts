@@ -93,5 +93,5 @@ test.concurrent("without its slot there, the run fails and the reason says that 
   await at.failOver();
   const { error } = await at.run.untilFailed();
   expect(error).toMatchObject({ code: "slot_missing", retry: "permanent" });
-  expect(error.message).toContain("ReIntialize");
+  expect(error.message).toContain("ReInitialize");
 });

@@ -27,8 +27,10 @@ const faults: unknown[] = [];
 
 async function post(path: string, connection: object, options: { limitMs?: number } = {}) {
   const context = { state: state as unknown as State, readSourceCatalog, validateSource, validateSink };
+  const { limitMs } = options;
+  const limits = limitMs === undefined ? undefined : { catalogMs: limitMs, validationMs: limitMs };
   const app = createApp({
-    services: { ...memoryServices(), inspection: new LiveInspectionService(context, options.limitMs) },
+    services: { ...memoryServices(), inspection: new LiveInspectionService(context, limits) },
     authentication: noAuthentication,
     acceptsHost: null,
     version: "0.0.0-test",
@@ -80,6 +82,27 @@ test("a server that accepts and does not answer: 504 for the catalog, an event f
   expect(validation.status).toBe(200);
   expect(validation.body.at(-1)).toEqual({ failed: { reason: "The server did not answer within 1 s." } });
   for (const { tookMs } of [catalog, validation]) expect(tookMs).toBeLessThan(5_000);
+});
+
+test("a validation answers within 10 s, tells what did not answer, and no handshake that there was none of", async () => {
+  const port = await freePort();
+  const silent = createServer((socket) => socket.on("error", () => {}));
+  await new Promise<void>((resolve) => silent.listen(port, "127.0.0.1", resolve));
+  const { body, tookMs } = await post("validate/source", { ...server.connection(), password, port });
+  silent.close();
+  expect(tookMs).toBeLessThan(10_000);
+  const told = (body as { test?: { test_type: object; status: object } }[]).flatMap(({ test }) =>
+    test ? [`${JSON.stringify(test.test_type)} ${Object.keys(test.status)[0]}`] : [],
+  );
+  expect(told.slice(0, 6)).toEqual([
+    '{"Network":{"subtype":"DnsResolution"}} Success',
+    '{"Network":{"subtype":"Reachability"}} Success',
+    '{"TLS":{}} Skipped',
+    '{"Connection":{}} Failed',
+    '{"Authentication":{}} Skipped',
+    '{"ServerInfo":{"version":"unknown"}} Skipped',
+  ]);
+  expect(told.length).toBeGreaterThan(10);
 });
 
 test("a server that falls silent after the login: also 504", async () => {

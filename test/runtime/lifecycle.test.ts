@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { recordOfObjects } from "../../src/source/source-state.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { plantedSecret, sampleRequest, sampleWebhookRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -86,7 +87,7 @@ test("twenty replacements at once leave one run, of the last one", async () => {
   );
   await Promise.all(calls);
   const { connector, run_id } = await runtime.connectors.get("orders");
-  expect(connector.limits.cdc.flush_interval_ms).toBe(20);
+  expect(connector.limits?.cdc?.flush_interval_ms).toBe(20);
   await waitFor(
     "the last run",
     async () => (await runtime.connectors.history("orders")).at(-1)?.run_id === run_id,
@@ -132,14 +133,51 @@ test("another source makes the connector start over, and the old source is clean
   expect(runtime.dropped).toEqual(["orders"]);
 });
 
+/** As after a run that was about to make slot and publications. */
+async function createWithObjects(runtime: RuntimeFixture, id: string): Promise<void> {
+  await runtime.connectors.createOrReplace(id, scripted("stay"), null);
+  await runtime.state.sourceRecords.save(id, recordOfObjects);
+}
+
+test.each<[string, object]>([
+  ["is disabled", { disabled: true }],
+  ["never reached its source", {}],
+  [
+    "only copies",
+    { source: { postgres: { ...scripted("stay").source.postgres, replication_type: { snapshot: {} } } } },
+  ],
+])("a connector that %s is gone at once, whatever its source does", async (_, change) => {
+  await using runtime = await RuntimeFixture.open();
+  runtime.isSourceAway = true;
+  await runtime.connectors.createOrReplace("orders", { ...scripted("stay"), ...change }, null);
+  await runtime.connectors.command("orders", "Delete");
+  expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
+  expect(runtime.dropped).toEqual([]);
+});
+
+test("a connector whose former objects could not be dropped still waits for its source", async () => {
+  await using runtime = await RuntimeFixture.open();
+  await createWithObjects(runtime, "orders");
+  runtime.isSourceAway = true;
+  await runtime.connectors.command("orders", "ReIntialize");
+  await waitFor("it begins anew", async () => !(await runtime.state.connectors.get("orders")).cleanup);
+  await runtime.connectors.command("orders", "Delete");
+  await statusWhere(runtime, "orders", ({ status }) => status.retry !== undefined);
+  runtime.isSourceAway = false;
+  await waitFor("it is gone", async () => (await runtime.state.connectors.find("orders")) === null);
+  expect(runtime.dropped).toEqual(["orders"]);
+});
+
 test("Delete waits for its source, ForceDelete does not, and the log names what is left behind", async () => {
   await using runtime = await RuntimeFixture.open();
   runtime.isSourceAway = true;
-  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await createWithObjects(runtime, "orders");
   await runtime.connectors.command("orders", "Delete");
-  const waiting = await statusWhere(runtime, "orders", ({ status }) => status.warning !== undefined);
+  const waiting = await statusWhere(runtime, "orders", ({ status }) => status.retry !== undefined);
   expect(waiting).toMatchObject({ state: { shutdown: {} } });
-  expect(waiting.status.warning?.reason).toContain("nothing answers");
+  expect(waiting.status.retry?.reason).toMatch(/waits for the source: .*nothing answers.* ForceDelete/);
+  expect(waiting.last_error?.reason).toBe(waiting.status.retry?.reason);
+  await statusWhere(runtime, "orders", ({ status }) => (status.retry?.attempt ?? 0) > 1);
   expect(await codeOf(runtime.connectors.command("orders", "Start"))).toBe("conflict");
   await runtime.restart();
   expect(runtime.runs).toBe(1);
@@ -150,7 +188,7 @@ test("Delete waits for its source, ForceDelete does not, and the log names what 
   expect(runtime.lines.join("")).toContain("pg_drop_replication_slot('millrace_orders')");
 
   runtime.isSourceAway = false;
-  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await createWithObjects(runtime, "orders");
   await runtime.connectors.command("orders", "Delete");
   expect(await codeOf(runtime.connectors.get("orders"))).toBe("connector_not_found");
   expect(runtime.dropped).toEqual(["orders"]);
@@ -159,7 +197,7 @@ test("Delete waits for its source, ForceDelete does not, and the log names what 
 
 test("repeated deletion requests do not restart the deletion", async () => {
   await using runtime = await RuntimeFixture.open();
-  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await createWithObjects(runtime, "orders");
   await statusWhere(runtime, "orders", isRealtime);
   runtime.dropTakesMs = 1_500;
   const asked: Promise<void>[] = [];
@@ -179,7 +217,7 @@ test("repeated deletion requests do not restart the deletion", async () => {
 test("a deletion in progress completes before its id is declared again", async () => {
   await using runtime = await RuntimeFixture.open();
   runtime.isSourceAway = true;
-  await runtime.connectors.createOrReplace("orders", scripted("stay"), null);
+  await createWithObjects(runtime, "orders");
   await runtime.connectors.createOrReplace("other", scripted("stay"), null);
   await runtime.connectors.command("orders", "Delete");
   // As after a service that died in between.

@@ -1,8 +1,10 @@
 // Status lines in the log: they name connector and run, and appear once for each change.
 
 import { expect, test } from "bun:test";
+import { saying } from "../../src/errors/answer-in-reason.ts";
 import { StatusBoard } from "../../src/runtime/status/status-board.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
+import { sampleRequest } from "../support/sample-connector.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 test("each line names connector and run, and an unchanged status is not logged again", async () => {
@@ -23,6 +25,22 @@ test("each line names connector and run, and an unchanged status is not logged a
     { level: "info", run: "run 2", attempt: undefined, reason: undefined },
     { level: "error", run: "run 2", attempt: undefined, reason: "It is over." },
   ]);
+});
+
+test("what a receiver said is in the status and the history, and not in the log", async () => {
+  await using runtime = await RuntimeFixture.open();
+  const { board } = runtime;
+  await runtime.connectors.createOrReplace("orders", { ...sampleRequest(), disabled: true }, null);
+  const runId = Bun.randomUUIDv7();
+  board.begin("orders", runId);
+  const reason = `the receiver answered 422 to 1 row${saying("no such column: planted")}. Mend the receiver`;
+  board.reportHealth("orders", runId, "Target", { failed: { reason } });
+  expect(board.status("orders").status).toEqual({ failed: { reason } });
+  await board.flush();
+  const history = await runtime.state.history.list("orders");
+  expect(history.map(({ status }) => status.status)).toContainEqual({ failed: { reason } });
+  expect(runtime.lines.join("")).toContain("answered 422 to 1 row");
+  expect(runtime.lines.join("")).not.toContain("planted");
 });
 
 test("a flapping status is logged a few times only, and then its final value", async () => {

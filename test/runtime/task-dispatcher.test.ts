@@ -16,6 +16,7 @@ let runtime: RuntimeFixture;
 let store: TaskStore;
 let taskId: string;
 let count = 0;
+const failedTasks: string[] = [];
 
 beforeAll(async () => {
   runtime = await RuntimeFixture.open();
@@ -58,6 +59,7 @@ function dispatcherOver(change: Partial<TaskStore>): TaskDispatcher {
     random: () => 0,
     sleep,
     onTaskWaiting: () => {},
+    onTaskFailed: (task) => void failedTasks.push(task.id),
   });
 }
 
@@ -165,4 +167,30 @@ test("while the store is unavailable, progress reports do not pile up", async ()
   await dispatcher.close();
   expect(saves).toBeLessThanOrEqual(1);
   expect((await stored()).progress?.rows).toBe(1_000);
+});
+
+test("a task that has failed for good is told once, also when the store's answer to it was lost", async () => {
+  let isLost = true;
+  const dispatcher = dispatcherOver({
+    change: async (connectorId, id, decide) => {
+      const task = await store.change(connectorId, id, decide);
+      if (task?.state === "Failed" && isLost) {
+        isLost = false;
+        throw new MillraceError("state_unavailable", "The answer was lost.");
+      }
+      return task;
+    },
+  });
+  dispatcher.attach(attempt());
+  await dispatcher.claim(taskId);
+  dispatcher.ended(taskId, new MillraceError("source_unreachable", "Nothing answers."));
+  await waitFor("it is tried again", async () => (await stored()).next_attempt_at !== undefined);
+  expect(failedTasks).toEqual([]);
+  await store.change("orders", taskId, ({ next_attempt_at: _, ...task }) => task);
+  await dispatcher.claim(taskId);
+  dispatcher.ended(taskId, new MillraceError("table_unavailable", "There is no such table."));
+  await waitFor("the failure is told", () => failedTasks.length > 0);
+  await dispatcher.close();
+  expect(failedTasks).toEqual([taskId]);
+  expect((await stored()).state).toBe("Failed");
 });

@@ -18,6 +18,7 @@ import {
   accounts,
   beginning,
   type ContractRow,
+  contractTables,
   insert,
   remove,
   risingSteps,
@@ -26,9 +27,11 @@ import {
   update,
 } from "../support/contract-history.ts";
 import { describeSinks } from "../support/contract-kinds.ts";
-import { base, begun, changes, modes, ranges, Streaming, ways } from "../support/contract-streaming.ts";
+import { base, begun, changes, modes, ranges, Streaming, waysOf } from "../support/contract-streaming.ts";
 
 describeSinks("beside the stream", (kind, ground) => {
+  const inRanges = <T>(cases: readonly T[]) => (kind.takesRanges ? cases : []);
+
   describe("a copy that is broken off", () => {
     test("was not made, and may be made between two batches", async () => {
       await using bench = await ground.bench();
@@ -50,13 +53,15 @@ describeSinks("beside the stream", (kind, ground) => {
       expect(await bench.rows("accounts")).toEqual(stream.rows());
     });
 
-    test.each([
-      ["given up", "initial"],
-      ["given up", "replace"],
-      ["killed", "initial"],
-      ["killed", "merge"],
-      ["killed", "replace"],
-    ] as const)("goes on with the ranges that are done when it was %s (mode %s)", async (end, mode) => {
+    test.each(
+      inRanges([
+        ["given up", "initial"],
+        ["given up", "replace"],
+        ["killed", "initial"],
+        ["killed", "merge"],
+        ["killed", "replace"],
+      ] as const),
+    )("goes on with the ranges that are done when it was %s (mode %s)", async (end, mode) => {
       await using bench = await ground.bench();
       await using first = await bench.live();
       const { stream: before, strays } = await begun(kind, first, mode);
@@ -95,11 +100,12 @@ describeSinks("beside the stream", (kind, ground) => {
       expect(bench.contradictions()).toEqual([]);
     });
 
-    test.each(ways)(
+    test.each(waysOf(kind))(
       "by deaths anywhere, in mode %s and %s, ends with the rows of the source (seed 4)",
       async (mode, _, isDivided) => {
         await using bench = await ground.bench();
-        const deathsAt = risingSteps(4, 9);
+        // A copy that is whole takes few steps.
+        const deathsAt = risingSteps(4, kind.takesRanges ? 9 : 3);
         let strays: readonly ContractRow[];
         {
           await using life = await bench.live();
@@ -114,9 +120,11 @@ describeSinks("beside the stream", (kind, ground) => {
           life.dieIn(deathsAt());
           isMade = await lived(life, async () => {
             const stream = new Streaming(life, await openOrBegin(life.sink));
-            const isMissing = (await missingOf(life.sink)).length > 0;
+            const { missing, incomplete = [] } = await life.sink.prepare(contractTables, ["text"]);
+            const isMissing = missing.length > 0;
+            await stream.takeRows(incomplete, committed);
             const comeTo = async (count: number) => {
-              committed = Math.max(committed, count);
+              committed = Math.min(Math.max(committed, count), changes.length);
               await stream.write(committed);
             };
             if (mode !== "initial" || isMissing) {
@@ -138,6 +146,8 @@ describeSinks("beside the stream", (kind, ground) => {
               await stream.finish(copy);
             }
             await comeTo(12);
+            // Not before: whoever looks again amid a repetition changes it.
+            await stream.complete();
             await life.sink.flush();
           });
         }
@@ -150,7 +160,7 @@ describeSinks("beside the stream", (kind, ground) => {
       },
     );
 
-    test.each(modes)(
+    test.each(inRanges(modes))(
       "keeps what the stream brought to a range that was done before (mode %s)",
       async (mode) => {
         await using bench = await ground.bench();
@@ -185,7 +195,7 @@ describeSinks("beside the stream", (kind, ground) => {
       },
     );
 
-    describe.each(modes)("by a death when its ranges are all done (mode %s)", (mode) => {
+    describe.each(inRanges(modes))("by a death when its ranges are all done (mode %s)", (mode) => {
       const transactions = [
         transaction(1, [update(100, "before the chunks")]),
         transaction(2, [update(102, unchanged), update(103, unchanged)]),
@@ -205,7 +215,8 @@ describeSinks("beside the stream", (kind, ground) => {
         for (const range of ranges) await stream.take(copy, 1, range);
         await stream.settle(copy);
         if (ended !== "not asked for") {
-          const { incomplete: keys } = await copy.finish();
+          expect(await copy.finish()).toBe("incomplete");
+          const keys = (await stream.incomplete()).flatMap((table) => table.keys);
           expect(keys.flat().toSorted()).toEqual(["102", "103"]);
           const part = { kind: "rows", keys } as const;
           const rows = stream.rows(4).filter(({ id }) => id === 103);
@@ -225,10 +236,13 @@ describeSinks("beside the stream", (kind, ground) => {
           const strays = await untilKilled(first, ended);
           await using life = await bench.live();
           const stream = new Streaming(life, await openOrBegin(life.sink), transactions);
-          expect(await missingOf(life.sink)).toEqual(mode === "initial" ? ["public.accounts"] : []);
-          {
+          const isMade = ended !== "not asked for";
+          const isMissing = mode === "initial" && !isMade;
+          expect(await missingOf(life.sink)).toEqual(isMissing ? ["public.accounts"] : []);
+          await stream.write(2);
+          if (isMade) await stream.complete(2);
+          else {
             await using copy = await stream.begin(mode);
-            await stream.write(2);
             const { ranges: held } = await stream.start(copy, true);
             expect(joined(held?.done ?? [])).toEqual([{ from: 0, to: null }]);
             await stream.finish(copy);

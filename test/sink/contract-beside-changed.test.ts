@@ -51,7 +51,7 @@ describeSinks("beside the stream", (kind, ground) => {
         await stream.start(copy, false);
         await copy.take(chunkOf(altered, stream.rows(), { behind: 2 }));
         await stream.settle(copy);
-        await stream.finish(copy, altered);
+        await stream.finish(copy);
         expect(await missingOf(life.sink, [altered, entries])).toEqual([]);
         expect(await bench.rows("accounts")).toEqual(sorted([...stream.rows(), ...strays]));
       },

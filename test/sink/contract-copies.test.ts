@@ -196,6 +196,7 @@ describeSinks("", (kind, ground) => {
       expect(await bench.rows("accounts")).toEqual(sorted([...rows, ...rowsOf("9:later")]));
     });
 
+    if (!kind.asksForRows) return;
     test("of some rows, by their keys, replaces what has these keys, and no others", async () => {
       await using bench = await ground.bench();
       await using life = await bench.live();

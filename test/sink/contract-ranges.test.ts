@@ -42,6 +42,21 @@ describeSinks("", (kind, ground) => {
   /** As the target is to be when a copy in this mode brought rows beside those that were there. */
   const stays = (there: string): readonly ContractRow[] => (kind.removesRows ? [] : rowsOf(there));
 
+  if (!kind.takesRanges) {
+    test("a copy that may come in ranges is taken as a whole", async () => {
+      await using bench = await ground.bench();
+      const { life, sink } = await prepared(bench);
+      await using _life = life;
+      const copy = await sink.copies.begin(accounts, "initial", "waits", never);
+      expect((await copy.start(true)).ranges).toBeNull();
+      await copy.take(chunkOf(accounts, rows));
+      await finishWaiting(copy);
+      expect(await missingOf(sink)).toEqual(["public.entries"]);
+      expect(await bench.rows("accounts")).toEqual(rows);
+    });
+    return;
+  }
+
   describe("a copy in ranges", () => {
     const head: PageRange = { from: 0, to: 10 };
     const tail: PageRange = { from: 10, to: null };
@@ -146,9 +161,9 @@ describeSinks("", (kind, ground) => {
       await waitFor("a place to be asked for", () => life.told.awaited.length > 0);
       expect(new Set(life.told.awaited)).toEqual(new Set([pointBehind(3).lsn]));
       expect((await sink.prepare(contractTables, ["text"])).incomplete ?? []).toEqual([]);
-      const looks = life.told.mended;
+      const looks = life.told.looks;
       await carry(life, none);
-      await waitFor("a look to be asked for", () => life.told.mended > looks);
+      await waitFor("a look to be asked for", () => life.told.looks > looks);
       const { incomplete } = await sink.prepare(contractTables, ["text"]);
       expect(incomplete?.map(({ table, keys }) => [table.relation.name, keys])).toEqual([
         ["accounts", [["9"]]],

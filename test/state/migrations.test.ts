@@ -17,7 +17,7 @@ import * as schema from "../../src/state/schema.ts";
 import { Cipher } from "../../src/state/secrets/encryption.ts";
 import { parseEncryptionKey } from "../../src/state/secrets/encryption-key.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-import { sampleConfig } from "../support/sample-connector.ts";
+import { sampleConfig, storedConnector } from "../support/sample-connector.ts";
 
 const encryptionKey = Buffer.alloc(32, 9).toString("base64");
 const id = "shop";
@@ -67,7 +67,8 @@ async function expectContents(options: StateOptions, version: number): Promise<v
   await using state = await openState(options);
   const [connector] = await state.connectors.list();
   expect(connector).toMatchObject({
-    ...{ id, config, runId, stopped: true, initialized: true },
+    // It was stored in full form; what nobody gave is not made up.
+    ...{ id, config, given: storedConnector(id).given, runId, stopped: true, initialized: true },
     deletion: null,
   });
   expect(connector?.createdAt.toISOString()).toBe("2026-01-01T00:00:00.001Z");

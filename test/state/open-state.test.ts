@@ -4,12 +4,10 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { slotName } from "../../src/connector/connector-id.ts";
 import type { StateOptions } from "../../src/state/open-database.ts";
 import { openState } from "../../src/state/open-state.ts";
-import { noRound } from "../../src/state/stores/connector-store.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
-import { plantedSecret, sampleConfig } from "../support/sample-connector.ts";
+import { plantedSecret, sampleConfig, storedConnector } from "../support/sample-connector.ts";
 
 let directory: string;
 const otherKey = Buffer.alloc(32, 9).toString("base64");
@@ -36,18 +34,10 @@ function refusal(opening: Promise<AsyncDisposable>): Promise<unknown> {
   );
 }
 
-function connector(id: string) {
-  return {
-    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
-    ...{ runId: Bun.randomUUIDv7(), createdAt: new Date() },
-  };
-}
-
 test("a data directory is created for its owner only, with a key file, and can be opened again", async () => {
   {
     await using state = await openState(options());
-    await state.connectors.insert(connector("kept"));
+    await state.connectors.insert(storedConnector("kept"));
   }
   const data = join(directory, "data");
   expect((await stat(data)).mode & 0o777).toBe(0o700);
@@ -59,7 +49,7 @@ test("a data directory is created for its owner only, with a key file, and can b
 test("no file of the data directory contains a secret in plain text", async () => {
   {
     await using state = await openState(options());
-    await state.connectors.insert({ ...connector("sealed"), cleanup: sampleConfig("sealed") });
+    await state.connectors.insert({ ...storedConnector("sealed"), cleanup: sampleConfig("sealed") });
   }
   const paths = await readdir(join(directory, "data"), { recursive: true, withFileTypes: true });
   for (const entry of paths.filter((path) => path.isFile())) {
@@ -145,7 +135,7 @@ test("over Postgres: a second service is refused, and the tables are in the serv
   const inPostgres = options({ databaseUrl, encryptionKey: otherKey });
   {
     await using state = await openState(inPostgres);
-    await state.connectors.insert(connector("kept"));
+    await state.connectors.insert(storedConnector("kept"));
     const error = await refusal(openState(inPostgres));
     expect(error).toMatchObject({ code: "invalid_setting" });
     expect(String(error)).toContain("DATABASE_URL");
@@ -195,7 +185,7 @@ test.each([
 ])("a state opens after its process died while it wrote %s", async (_, files) => {
   {
     await using state = await openState(options());
-    await state.connectors.insert(connector("kept"));
+    await state.connectors.insert(storedConnector("kept"));
   }
   for (const [name, text] of Object.entries(files))
     await writeFile(join(directory, "data", "pglite", name), text);

@@ -14,6 +14,10 @@ export interface SinkKind {
   readonly isTransactional: boolean;
   /** Rows that a copy did not bring can be removed. */
   readonly removesRows: boolean;
+  /** A copy may come in ranges, and goes on with those that are done when it was broken off. Else each copy is whole. */
+  readonly takesRanges: boolean;
+  /** `prepare` names rows that are incomplete beside a copy. Else the sink has them whole by itself, and `takeRows` is never called. */
+  readonly asksForRows: boolean;
   /** Starts what all benches of the kind have in common. */
   start(): Promise<SinkGround>;
 }
@@ -71,14 +75,14 @@ export interface Told {
   readonly retrying: (number | null)[];
   setAside: readonly SetAsideTable[];
   /** How often the tables were to be looked at. */
-  mended: number;
+  looks: number;
   /** Where the stream was to come to. */
   readonly awaited: Lsn[];
 }
 
 export const nothingTold = (): Told => ({
   ...{ durable: [], failed: [], retrying: [] },
-  ...{ setAside: [], mended: 0, awaited: [] },
+  ...{ setAside: [], looks: 0, awaited: [] },
 });
 
 /** Events that are written down; `durable` hears of each checkpoint. */
@@ -93,7 +97,7 @@ export function eventsTo(told: Told, durable: (checkpoint: Checkpoint) => void):
     setAside(tables) {
       told.setAside = tables;
     },
-    mended: () => void told.mended++,
+    changed: () => void told.looks++,
     awaits: (lsn) => void told.awaited.push(lsn),
     retrying: (attempt) => void told.retrying.push(attempt),
   };

@@ -25,6 +25,8 @@ export interface CopyOptions extends ChunkOptions {
 export const never = new AbortController().signal;
 /** So small that a chunk may end within a row. */
 const lentBytes = 7;
+/** No two points are taken at one time, though they are as of one place. */
+let pointsTaken = 0n;
 
 /** Rows as a source gives them: COPY's text, in small pieces, all in the same memory. Columns behind the first two are null. */
 export function chunkOf(
@@ -40,9 +42,10 @@ export function chunkOf(
     await amid?.();
     yield* lent(lines.slice(half).join(""));
   }
+  const { lsn, timeUs } = pointBehind(behind);
   return {
     ...{ table, form: "text", chunks: chunks(), rowsRead: () => rows.length, progress },
-    ...pointBehind(behind),
+    ...{ lsn, timeUs: timeUs + pointsTaken++ },
     ...(part ? { part } : {}),
   };
 }
@@ -74,7 +77,7 @@ export async function copyTable(
 
 /** Of a copy that the stream waits for: no row is incomplete. */
 export async function finishWaiting(copy: TableCopy): Promise<void> {
-  while ((await copy.finish()).left !== "all") {}
+  while ((await copy.finish()) !== "all") {}
 }
 
 /** Opens the sink, and begins where it has not begun. Returns where the stream goes on. */

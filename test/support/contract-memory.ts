@@ -1,6 +1,7 @@
 // The sink that holds its rows in memory on the bench of the sinks' contract: what keeps that is no more than the contract asks for.
 
 import { MillraceError } from "../../src/errors/millrace-error.ts";
+import type { Sink } from "../../src/sink/sink.ts";
 import {
   eventsTo,
   type LifeOptions,
@@ -12,7 +13,7 @@ import {
   type SinkLife,
 } from "./contract-bench.ts";
 import { type ContractRow, sorted, type TableName } from "./contract-history.ts";
-import { MemorySink } from "./memory-sink.ts";
+import { memorySink } from "./memory-sink.ts";
 import { MemoryStore } from "./memory-store.ts";
 import { waitFor } from "./wait-for.ts";
 
@@ -20,6 +21,8 @@ export const memoryKind: SinkKind = {
   name: "memory",
   isTransactional: true,
   removesRows: true,
+  takesRanges: false,
+  asksForRows: false,
   async start(): Promise<SinkGround> {
     return { bench: async () => new MemoryBench(), [Symbol.asyncDispose]: async () => {} };
   },
@@ -44,9 +47,8 @@ class MemoryBench implements SinkBench {
   }
 
   async rows(table: TableName): Promise<readonly ContractRow[]> {
-    const held = this.#store.held.tables.values().find(({ shape }) => shape.relation.name === table);
-    const rows = [...(held?.rows.values() ?? [])].filter(({ row }) => row !== null);
-    return sorted(rows.map(({ row }) => ({ id: Number(row?.id), v: String(row?.v) })));
+    const held = this.#store.held.tables.get(`public.${table}`)?.rows.values().toArray() ?? [];
+    return sorted(held.map(({ id, v }) => ({ id: Number(id), v: String(v) })));
   }
 
   /** It cannot be told anything twice: the checkpoint moves with the rows. */
@@ -73,8 +75,9 @@ class MemoryBench implements SinkBench {
   }
 
   async refuse(isRefused: boolean): Promise<void> {
-    this.#store.check = ({ after }) => {
-      if (isRefused && after?.v === refusedValue)
+    this.#store.check = ({ tables }) => {
+      const rows = tables.get("public.entries")?.rows.values().toArray() ?? [];
+      if (isRefused && rows.some(({ v }) => v === refusedValue))
         throw new MillraceError("sink_rejected_rows", "It is refused.");
     };
   }
@@ -84,7 +87,7 @@ class MemoryBench implements SinkBench {
 
 class MemoryLife implements SinkLife {
   readonly told = nothingTold();
-  readonly sink: MemorySink;
+  readonly sink: Sink;
   readonly #ended = new AbortController();
   #steps = Number.POSITIVE_INFINITY;
   #arrives = true;
@@ -92,7 +95,7 @@ class MemoryLife implements SinkLife {
 
   constructor(store: MemoryStore, durable: LifeOptions["durable"]) {
     const events = eventsTo(this.told, (checkpoint) => durable?.(checkpoint, this));
-    this.sink = new MemorySink(store, { signal: this.#ended.signal, events });
+    this.sink = memorySink(store, { signal: this.#ended.signal, events });
   }
 
   stop(reason: Error): void {

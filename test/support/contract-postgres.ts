@@ -24,6 +24,8 @@ export const postgresKind: SinkKind = {
   name: "Postgres",
   isTransactional: true,
   removesRows: true,
+  takesRanges: true,
+  asksForRows: true,
   async start(): Promise<SinkGround> {
     const server = await PostgresServer.start({ settings: { fsync: "off" } });
     let count = 0;

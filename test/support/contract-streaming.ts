@@ -3,15 +3,15 @@
 import { expect } from "bun:test";
 import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { PageRange } from "../../src/change/page-range.ts";
-import type { TableShape } from "../../src/change/relation.ts";
 import type { CopyMode, StartedCopy, TableCopy } from "../../src/sink/copy-sink.ts";
-import type { Sink } from "../../src/sink/sink.ts";
+import type { IncompleteRows, Sink } from "../../src/sink/sink.ts";
 import { type FixtureTransaction, transaction, unchanged } from "./batch-fixture.ts";
 import type { SinkKind, SinkLife } from "./contract-bench.ts";
 import { carry, chunkOf, copyTable, missingOf, never, openOrBegin } from "./contract-carrying.ts";
 import {
   accounts,
   type ContractRow,
+  contractTables,
   entries,
   history,
   insert,
@@ -102,25 +102,42 @@ export class Streaming {
   }
 
   /** What it asks for by the keys is as of where the stream is. */
-  async finish(copy: TableCopy, table: TableShape = accounts): Promise<void> {
-    for (let isMade = false; !isMade; ) {
-      const { left, incomplete: keys } = await copy.finish();
-      isMade = left === "all" && keys.length === 0;
-      if (keys.length === 0) continue;
+  async finish(copy: TableCopy): Promise<void> {
+    let left = await copy.finish();
+    while (left === "more" || left === "locked") left = await copy.finish();
+    if (left === "incomplete") await this.complete();
+  }
+
+  /** Copies rows by their keys that the sink says are incomplete, until there are none: as of behind `at` transactions. */
+  async complete(at = this.written, rows = this.rows(at)): Promise<void> {
+    for (let some = await this.incomplete(); some.length > 0; some = await this.incomplete())
+      await this.takeRows(some, at, rows);
+  }
+
+  async takeRows(incomplete: readonly IncompleteRows[], at: number, rows = this.rows(at)): Promise<void> {
+    for (const { table, keys } of incomplete) {
       const ids = new Set(keys.map(([id]) => id ?? ""));
       this.asked.push(...ids);
-      const rows = this.rows().filter(({ id }) => ids.has(String(id)));
-      const options = { part: { kind: "rows", keys } as const, behind: this.written };
-      await this.sink.copies.takeRows(chunkOf(table, rows, options));
+      const found = rows.filter(({ id }) => ids.has(String(id)));
+      const options = { part: { kind: "rows", keys } as const, behind: at };
+      await this.sink.copies.takeRows(chunkOf(table, found, options));
     }
+  }
+
+  async incomplete(): Promise<readonly IncompleteRows[]> {
+    return (await this.sink.prepare(contractTables, ["text"])).incomplete ?? [];
   }
 }
 
 export const modes = ["initial", "merge", "replace"] as const;
-export const ways = modes.flatMap((mode) => [
-  [mode, "whole", false] as const,
-  [mode, "in ranges", true] as const,
-]);
+
+/** How a copy may come to a sink of the kind. */
+export function waysOf({ takesRanges }: Pick<SinkKind, "takesRanges">) {
+  return modes.flatMap((mode) => [
+    [mode, "whole", false] as const,
+    ...(takesRanges ? [[mode, "in ranges", true] as const] : []),
+  ]);
+}
 
 /** `strays`: rows that the sink has in the end and the source has not. */
 export async function begun(

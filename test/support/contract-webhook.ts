@@ -22,6 +22,8 @@ export const webhookKind: SinkKind = {
   name: "webhook",
   isTransactional: false,
   removesRows: false,
+  takesRanges: true,
+  asksForRows: true,
   async start(): Promise<SinkGround> {
     return {
       bench: async () => new WebhookBench(await WebhookReceiver.start()),

@@ -3,7 +3,7 @@
 import { type ChangeBatch, ChangeFlag, ChangeKind, UNCHANGED_LENGTH } from "../../src/change/change-batch.ts";
 import { CopyTextParser } from "../../src/change/copy-text.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
-import type { Relation } from "../../src/change/relation.ts";
+import { qualifiedName, type Relation } from "../../src/change/relation.ts";
 import { tupleColumns } from "../../src/change/tuple.ts";
 import { chunksUntilAborted } from "../../src/change/until-aborted.ts";
 import type { CopyChunk } from "../../src/sink/copy-sink.ts";
@@ -19,6 +19,27 @@ export interface DecodedChange {
   readonly before: Row | null;
   /** What the source did not send is taken from the row before, where that came whole. */
   readonly after: Row | null;
+  /** How many its values have. */
+  readonly bytes: number;
+}
+
+export function nameOf({ relation }: { readonly relation: Relation }): string {
+  return qualifiedName(relation);
+}
+
+export function columnsOf({ relation }: { readonly relation: Relation }): string {
+  return relation.columns.map(({ name }) => name).join();
+}
+
+/** A row's key as JSON. A row without one gets the name of a row in `rows` that is the same, else one that means nothing. */
+export function keyOf(
+  { key, columns }: Relation,
+  row: Row,
+  rows: Iterable<readonly [string, Row]> = [],
+): string {
+  if (key.length > 0) return JSON.stringify(key.map((i) => row[columns[i]!.name]));
+  for (const [name, other] of rows) if (Bun.deepEquals(row, other)) return name;
+  return Bun.randomUUIDv7();
 }
 
 export function decodedChanges(batch: ChangeBatch): readonly DecodedChange[] {
@@ -32,7 +53,8 @@ export function decodedChanges(batch: ChangeBatch): readonly DecodedChange[] {
         : rowAt(relation, batch.arena, batch.newStart[i]!, batch.newEnd[i]!);
     const isBeforeWhole = (batch.flags[i]! & ChangeFlag.oldIsKey) === 0;
     const after = sent && isBeforeWhole ? { ...before, ...sent } : sent;
-    return { kind: batch.kind[i]!, relation, commitLsn, before, after };
+    const bytes = batch.oldEnd[i]! - batch.oldStart[i]! + batch.newEnd[i]! - batch.newStart[i]!;
+    return { kind: batch.kind[i]!, relation, commitLsn, before, after, bytes };
   });
 }
 
@@ -47,12 +69,12 @@ function rowAt(relation: Relation, arena: Uint8Array, from: number, to: number):
   return Object.fromEntries(values);
 }
 
-/** The rows of a chunk in text form. `stop` ends it with its reason. */
-export async function decodedRows(chunk: CopyChunk, stop: AbortSignal): Promise<readonly Row[]> {
+/** The rows of a chunk in text form, by their keys. `stop` ends it with its reason. */
+export async function decodedRows(chunk: CopyChunk, stop: AbortSignal): Promise<ReadonlyMap<string, Row>> {
   const parser = new CopyTextParser(chunk.table.relation, chunk);
   const batches: (ChangeBatch | null)[] = [];
   for await (const bytes of chunksUntilAborted(chunk.chunks, stop)) batches.push(...parser.push(bytes));
   batches.push(parser.finish());
   const changes = batches.flatMap((batch) => (batch ? decodedChanges(batch) : []));
-  return changes.map(({ after }) => after ?? {});
+  return new Map(changes.map(({ relation, after }) => [keyOf(relation, after!), after!]));
 }

@@ -1,4 +1,5 @@
-// Whether an answer is one that the OpenAPI document describes: its status, its media type, its body.
+// Whether an answer is one that the OpenAPI document describes: its status, its media type, its body; and whether the
+// body of a request is.
 
 import { Ajv } from "ajv";
 import addFormats from "ajv-formats";
@@ -13,13 +14,43 @@ interface Described {
   readonly content?: Record<string, { readonly schema: object }>;
 }
 
-/** @param document OpenAPI 3.0 */
-export function checksAnswers(document: {
-  paths: Record<string, Record<string, { responses: Record<string, Described> }>>;
-}): CheckAnswer {
+/** OpenAPI 3.0. */
+interface Document {
+  readonly paths: Record<
+    string,
+    Record<string, { responses: Record<string, Described>; requestBody?: Described }>
+  >;
+}
+
+/** What is wrong with the body of a request to the operation at `method` and `path`; null: nothing. */
+export function checksBodies(
+  document: Document,
+): (operation: { readonly method: string; readonly path: string }, body: unknown) => string | null {
+  const ajv = ajvWith(document);
+  return ({ method, path }, body) => {
+    const content = document.paths[path]?.[method.toLowerCase()]?.requestBody?.content ?? {};
+    const [mediaType = ""] = Object.keys(content);
+    const at = ["paths", path, method.toLowerCase(), "requestBody", "content", mediaType, "schema"];
+    const validate = ajv.getSchema(pointerTo(at));
+    if (!validate) return "there is no schema";
+    return validate(body) ? null : ajv.errorsText(validate.errors);
+  };
+}
+
+function ajvWith(document: Document): Ajv {
   const ajv = new Ajv({ strict: false, allErrors: true });
   addFormats.default(ajv);
   ajv.addSchema(toJsonSchema(document) as object, "api");
+  return ajv;
+}
+
+function pointerTo(steps: readonly string[]): string {
+  const encoded = steps.map((step) => encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1")));
+  return `api#/${encoded.join("/")}`;
+}
+
+export function checksAnswers(document: Document): CheckAnswer {
+  const ajv = ajvWith(document);
 
   return ({ method, path }, { status, contentType, text }) => {
     const described = document.paths[path]?.[method.toLowerCase()]?.responses[status];
@@ -38,8 +69,7 @@ export function checksAnswers(document: {
       mediaType,
       "schema",
     ];
-    const pointer = at.map((step) => encodeURIComponent(step.replaceAll("~", "~0").replaceAll("/", "~1")));
-    const validate = ajv.getSchema(`api#/${pointer.join("/")}`);
+    const validate = ajv.getSchema(pointerTo(at));
     if (!validate) return "there is no schema";
     return validate(JSON.parse(text)) ? null : ajv.errorsText(validate.errors);
   };

@@ -86,6 +86,7 @@ export class LiveRun implements AsyncDisposable {
     const stored = {
       ...{
         id,
+        given: this.#config,
         config: this.#config,
         slotName: slotName(id),
         runId: Bun.randomUUIDv7(),

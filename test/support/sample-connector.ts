@@ -2,7 +2,8 @@
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { slotName } from "../../src/connector/connector-id.ts";
-import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
+import { completeConnector } from "../../src/connector/request/complete-connector.ts";
+import { resolveConnector, resolveGiven } from "../../src/connector/request/resolve-connector.ts";
 import { noRound, type StoredConnector } from "../../src/state/stores/connector-store.ts";
 
 export const plantedSecret = "planted-secret-7c1f";
@@ -40,9 +41,10 @@ export function sampleConfig(id: string, request = sampleRequest()): ConnectorCo
 }
 
 /** As the state keeps it. */
-export function storedConnector(id: string): StoredConnector {
+export function storedConnector(id: string, request = sampleRequest()): StoredConnector {
+  const given = resolveGiven(request, { id, stored: null });
   return {
-    ...{ id, config: sampleConfig(id), slotName: slotName(id) },
+    ...{ id, given, config: completeConnector(given, id), slotName: slotName(id) },
     ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
     ...{ runId: Bun.randomUUIDv7(), createdAt: new Date("2026-01-02T03:04:05.678Z") },
   };

@@ -31,7 +31,7 @@ export function scriptedCopy(log: string[], steps: Partial<TableCopy> = {}): Tab
     },
     async finish() {
       log.push("finish");
-      return { left: "all", incomplete: [] };
+      return "all";
     },
     async [Symbol.asyncDispose]() {
       log.push("dispose");

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { type AuthContext, type Connection, Server, utils } from "ssh2";
 import { newSshKeyPair } from "../../src/api/routes/ssh-key-pair.ts";
 import { freePort } from "../../src/demo/free-port.ts";
+import type { TestKeyPair } from "./ssh-keys.ts";
 import { waitFor } from "./wait-for.ts";
 
 export type SshServerKind = "ssh2" | "sshd";
@@ -24,6 +25,8 @@ export interface SshServer extends AsyncDisposable {
   readonly port: number;
   /** The user that may log in. */
   readonly user: string;
+  /** Its host keys, as lines of `known_hosts` without the host. */
+  readonly hostKeys: readonly string[];
   /** Logins that succeeded so far. */
   readonly logins: number;
   /** Ends the server and every connection through it. */
@@ -32,13 +35,24 @@ export interface SshServer extends AsyncDisposable {
   launch(): Promise<void>;
 }
 
-/** @param authorizedKey a line of `authorized_keys` */
-export async function startSshServer(kind: SshServerKind, authorizedKey: string): Promise<SshServer> {
+/** `authorizedKey`: a line of `authorized_keys`. `hostKeys`: the server presents the one whose type is asked for. */
+export async function startSshServer(
+  kind: SshServerKind,
+  authorizedKey: string,
+  hostKeys: readonly TestKeyPair[] = [newHostKey()],
+): Promise<SshServer> {
   const port = await freePort();
   const server =
-    kind === "sshd" ? await Sshd.make(port, authorizedKey) : new LibraryServer(port, authorizedKey);
+    kind === "sshd"
+      ? await Sshd.make(port, authorizedKey, hostKeys)
+      : new LibraryServer(port, authorizedKey, hostKeys);
   await server.launch();
   return server;
+}
+
+function newHostKey(): TestKeyPair {
+  const { private_key: privateKey, public_key: publicKey } = newSshKeyPair();
+  return { privateKey, publicKey };
 }
 
 class LibraryServer implements SshServer {
@@ -51,10 +65,16 @@ class LibraryServer implements SshServer {
   constructor(
     readonly port: number,
     private readonly authorizedKey: string,
+    private readonly keys: readonly TestKeyPair[],
   ) {}
 
+  get hostKeys(): readonly string[] {
+    return this.keys.map(({ publicKey }) => publicKey);
+  }
+
   async launch(): Promise<void> {
-    const server = new Server({ hostKeys: [newSshKeyPair().private_key] }, (client) => this.#serve(client));
+    const hostKeys = this.keys.map(({ privateKey }) => privateKey);
+    const server = new Server({ hostKeys }, (client) => this.#serve(client));
     await new Promise<void>((resolve) => server.listen(this.port, "127.0.0.1", resolve));
     this.#server = server;
   }
@@ -125,14 +145,18 @@ class Sshd implements SshServer {
   private constructor(
     readonly port: number,
     private readonly directory: string,
+    readonly hostKeys: readonly string[],
   ) {}
 
-  static async make(port: number, authorizedKey: string): Promise<Sshd> {
+  static async make(port: number, authorizedKey: string, keys: readonly TestKeyPair[]): Promise<Sshd> {
     const directory = await mkdtemp(join(tmpdir(), "millrace-sshd-"));
-    await writeFile(join(directory, "host_key"), newSshKeyPair().private_key, { mode: 0o600 });
+    const keyFile = (i: number) => join(directory, `host_key_${i}`);
+    for (const [i, { privateKey }] of keys.entries()) {
+      await writeFile(keyFile(i), privateKey, { mode: 0o600 });
+    }
     await writeFile(join(directory, "authorized_keys"), `${authorizedKey}\n`, { mode: 0o600 });
     const settings = [
-      ...[`Port ${port}`, "ListenAddress 127.0.0.1", `HostKey ${join(directory, "host_key")}`],
+      ...[`Port ${port}`, "ListenAddress 127.0.0.1", ...keys.map((_, i) => `HostKey ${keyFile(i)}`)],
       ...[`AuthorizedKeysFile ${join(directory, "authorized_keys")}`, "StrictModes no", "UsePAM no"],
       ...["PidFile none", "PermitRootLogin prohibit-password", "PasswordAuthentication no"],
       ...["KbdInteractiveAuthentication no", "MaxStartups 100"],
@@ -140,7 +164,11 @@ class Sshd implements SshServer {
     await writeFile(join(directory, "sshd_config"), `${settings.join("\n")}\n`);
     // Where sshd gives up its privileges; the service's unit makes it otherwise.
     if (process.getuid?.() === 0) await mkdir("/run/sshd", { recursive: true });
-    return new Sshd(port, directory);
+    return new Sshd(
+      port,
+      directory,
+      keys.map(({ publicKey }) => publicKey),
+    );
   }
 
   get logins(): number {

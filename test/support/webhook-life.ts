@@ -27,6 +27,7 @@ export class WebhookLife {
   failure: unknown = null;
   /** What is read of tables waits for it. */
   copiesHeld: Promise<void> = Promise.resolve();
+  beforePoint: () => Promise<void> = async () => {};
   readonly #tasks = new TaskQueue();
   #taskCount = 0;
   /** Each copy that was read, of a table or of a part of it. */
@@ -90,6 +91,11 @@ export class WebhookLife {
   }
 
   #watched(source: PostgresSource): PostgresSource {
+    const snapshotPoint = source.snapshotPoint.bind(source);
+    source.snapshotPoint = async (signal) => {
+      await this.beforePoint();
+      return await snapshotPoint(signal);
+    };
     const readTable = source.readTable.bind(source);
     source.readTable = (table, point, form, part) => {
       this.copies.push({ table: table.relation.name, part: part ?? null, lsn: point.lsn });

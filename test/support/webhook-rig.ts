@@ -80,7 +80,7 @@ export class WebhookRig implements AsyncDisposable {
         makesCopies: true,
         events: {
           setAside: () => {},
-          mended: () => {},
+          changed: () => {},
           awaits: () => {},
           ...events,
           durable: (checkpoint, rows, bytes) => {

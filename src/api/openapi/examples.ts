@@ -91,6 +91,7 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
     postgres: { summary: "Postgres", value: { sink: postgresSink } },
     webhook: { summary: "Webhook", value: { sink: webhookSink } },
   },
+  validateBuffer: { none: { summary: "No buffer", value: { buffer: null } } },
   createTask: {
     snapshot: {
       summary: "Copy one table",

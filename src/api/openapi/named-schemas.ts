@@ -24,18 +24,21 @@ import {
   ConnectorConfigSchema,
   ConnectorRequestSchema,
   ConnectorWithStatusSchema,
+  GivenConnectorSchema,
 } from "../../connector/connector.ts";
 import { DiagnosisSchema } from "../../connector/diagnosis.ts";
-import { SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
-import { strictObject } from "../../connector/request/schema-forms.ts";
+import { BufferBodySchema, SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
+import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
 import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
 import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
 import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
 import { ProblemSchema } from "../problem.ts";
+import { namedParts } from "./named-parts.ts";
 
 /** By their names in the OpenAPI document. */
 export const schemas = {
   // Parts of other schemas, named so that generated clients have a type for each.
+  ...namedParts,
   PostgresConnectionRequest: PostgresConnectionRequestSchema,
   PostgresConnection: PostgresConnectionSchema,
   CatalogRequest: CatalogRequestSchema,
@@ -57,16 +60,31 @@ export const schemas = {
   ValidateEvent: ValidateEventSchema,
 
   // Bodies of requests and responses.
+  BufferBody: BufferBodySchema,
   Catalog: CatalogFullSchema,
   Diagnoses: Type.Array(DiagnosisSchema),
   CommandRequest: strictObject({ command: CommandSchema }),
   Connector: ConnectorConfigSchema,
-  ConnectorList: strictObject({ connectors: Type.Array(ConnectorWithStatusSchema) }),
+  ConnectorList: strictObject({ connectors: Type.Array(GivenConnectorSchema) }),
   ConnectorPatch: Type.Object({}, { additionalProperties: true, description: "A merge patch (RFC 7396)." }),
   ConnectorRequest: ConnectorRequestSchema,
   ConnectorWithStatus: ConnectorWithStatusSchema,
+  GivenConnector: GivenConnectorSchema,
   History: Type.Array(HistoryEntrySchema),
   Problem: ProblemSchema,
+  ServiceAbout: strictObject({
+    name: oneOf(["millrace"]),
+    version: Type.String(),
+    links: strictObject({
+      api: Type.String(),
+      documentation: Type.String({ description: "For a browser." }),
+      openapi: Type.String(),
+      health: Type.String(),
+      readiness: Type.String(),
+      metrics: Type.String(),
+    }),
+  }),
+  ServiceHealth: strictObject({ status: oneOf(["ok"]) }),
   SinkBody: SinkBodySchema,
   SnapshotActivity: strictObject({
     active: Type.Boolean({ description: "Whether any table is being copied." }),

@@ -1,17 +1,23 @@
-// Turns the document of @elysiajs/swagger into valid OpenAPI 3.0: correct media types, each named schema once, null in
-// 3.0's form, the errors common to all operations, and examples. Pure.
+// Turns the document of @elysiajs/swagger into valid OpenAPI 3.0: correct media types, each named schema once, the
+// errors common to all operations, and examples. Pure.
 
 import { unbuiltSinkKinds } from "../../connector/config/sink-config.ts";
 import { unbuiltSourceKinds } from "../../connector/config/source-config.ts";
 import { unbuiltFeatures } from "../../connector/request/unbuilt-features.ts";
 import { maxBodyBytes } from "../guards/json-body.ts";
 import { requestExamples } from "./examples.ts";
-import { withVariants } from "./openapi-unions.ts";
-
-type Json = null | boolean | number | string | Json[] | JsonObject;
-interface JsonObject {
-  [key: string]: Json;
-}
+import { textRule, withRules } from "./openapi-rules.ts";
+import {
+  asObject,
+  convertMembers,
+  convertSchema,
+  type Json,
+  type JsonObject,
+  mapValues,
+  reference,
+} from "./openapi-schemas.ts";
+import { withPatch } from "./patch-schemas.ts";
+import { nameParts } from "./schema-names.ts";
 
 export interface DocumentOptions {
   readonly version: string;
@@ -20,6 +26,7 @@ export interface DocumentOptions {
 
 const methods = ["get", "post", "put", "patch", "delete"];
 const json = "application/json";
+const mergePatch = "application/merge-patch+json";
 const problem = "application/problem+json";
 
 /**
@@ -35,6 +42,7 @@ export function finishDocument(
   const { paths } = JSON.parse(JSON.stringify(generated)) as JsonObject;
   const definitions = JSON.parse(JSON.stringify(named)) as JsonObject;
   const names = nameIndex(definitions);
+  const converted = mapValues(definitions, (schema) => convertMembers(asObject(schema), names));
   return {
     openapi: "3.0.3",
     info: information(options),
@@ -42,7 +50,10 @@ export function finishDocument(
     servers: [{ url: "/", description: "This service" }],
     paths: convertPaths(asObject(paths), names),
     components: {
-      schemas: mapValues(definitions, (schema) => convertMembers(asObject(schema), names)),
+      schemas: withPatch(withRules(nameParts(converted)), {
+        patch: "ConnectorPatch",
+        request: "ConnectorRequest",
+      }),
       securitySchemes: securitySchemes(),
     },
     security: security(options),
@@ -74,7 +85,7 @@ function information({ version }: DocumentOptions): JsonObject {
     description:
       "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint. A connector pairs one source " +
       'with one sink. Secrets read `"***"` in every response; sent back as `"***"`, or left out, they stay as they are ' +
-      `stored. Unknown keys are refused. A request body may hold ${maxBodyBytes} bytes.\n\n` +
+      `stored. Unknown keys are refused. ${textRule} A request body may hold ${maxBodyBytes} bytes.\n\n` +
       `Known and not supported yet, refused with 422 \`unsupported_kind\`: sources ${unbuiltSourceKinds.join(", ")}; ` +
       `sinks ${unbuiltSinkKinds.join(", ")}; and ${unbuiltFeatures.map((path) => `\`${path}\``).join(", ")}.`,
   };
@@ -158,8 +169,8 @@ function convertRequestBody(body: JsonObject, id: string, names: ReadonlyMap<str
   const schema = convertSchema(schemaOf(body) ?? {}, names);
   const examples = requestExamples[id];
   const media = { schema, ...(examples && { examples: JSON.parse(JSON.stringify(examples)) as Json }) };
-  const mediaTypes = id === "patchConnector" ? ["application/merge-patch+json", json] : [json];
-  return { required: true, content: Object.fromEntries(mediaTypes.map((type) => [type, media])) };
+  // One media type for each body: with a second one some generators make methods that do not compile.
+  return { required: true, content: { [id === "patchConnector" ? mergePatch : json]: media } };
 }
 
 function convertResponses(responses: JsonObject, id: string, names: ReadonlyMap<string, string>): JsonObject {
@@ -217,45 +228,4 @@ const statusTexts: Readonly<Record<string, string>> = {
 
 function statusText(status: string): string {
   return statusTexts[status] ?? status;
-}
-
-// --- schemas ---------------------------------------------------------------------------------
-
-/** A schema in OpenAPI 3.0's dialect. A named schema becomes a reference. */
-function convertSchema(schema: Json, names: ReadonlyMap<string, string>): Json {
-  if (Array.isArray(schema)) return schema.map((item) => convertSchema(item, names));
-  if (schema === null || typeof schema !== "object") return schema;
-  const name = names.get(JSON.stringify(schema));
-  if (name !== undefined) return reference(name);
-  if (schema.type === "null") return { type: "string", nullable: true, enum: [null] };
-  const variants = Array.isArray(schema.anyOf) ? schema.anyOf.map(asObject) : [];
-  const [variant] = variants.filter(({ type }) => type !== "null");
-  if (variants.length === 2 && variants.some(({ type }) => type === "null") && variant) {
-    return nullableSchema(asObject(convertSchema(variant, names)));
-  }
-  return convertMembers(schema, names);
-}
-
-function convertMembers(schema: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
-  const isPlain = (key: string) => key === "enum" || key === "required";
-  return withVariants(
-    mapValues(schema, (value, key) => (isPlain(key) ? value : convertSchema(value, names))),
-  );
-}
-
-function reference(name: string): JsonObject {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
-/** OpenAPI 3.0 ignores every other key beside a `$ref`. */
-function nullableSchema(schema: JsonObject): JsonObject {
-  return "$ref" in schema ? { allOf: [schema], nullable: true } : { ...schema, nullable: true };
-}
-
-function mapValues(object: JsonObject, change: (value: Json, key: string) => Json): JsonObject {
-  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
-}
-
-function asObject(value: Json | undefined): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};
 }

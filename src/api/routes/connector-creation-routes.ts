@@ -32,8 +32,9 @@ const details = {
     tags,
     summary: "Create or replace a connector",
     description:
-      'The id of the path wins over the body\'s. On replace, a secret that is left out or `"***"` is kept, and an ' +
-      "explicit `null` clears an optional one. A connector that runs goes on with the new configuration.",
+      'The id of the path wins over the body\'s. On replace, a secret that is `"***"` is kept, and so is a required one ' +
+      "that is left out; an optional one that is left out is cleared. A connector that runs goes on with the new " +
+      "configuration.",
   },
   debugConnector: {
     operationId: "debugConnector",

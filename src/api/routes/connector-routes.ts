@@ -15,14 +15,16 @@ const details = {
     operationId: "getConnector",
     tags,
     summary: "Get a connector and its status",
-    description: 'Secrets read `"***"`.',
+    description:
+      "As it was given, with the defaults of numbers, switches and words in the objects that were given; what was left " +
+      'out stays absent, so it can be compared with what was sent. Secrets read `"***"`.',
   },
   patchConnector: {
     operationId: "patchConnector",
     tags,
     summary: "Change a connector by a merge patch",
     description:
-      "RFC 7396: members of the patch replace those of the connector, `null` removes them. The kinds of source, sink " +
+      "RFC 7396, also as `application/json`: members of the patch replace those of the connector, `null` removes them. The kinds of source, sink " +
       "and replication, `host`, `port`, `database` and a webhook's `url` cannot change: 409. To change the kind " +
       "of another union, set the old kind to `null`.",
   },
@@ -47,7 +49,7 @@ export function connectorRoutes(connectors: ConnectorService) {
       {
         params: ConnectorPath,
         query: NoQuery,
-        response: { 200: schemas.ConnectorWithStatus, ...problems(404) },
+        response: { 200: schemas.GivenConnector, ...problems(404) },
         detail: details.getConnector,
       },
     )
@@ -63,7 +65,7 @@ export function connectorRoutes(connectors: ConnectorService) {
         query: NoQuery,
         body: schemas.ConnectorPatch,
         response: {
-          200: schemas.ConnectorWithStatus,
+          200: schemas.GivenConnector,
           ...problems(404, 409, 422),
         },
         detail: details.patchConnector,

@@ -1,7 +1,7 @@
 // Inspects sources and sinks without storing anything.
 
 import { Elysia } from "elysia";
-import { checkSinkBody, checkSourceBody } from "../../connector/request/check-request.ts";
+import { checkBufferBody, checkSinkBody, checkSourceBody } from "../../connector/request/check-request.ts";
 import { parseJson } from "../guards/json-body.ts";
 import { optionalConnectorId } from "../guards/path-ids.ts";
 import { ConnectorIdQuery, problems, schemas } from "../openapi/named-schemas.ts";
@@ -29,6 +29,12 @@ const details = {
     summary: "Check a sink",
     description:
       "Connection, authentication, privileges and settings. A failed check is an event, not an error.",
+  },
+  validateBuffer: {
+    operationId: "validateBuffer",
+    tags,
+    summary: "Check a buffer",
+    description: "Whether the service can buffer so. A failed check is an event, not an error.",
   },
 };
 
@@ -84,6 +90,20 @@ export function inspectionRoutes(inspection: InspectionService) {
         body: schemas.SinkBody,
         response: { 200: schemas.ValidateEvents, ...problems(404, 422) },
         detail: details.validateSink,
+      },
+    )
+    .post(
+      "/validate/buffer",
+      async ({ body, query }) => [
+        ...(await inspection.validateBuffer(body.buffer, optionalConnectorId(query.connector_id))),
+      ],
+      {
+        parse: parseJson,
+        transform: ({ body }) => checkBufferBody(body),
+        query: ConnectorIdQuery,
+        body: schemas.BufferBody,
+        response: { 200: schemas.ValidateEvents, ...problems(404, 422) },
+        detail: details.validateBuffer,
       },
     );
 }

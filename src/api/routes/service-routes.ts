@@ -2,14 +2,22 @@
 
 import { Type } from "@sinclair/typebox";
 import { Elysia } from "elysia";
-import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
 import type { HealthService, MetricsService, SnapshotService } from "../services.ts";
+import { prefersHtml } from "./preferred-type.ts";
 
 const tags = ["Service"];
 
-const Ready = strictObject({ status: oneOf(["ok"]) });
+/** Paths, so that they hold behind a proxy under any host name. */
+const links = {
+  api: "/api/v1/connectors",
+  documentation: "/swagger",
+  openapi: "/swagger/json",
+  health: "/healthz",
+  readiness: "/readyz",
+  metrics: "/metrics",
+};
 
 export interface ServiceRouteServices {
   readonly health: HealthService;
@@ -17,10 +25,28 @@ export interface ServiceRouteServices {
   readonly metrics: MetricsService;
 }
 
-export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServices) {
+export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServices, version: string) {
   return new Elysia({ name: "service-routes", normalize: false })
+    .get(
+      "/",
+      ({ request, set }) => {
+        set.headers.vary = "accept";
+        if (!prefersHtml(request.headers.get("accept"))) return { name: "millrace" as const, version, links };
+        set.headers.location = links.documentation;
+        set.status = 302;
+        return undefined;
+      },
+      {
+        query: NoQuery,
+        response: {
+          200: schemas.ServiceAbout,
+          302: Type.Undefined({ description: "To the documentation, for a browser." }),
+        },
+        detail: { operationId: "getService", tags, summary: "What this is, and where to find the rest" },
+      },
+    )
     .get("/healthz", () => ({ status: "ok" as const }), {
-      response: { 200: Ready },
+      response: { 200: schemas.ServiceHealth },
       detail: { operationId: "getHealth", tags, summary: "Whether the service lives", security: [] },
     })
     .get(
@@ -31,7 +57,7 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
         return { status: "ok" as const };
       },
       {
-        response: { 200: Ready, ...problems(503) },
+        response: { 200: schemas.ServiceHealth, ...problems(503) },
         detail: {
           operationId: "getReadiness",
           tags,

@@ -4,6 +4,7 @@ import { type Static, Type } from "@sinclair/typebox";
 import {
   clearableSecretInput,
   oneOf,
+  patternWithoutNul,
   secretInput,
   secretText,
   strictObject,
@@ -13,7 +14,7 @@ import {
 
 // A NUL byte ends a string in the wire protocol: the rest would be read as another field.
 const wireText = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000]+$", description });
+  Type.String({ minLength: 1, maxLength: 255, pattern: patternWithoutNul, description });
 
 const port = (description: string) => wholeNumber({ minimum: 1, maximum: 65_535, description });
 
@@ -32,6 +33,19 @@ const bastionAlternates = Type.Array(
   wireText("Another SSH server, as host or host:port, tried in order. Without a port: bastion_port."),
   { maxItems: 16 },
 );
+const hostKeys = Type.Array(
+  Type.String({
+    maxLength: 8192,
+    description:
+      "A public key as in known_hosts, without the host (`ssh-ed25519 AAAA…`), or its fingerprint (`SHA256:…`).",
+  }),
+  {
+    minItems: 1,
+    maxItems: 64,
+    description:
+      "Keys of the SSH servers: each server must present one of them. Left out: any key is accepted, and validation shows the fingerprint.",
+  },
+);
 const publicKey = Type.String({ description: "The key's public half, in OpenSSH form." });
 const privateKeyText = "Private key in OpenSSH form (PEM text), without a passphrase: Ed25519, ECDSA or RSA.";
 
@@ -41,6 +55,7 @@ const TunnelRequestSchema = taggedUnion({
       ...bastion,
       bastion_port: Type.Optional(bastionPort),
       bastion_alternates: Type.Optional(bastionAlternates),
+      host_keys: Type.Optional(hostKeys),
       auth: taggedUnion({
         generated_key: Type.Optional(
           strictObject({ private_key: secretInput(privateKeyText), public_key: publicKey }),
@@ -57,6 +72,7 @@ const TunnelSchema = taggedUnion({
       ...bastion,
       bastion_port: bastionPort,
       bastion_alternates: bastionAlternates,
+      host_keys: Type.Optional(hostKeys),
       auth: taggedUnion({
         generated_key: Type.Optional(
           strictObject({ private_key: secretText(privateKeyText), public_key: publicKey }),

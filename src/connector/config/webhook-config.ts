@@ -19,7 +19,7 @@ const duration = (description: string, minimum = 0) =>
 
 // RFC 9110 section 5.6.2: a token.
 const headerName = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 256, pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", description });
+  Type.String({ minLength: 1, maxLength: 256, pattern: "^[!#$%&'*+.^_`\\|~0-9A-Za-z\\-]+$", description });
 
 // RFC 9110 section 5.5, without obs-text: visible characters, with single spaces and tabs between them.
 const headerValuePattern = "^(?:[\\x21-\\x7e](?:[\\x20-\\x7e\\t]*[\\x21-\\x7e])?)?$";
@@ -34,18 +34,18 @@ const headerSecretInput = (description: string) => Type.Optional(headerSecret(de
 const url = Type.String({
   minLength: 1,
   maxLength: 2048,
-  pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\u0000-\\u001f\\u007f@#]+$",
+  pattern: "^[Hh][Tt][Tt][Pp][Ss]?://[^\\s\\x01-\\x1f\\x7f@#]+$",
   description: "Base address, http or https, without user, password and fragment.",
 });
 const pathTemplate = Type.String({
   maxLength: 2048,
-  pattern: "^(?:[^{}\\s\\u0000-\\u001f\\u007f#]|\\{schema\\}|\\{table\\})*$",
+  pattern: "^(?:[^\\{\\}\\s\\x01-\\x1f\\x7f#]|\\{schema\\}|\\{table\\})*$",
   description: "Appended to `url`; `{schema}` and `{table}` are replaced by the names of the source table.",
 });
 const basicUser = Type.String({
   maxLength: 1024,
   // RFC 7617: no colon in the user id; no control characters.
-  pattern: "^[^:\\u0000-\\u001f\\u007f]*$",
+  pattern: "^[^:\\x01-\\x1f\\x7f]*$",
   description: "User name.",
 });
 const passwordText = "Password.";
@@ -75,17 +75,17 @@ const retryFields = {
   initial_backoff_ms: duration("First delay.", 1),
   max_backoff_ms: duration("Largest delay.", 1),
 };
-const maxInFlight = Type.Optional(
-  wholeNumber({
-    minimum: 1,
-    maximum: 1000,
-    description: "Requests under way at once; those that share a row go one after the other. Left out: 32.",
-  }),
-);
+const maxInFlight = wholeNumber({
+  minimum: 1,
+  maximum: 1000,
+  description: "Requests under way at once; those that share a row go one after the other. Left out: 32.",
+});
 const requestTimeout = wholeNumber({ minimum: 1, description: "Bound of one request, in milliseconds." });
 
 // Standard Webhooks: "whsec_" and the base64 of 24 to 64 bytes.
-const signingSecretPattern = "^(?:\\*\\*\\*|whsec_[A-Za-z0-9+/]{32,86}={0,2})$";
+const signingSecretText = "whsec_[A-Za-z0-9+\\/]{32,86}={0,2}";
+export const signingSecretForm = new RegExp(`^${signingSecretText}$`);
+const signingSecretPattern = `^(?:\\*\\*\\*|${signingSecretText})$`;
 const signingText = "Secret of Standard Webhooks: whsec_ and the base64 of 24 to 64 bytes.";
 const signingSecret = Type.String({
   pattern: signingSecretPattern,
@@ -111,10 +111,14 @@ const WebhookAuthRequestSchema = taggedUnion({
   ),
 });
 
-const StaticHeadersRequestSchema = Type.Array(
-  strictObject({ name: headerName("Name of the header."), value: headerSecretInput("Value of the header.") }),
-  { maxItems: 100 },
-);
+const staticHeaders = (options: object) =>
+  Type.Array(
+    strictObject({
+      name: headerName("Name of the header."),
+      value: headerSecretInput("Value of the header."),
+    }),
+    { maxItems: 100, ...options },
+  );
 
 export const WebhookSinkRequestSchema = strictObject({
   url,
@@ -129,8 +133,8 @@ export const WebhookSinkRequestSchema = strictObject({
       source_schema_header: Type.Optional(headerSwitches.source_schema_header),
       source_table: Type.Optional(headerSwitches.source_table),
       source_table_header: Type.Optional(headerSwitches.source_table_header),
-      static_: Type.Optional(StaticHeadersRequestSchema),
-      static: Type.Optional(StaticHeadersRequestSchema),
+      static_: Type.Optional(staticHeaders({ description: "`static` is accepted as another name of it." })),
+      static: Type.Optional(staticHeaders({ "x-alias-of": "static_" })),
     }),
   ),
   batch: Type.Optional(optionalFields(batchFields)),
@@ -138,7 +142,7 @@ export const WebhookSinkRequestSchema = strictObject({
   rate_limit: Type.Optional(optionalFields(rateFields)),
   retry: Type.Optional(optionalFields(retryFields)),
   request_timeout_ms: Type.Optional(requestTimeout),
-  max_in_flight: maxInFlight,
+  max_in_flight: Type.Optional(maxInFlight),
   signing: Type.Optional(nullable(strictObject({ secret: Type.Optional(signingSecret) }))),
 });
 export type WebhookSinkRequest = Static<typeof WebhookSinkRequestSchema>;

@@ -1,5 +1,5 @@
-// The headers of a webhook whose names can be chosen: their default names, and clashes between them. Pure; the sink
-// sets their values.
+// The headers of a webhook whose names can be chosen: their default names, clashes between them, and which of them
+// answers hide. Pure; the sink sets their values.
 
 import type { Violation } from "../../errors/millrace-error.ts";
 import type { WebhookSinkRequest } from "./webhook-config.ts";
@@ -18,6 +18,22 @@ const reserved =
 
 export function isReservedHeader(name: string): boolean {
   return reserved.test(name);
+}
+
+const credentialWords = "authorization|cookie|key|token|secret|auth|password|signature";
+const credentialName = new RegExp(credentialWords, "i");
+/** A scheme of RFC 9110 section 11 and what follows it; `token=…`; a JSON web token; a key with its issuer's prefix. */
+const credentialValues: readonly RegExp[] = [
+  /^(?:bearer|basic|digest|negotiate|ntlm|token|apikey|hmac|hawk|aws4-hmac-sha256)\s+\S/i,
+  new RegExp(`(?:${credentialWords})"?\\s*[=:]`, "i"),
+  /^eyJ[\w-]+\.[\w-]*\.?/,
+  /^(?:whsec|sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[a-z]|AKIA|ASIA)[-_A-Z0-9]\S{8,}/,
+  /:\/\/[^/\s]*:[^/\s]*@/,
+];
+
+/** Whether a header seems to hold something that only sender and receiver may know. */
+export function looksLikeCredential(name: string, value: string): boolean {
+  return credentialName.test(name) || credentialValues.some((form) => form.test(value));
 }
 
 interface ChosenHeader {

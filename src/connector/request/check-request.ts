@@ -1,24 +1,28 @@
-// Checks a request: its schema, kinds that are not built, and rules between fields. It finds all violations at once.
+// Checks a request: its schema, kinds that are not built, and rules between fields. It finds all violations at once. Unknown keys:
+// schema-forms.ts forbids them, violations.ts names them.
 // resolve-connector.ts checks secrets after filling them.
 
 import { type Static, type TSchema, Type } from "@sinclair/typebox";
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { parseBastion } from "../config/bastions.ts";
+import { BufferRequestSchema } from "../config/buffer-config.ts";
 import type { CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnectionRequest } from "../config/connection.ts";
 import { isCronExpression } from "../config/cron-expression.ts";
+import { hostKeyProblem } from "../config/host-keys.ts";
 import { nextDue } from "../config/schedule.ts";
 import { SinkRequestSchema, unbuiltSinkKinds } from "../config/sink-config.ts";
 import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
 import { unbuiltSerdeKinds } from "../config/webhook-format.ts";
 import { headerClashes } from "../config/webhook-headers.ts";
-import { ConnectorRequestSchema, unbuiltBufferKinds } from "../connector.ts";
+import { ConnectorRequestSchema } from "../connector.ts";
 import { strictObject } from "./schema-forms.ts";
-import { unbuiltPaths } from "./unbuilt-features.ts";
+import { notSupported, unbuiltPaths } from "./unbuilt-features.ts";
 import { maxViolations, schemaViolations } from "./violations.ts";
 
 export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
 export const SinkBodySchema = strictObject({ sink: SinkRequestSchema });
+export const BufferBodySchema = strictObject({ buffer: BufferRequestSchema });
 
 /** What the rules check: a connector, or a part of one under the same keys. */
 const PartSchema = Type.Partial(ConnectorRequestSchema);
@@ -35,7 +39,10 @@ const unbuiltKinds: readonly UnbuiltKinds[] = [
   { path: /^\/source\/postgres\/replication_type$/, kinds: unbuiltReplicationKinds },
   { path: /^\/sink$/, kinds: unbuiltSinkKinds },
   { path: /^\/sink\/webhook\/format\/\w+\/format_config\/(?:value|key)_serde$/, kinds: unbuiltSerdeKinds },
-  { path: /^\/buffer$/, kinds: unbuiltBufferKinds },
+  {
+    path: /^\/sink\/webhook\/format\/\w+\/format_config\/(?:value|key)_serde\/json$/,
+    kinds: ["schema_registry"],
+  },
 ];
 
 /** A rule between fields. It is checked only if nothing under `within` breaks the schema. */
@@ -50,11 +57,11 @@ const sinkConnection = "/sink/postgres/connection";
 const rules: readonly Rule[] = [
   {
     within: [`${sourceConnection}/tunnel`],
-    check: (part) => checkBastions(part.source?.postgres?.connection, sourceConnection),
+    check: (part) => checkTunnel(part.source?.postgres?.connection, sourceConnection),
   },
   {
     within: [`${sinkConnection}/tunnel`],
-    check: (part) => checkBastions(part.sink?.postgres?.connection, sinkConnection),
+    check: (part) => checkTunnel(part.sink?.postgres?.connection, sinkConnection),
   },
   { within: ["/source/postgres/catalog"], check: checkCatalog },
   { within: ["/schedule", "/source/postgres/replication_type"], check: checkSchedule },
@@ -73,13 +80,14 @@ const rules: readonly Rule[] = [
 export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);
   const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body)];
-  const violations = broken.filter(({ path }) => !isUnbuiltKind(path));
+  const isInside = (path: string) => unbuilt.some((kind) => path.startsWith(`${kind}/`));
+  const violations = broken.filter(({ path }) => !isUnbuiltKind(path) && !isInside(path));
   for (const rule of rules) {
     if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
     violations.push(...rule.check(body as Part));
   }
   violations.splice(maxViolations);
-  const unsupported = unbuilt.map((path) => ({ path, message: "known, and not supported yet" }));
+  const unsupported = unbuilt.map((path) => ({ path, message: notSupported }));
   if (violations.length > 0) throw invalidRequest([...violations, ...unsupported]);
   if (unsupported.length === 0) return;
   throw new MillraceError("unsupported_kind", "This is known and not supported yet.", {
@@ -93,6 +101,12 @@ export function checkConnectorRequest(body: unknown): void {
 
 export function checkSourceBody(body: unknown): void {
   checkRequest(SourceBodySchema, body);
+}
+
+/** A buffer that is not built is for its validation to report. */
+export function checkBufferBody(body: unknown): void {
+  const violations = schemaViolations(BufferBodySchema, body);
+  if (violations.length > 0) throw invalidRequest(violations);
 }
 
 export function checkSinkBody(body: unknown): void {
@@ -119,13 +133,18 @@ function touches(path: string, within: string): boolean {
 
 // --- rules -----------------------------------------------------------------------------------
 
-function checkBastions(connection: PostgresConnectionRequest | undefined, path: string): Violation[] {
-  const alternates = connection?.tunnel?.ssh?.bastion_alternates ?? [];
-  return alternates.flatMap((text, index) =>
+function checkTunnel(connection: PostgresConnectionRequest | undefined, path: string): Violation[] {
+  const { bastion_alternates: alternates = [], host_keys: hostKeys = [] } = connection?.tunnel?.ssh ?? {};
+  const bastions = alternates.flatMap((text, index) =>
     parseBastion(text, 22) === null
       ? [{ path: `${path}/tunnel/ssh/bastion_alternates/${index}`, message: "expected host or host:port" }]
       : [],
   );
+  const keys = hostKeys.flatMap((text, index) => {
+    const message = hostKeyProblem(text);
+    return message === null ? [] : [{ path: `${path}/tunnel/ssh/host_keys/${index}`, message }];
+  });
+  return [...bastions, ...keys];
 }
 
 function checkCatalog(part: Part): Violation[] {

@@ -96,6 +96,7 @@ function completeTunnel(tunnel: NonNullable<PostgresConnectionRequest["tunnel"]>
       bastion_port: ssh.bastion_port ?? 22,
       user: ssh.user,
       bastion_alternates: ssh.bastion_alternates ?? [],
+      ...(ssh.host_keys && { host_keys: ssh.host_keys }),
       auth: {
         ...(generated && {
           generated_key: { private_key: generated.private_key ?? "", public_key: generated.public_key },
@@ -190,7 +191,7 @@ function completeWebhook(sink: WebhookSinkRequest): WebhookSinkConfig {
       max_backoff_ms: sink.retry?.max_backoff_ms ?? 180_000,
     },
     request_timeout_ms: sink.request_timeout_ms ?? 30_000,
-    ...(sink.max_in_flight !== undefined && { max_in_flight: sink.max_in_flight }),
+    max_in_flight: sink.max_in_flight ?? 32,
     signing: sink.signing ? { secret: sink.signing.secret ?? "" } : null,
   };
 }

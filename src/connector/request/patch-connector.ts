@@ -3,10 +3,11 @@
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
 import { unbuiltSinkKinds } from "../config/sink-config.ts";
 import { unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
-import { type ConnectorConfig, ConnectorRequestSchema } from "../connector.ts";
+import { type ConnectorRequest, ConnectorRequestSchema } from "../connector.ts";
 import { fillSecrets } from "../secrets.ts";
 import { checkRequest } from "./check-request.ts";
 import { completeConnector } from "./complete-connector.ts";
+import { givenForm } from "./given-form.ts";
 import { copyJson, isJsonObject, type JsonObject, type JsonValue, mergePatch } from "./merge-patch.ts";
 import { requireSecrets } from "./resolve-connector.ts";
 import { schemaViolations, unknownKey } from "./violations.ts";
@@ -33,26 +34,27 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
 ];
 
 /**
- * The stored connector after `patch` (RFC 7396), in full form. Secrets that are `"***"` stay as stored.
+ * The given form of a connector after `patch` (RFC 7396). What it was before has its secrets; those that are `"***"` in
+ * the patch stay.
  *
  * Throws `immutable_field` if a kind, the id or an immutable field would change, `invalid_request`, `unsupported_kind`,
  * or `missing_secret` if a required secret was removed.
  */
-export function patchConnector(stored: ConnectorConfig, patch: JsonObject): ConnectorConfig {
-  const before = stored as unknown as JsonObject;
+export function patchConnector(given: ConnectorRequest, patch: JsonObject): ConnectorRequest {
+  const { id } = given;
+  const before = given as unknown as JsonObject;
   const wanted = withoutAliases(patch);
   const after = mergePatch(before, wanted);
-  refuse([...changedId(stored, patch), ...changedKinds(before, after)]);
+  refuse([...changedId(id, patch), ...changedKinds(before, after)]);
   requireKnownKeys(withNulls(before, wanted), new Set(nullPaths(wanted)));
 
   // A patch that removes the id has no effect: the id is the path's.
-  const request: unknown = isJsonObject(after) ? { ...after, id: stored.id } : after;
+  const request: unknown = isJsonObject(after) ? { ...after, id } : after;
   checkRequest(ConnectorRequestSchema, request);
-  const filled = fillSecrets(request, stored, { fillMissing: "in lists" });
+  const filled = fillSecrets(request, given, "in lists");
   requireSecrets(filled);
-  const result = completeConnector(filled, stored.id);
-  refuse(changedFields(before, result as unknown as JsonObject));
-  return result;
+  refuse(changedFields(fullForm(given), fullForm(filled)));
+  return givenForm(filled, id);
 }
 
 /** The target with null for what the patch removes. Otherwise removing an unknown key would go unnoticed. */
@@ -96,8 +98,13 @@ function refuse(violations: readonly Violation[]): void {
   );
 }
 
-function changedId(stored: ConnectorConfig, patch: JsonObject): Violation[] {
-  if (typeof patch.id !== "string" || patch.id === stored.id) return [];
+/** A field that is left out has its default. */
+function fullForm(given: ConnectorRequest): JsonObject {
+  return completeConnector(given, given.id) as unknown as JsonObject;
+}
+
+function changedId(id: string, patch: JsonObject): Violation[] {
+  if (typeof patch.id !== "string" || patch.id === id) return [];
   return [{ path: "/id", message: "cannot change" }];
 }
 

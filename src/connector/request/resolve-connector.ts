@@ -1,41 +1,60 @@
-// Turns a checked request into the full form that is stored and run: aliases, secrets, defaults. Pure; the caller reads
-// the stored connector that secrets come from.
+// Turns a checked request into what is stored and run: aliases, secrets, defaults. Pure; the caller reads the stored
+// connector that secrets come from.
 
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkConfig, SinkRequest } from "../config/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../config/source-config.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../connector.ts";
-import { fillSecrets, missingSecrets, unusableKeys } from "../secrets.ts";
+import { type FillMissing, fillSecrets, missingSecrets, unusableKeys } from "../secrets.ts";
 import { invalidRequest } from "./check-request.ts";
 import { completeConnector, completeSink, completeSource } from "./complete-connector.ts";
+import { givenForm } from "./given-form.ts";
+
+export interface ResolveOptions {
+  readonly id: string;
+  /** Where secrets come from that are left out or `"***"`; null: nowhere. */
+  readonly stored: ConnectorConfig | null;
+  /**
+   * The connector takes the place of `stored`. Then an optional secret that is left out is cleared: otherwise it would
+   * stay in force although no description of the connector has it.
+   */
+  readonly replaces?: boolean;
+}
 
 /**
- * The full form of `request`, which has passed `checkConnectorRequest`. Secrets that are left out or `"***"` come from
- * `stored`; an explicit `null` clears an optional one.
+ * The given form of `request`, which has passed `checkConnectorRequest`, with its secrets. An explicit `null` clears an
+ * optional one.
  *
- * Throws `missing_secret` with the paths of required secrets that neither has, and `invalid_request` for a private key
- * that cannot work.
+ * Throws `missing_secret` with the paths of required secrets that neither it nor `stored` has, and `invalid_request` for
+ * a private key that cannot work.
  */
-export function resolveConnector(
-  request: ConnectorRequest,
-  options: { readonly id: string; readonly stored: ConnectorConfig | null },
-): ConnectorConfig {
-  const filled = fill({ ...request, sink: withoutAliases(request.sink) }, options.stored);
-  return completeConnector(filled, options.id);
+export function resolveGiven(request: ConnectorRequest, options: ResolveOptions): ConnectorRequest {
+  const { id, stored, replaces = false } = options;
+  const filled = fill(
+    { ...request, sink: withoutAliases(request.sink) },
+    stored,
+    replaces ? "required" : "all",
+  );
+  return givenForm(filled, id);
+}
+
+/** The full form of what `resolveGiven` returns. */
+export function resolveConnector(request: ConnectorRequest, options: ResolveOptions): ConnectorConfig {
+  return completeConnector(resolveGiven(request, options), options.id);
 }
 
 /** As `resolveConnector`, for a source alone. */
 export function resolveSource(source: SourceRequest, stored: ConnectorConfig | null): SourceConfig {
-  return completeSource(fill({ source }, stored).source);
+  return completeSource(fill({ source }, stored, "all").source);
 }
 
 /** As `resolveConnector`, for a sink alone. */
 export function resolveSink(sink: SinkRequest, stored: ConnectorConfig | null): SinkConfig {
-  return completeSink(fill({ sink: withoutAliases(sink) }, stored).sink);
+  return completeSink(fill({ sink: withoutAliases(sink) }, stored, "all").sink);
 }
 
-function fill<T extends object>(request: T, stored: ConnectorConfig | null): T {
-  const filled = fillSecrets(request, stored, { fillMissing: "everywhere" });
+function fill<T extends object>(request: T, stored: ConnectorConfig | null, fillMissing: FillMissing): T {
+  const filled = fillSecrets(request, stored, fillMissing);
   requireSecrets(filled);
   return filled;
 }

@@ -44,6 +44,9 @@ export function wholeNumber(options: { minimum?: number; maximum?: number; descr
   return Type.Integer({ minimum: 0, maximum: 2_147_483_647, ...options });
 }
 
+/** The pattern of texts for Postgres' wire protocol, in which a NUL byte ends a text. */
+export const patternWithoutNul = "^[^\\u0000]+$";
+
 /** An object with arbitrary keys. */
 export function freeFormObject(description: string) {
   return Type.Object({}, { additionalProperties: true, description });

@@ -3,8 +3,12 @@
 
 import { isJsonObject } from "./merge-patch.ts";
 
+/** What a refusal says of each path. */
+export const notSupported = "known, and not supported yet";
+
 /** JSON pointers; `*` stands for each item. A feature is in use if the value is neither null nor false. */
 export const unbuiltFeatures: readonly string[] = [
+  "/buffer/object_store",
   "/source/postgres/catalog/schemas/*/tables/*/history_enabled",
 ];
 

@@ -2,7 +2,6 @@
 // decided when the copy began: see sink/copy-sink.ts.
 
 import type { CopyPart, RowKey } from "../../change/copy-part.ts";
-import type { Lsn } from "../../change/lsn.ts";
 import { type PageRange, RangesLeft, type TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { chunksUntilAborted, untilAborted } from "../../change/until-aborted.ts";
@@ -16,8 +15,6 @@ import type { CopyPoints } from "./copy-points.ts";
 
 /** How long to wait before a locked table of the sink is tried again. */
 const lockedMs = 500;
-/** Up to this many incomplete rows are copied in one go with the copy's end, while the stream waits. */
-const maxAtEnd = 1_000;
 
 export interface CopyOfTable {
   readonly table: TableShape;
@@ -102,24 +99,23 @@ export async function copyChunks(
   return ranges.isDone;
 }
 
-/** Finishes the copy between two batches. Returns the latest point at which rows were copied by key; null: no row was. */
-export async function finishCopy(environment: CopyEnvironment, of: CopyOfTable): Promise<Lsn | null> {
-  const { copy, signal, table } = of;
-  const { betweenBatches } = environment;
-  let point: Lsn | null = null;
+/**
+ * Finishes the copy between two batches. `complete` is called before the next one if rows are incomplete: its partial changes are to find whole
+ * rows. Returns whether any were. A blocking copy has none: all changes come after it.
+ */
+export async function finishCopy(
+  { betweenBatches }: CopyEnvironment,
+  { copy, signal }: CopyOfTable,
+  complete: () => Promise<unknown> = async () => {},
+): Promise<boolean> {
   const piece = async () => {
-    while (true) {
-      const { left, incomplete } = await copy.finish();
-      if (incomplete.length === 0) return left;
-      // Before the next batch, so that its partial changes of these rows find complete rows.
-      point = await copyRowsNow(environment, { table, keys: incomplete, signal });
-      // Copy the last few rows and finish in one go: between batches the stream would bring new ones for ever.
-      if (incomplete.length > maxAtEnd) return left;
-    }
+    const left = await copy.finish();
+    if (left === "incomplete") await complete();
+    return left;
   };
   while (true) {
     const left = await betweenBatches(piece, signal);
-    if (left === "all") return point;
+    if (left === "all" || left === "incomplete") return left === "incomplete";
     if (left === "locked") await untilAborted(Bun.sleep(lockedMs), signal);
   }
 }
@@ -144,14 +140,6 @@ export async function copyRows(
     () => {},
     (chunk) => sink.copies.takeRows(chunk),
   );
-}
-
-/** As `copyRows`, as of a point of its own. Returns its LSN. */
-async function copyRowsNow(environment: CopyEnvironment, rows: RowsOfTable): Promise<Lsn> {
-  await environment.sink.flush();
-  await using point = await environment.source.snapshotPoint(rows.signal);
-  await copyRows(environment, rows, point);
-  return point.lsn;
 }
 
 /** Returns how long the chunk took, in milliseconds. */

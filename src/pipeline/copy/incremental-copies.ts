@@ -102,14 +102,14 @@ export class IncrementalCopies {
 }
 
 /**
- * Makes copies that have begun. If some fail, `copyAgain` is called between two batches: it copies those tables while the stream waits. Throws
- * what ends the run, or the reason of `signal`.
+ * Makes copies that have begun. `copyLacking`, called between two batches, copies what the sink lacks: rows that are incomplete, and tables whose
+ * copies have failed, for which the stream waits then. Throws what ends the run, or the reason of `signal`.
  */
 export async function makeIncrementalCopies(
   environment: CopyEnvironment,
   copies: IncrementalCopies,
   begun: readonly BegunCopy[],
-  copyAgain: () => Promise<unknown>,
+  copyLacking: () => Promise<unknown>,
   signal: AbortSignal,
 ): Promise<void> {
   const end = () => copies.abort.abort(signal.reason);
@@ -117,7 +117,9 @@ export async function makeIncrementalCopies(
   if (signal.aborted) end();
   const { signal: ended } = copies.abort;
   try {
-    const made = await copyAll(environment, copies, begun, ended).catch(() => new Set<BegunCopy>());
+    const made = await copyAll(environment, copies, begun, copyLacking, ended).catch(
+      () => new Set<BegunCopy>(),
+    );
     ended.throwIfAborted();
     const failed = begun.filter((each) => !made.has(each));
     if (failed.length === 0) return;
@@ -126,7 +128,7 @@ export async function makeIncrementalCopies(
         await each.copy[Symbol.asyncDispose]();
         copies.failed(each);
       }
-      await copyAgain();
+      await copyLacking();
     }, ended);
   } finally {
     signal.removeEventListener("abort", end);
@@ -138,6 +140,7 @@ async function copyAll(
   environment: CopyEnvironment,
   copies: IncrementalCopies,
   begun: readonly BegunCopy[],
+  copyLacking: () => Promise<unknown>,
   ended: AbortSignal,
 ): Promise<ReadonlySet<BegunCopy>> {
   const { source, parallel } = environment;
@@ -158,7 +161,7 @@ async function copyAll(
   await concurrently(parallel, itemsOf(started, ended), async ({ each, of }) => {
     try {
       await copyChunks(environment, of, points);
-      await finishCopy(environment, of);
+      await finishCopy(environment, of, copyLacking);
       source.copied(of.table, before);
       await of.copy[Symbol.asyncDispose]();
     } catch {

@@ -8,10 +8,13 @@ import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environ
 import { CopyPoints } from "./copy-points.ts";
 import { causeOf, copyChunks, finishCopy, startCopy } from "./copy-table.ts";
 import type { IncrementalCopies } from "./incremental-copies.ts";
+import type { MissingCopies } from "./missing-copies.ts";
 
 export interface TaskContext {
   /** Call it between two batches: prepares the sink for all tables as they are now, and returns them. */
   readonly listTables: () => Promise<readonly TableShape[]>;
+  /** Which rows are incomplete, as of the last `listTables`, and which tables cannot be read. */
+  readonly copies: Pick<MissingCopies, "wasIncomplete" | "readFailure">;
   /** Why a copy of the table would miss changes, as of the last `listTables`; null: it would not. */
   readonly copyBlocker: (table: TableShape) => MillraceError | null;
   /** First copies that are under way. */
@@ -37,11 +40,12 @@ export async function copyForTask(
 /** Returns false if a first copy of the table began meanwhile: try again when that has ended. */
 async function attempt(
   environment: CopyEnvironment,
-  { listTables, copyBlocker, first, whileWaiting }: TaskContext,
+  context: TaskContext,
   task: OfferedTask,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const { source, sink, betweenBatches, passed } = environment;
+  const { source, sink, betweenBatches } = environment;
+  const { listTables, copyBlocker, first, whileWaiting } = context;
   const table = await betweenBatches(
     async () => findTable(await listTables(), source.database, task),
     signal,
@@ -68,14 +72,25 @@ async function attempt(
     await using points = await pointsFromNow(environment, signal);
     await copyChunks(environment, started, points);
   }
-  const ahead = await finishCopy(environment, started);
+  const wereIncomplete = await finishCopy(environment, started, listTables);
   source.copied(table, before);
-  // Rows that were copied by key are ahead of the others until the stream has passed their point.
-  if (ahead !== null) {
-    await passed(ahead, signal);
-    await betweenBatches(listTables, signal);
-  }
+  if (wereIncomplete) await untilComplete(environment, context, table, signal);
   return true;
+}
+
+/** Rows that were copied by key are ahead of the stream. What it brings until it has passed their point may leave others incomplete. */
+async function untilComplete(
+  environment: CopyEnvironment,
+  { listTables, copies }: TaskContext,
+  table: TableShape,
+  signal: AbortSignal,
+): Promise<void> {
+  do {
+    await passedPoint(environment, signal);
+    await environment.betweenBatches(listTables, signal);
+    const failure = copies.readFailure(table);
+    if (failure) throw failure;
+  } while (copies.wasIncomplete(table));
 }
 
 /** Without a stream. Reports the outcome on the task. Throws only if `stop` fired: then the task has no outcome. */

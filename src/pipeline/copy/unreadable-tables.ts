@@ -91,6 +91,16 @@ export class UnreadableTables implements Disposable {
     return Math.max(0, ...[...this.#entries.values()].map(({ attempts }) => attempts));
   }
 
+  has({ relation }: TableShape): boolean {
+    return this.#entries.has(relation.id);
+  }
+
+  /** Why the table cannot be read, while it waits for another attempt; null: it may be read, as far as is known. */
+  waitingFor({ relation }: TableShape): MillraceError | null {
+    const entry = this.#entries.get(relation.id);
+    return entry && entry.dueAtMs !== null ? entry.error : null;
+  }
+
   get isEmpty(): boolean {
     return this.#entries.size === 0;
   }

@@ -9,6 +9,7 @@ import type { MeasurementListener, StatusBoard } from "../status/status-board.ts
 import { withStoreTimeout } from "../status/store-timeout.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import type { ThreadWatch } from "../threads/thread-watch.ts";
+import type { PromMetric } from "./otlp-encoding.ts";
 import { RunSeries } from "./run-series.ts";
 
 export interface MetricsContext {
@@ -78,6 +79,17 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
   }
 
   async text(): Promise<string> {
+    await this.#refresh();
+    return this.#registry.metrics();
+  }
+
+  /** The same as data. */
+  async collect(): Promise<readonly PromMetric[]> {
+    await this.#refresh();
+    return await this.#registry.getMetricsAsJSON();
+  }
+
+  async #refresh(): Promise<void> {
     const { board, threads } = this.context;
     this.#runs.setGauges(board.metrics());
     for (const gauge of [this.#connectors, this.#status, this.#setAside, this.#loopDelay]) gauge.reset();
@@ -91,14 +103,14 @@ export class PrometheusMetricsService implements MetricsService, MeasurementList
     }
     this.#memory.set(process.memoryUsage.rss());
     await this.#countTasks();
-    return this.#registry.metrics();
   }
 
   /** While the store does not answer, the other metrics are still reported. */
   async #countTasks(): Promise<void> {
-    this.#tasks.reset();
     const query = this.context.state.tasks.countByState().catch(() => null);
     const counts = await withStoreTimeout(query, null);
+    // Not before the answer: somebody else may be collecting meanwhile.
+    this.#tasks.reset();
     // A state without tasks is reported as zero, so that an alert sees the first task in it.
     if (counts) for (const state of taskStates) this.#tasks.set({ state }, counts.get(state) ?? 0);
   }

@@ -12,6 +12,11 @@ export function needsFreshStart(before: ConnectorConfig, after: ConnectorConfig)
   return !Bun.deepEquals(endpoints(before), endpoints(after));
 }
 
+/** Whether both read the same database, where slot and publications are. */
+export function haveSameSource(one: ConnectorConfig, other: ConnectorConfig): boolean {
+  return Bun.deepEquals(address(one.source.postgres?.connection), address(other.source.postgres?.connection));
+}
+
 function endpoints({ source, sink }: ConnectorConfig): unknown {
   return {
     source: address(source.postgres?.connection),

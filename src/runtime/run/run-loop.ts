@@ -54,11 +54,9 @@ export class RunLoop {
   #isOver = false;
   /** The last failure, shown until an attempt gets further. */
   #retry: Extract<FailureHealth, { retry: unknown }> | null = null;
-  /** How many steps of the beginning the last attempt reached; Infinity: all of them. */
+  /** How many steps of its beginning the last attempt reached; Infinity: all of them. An attempt that reaches more has got further. */
   #stepsBeforeFailure = 0;
-  /**
-   * After a refusal the next attempt begins with the refused rows: it has not got further until something is durable.
-   */
+  /** Rows were refused. The next attempt begins with them: it has got further only once something is durable. */
   #isRefused = false;
   readonly #rounds: RoundLoop | null;
   /** Everything is copied, and no further round is scheduled. */

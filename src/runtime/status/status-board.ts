@@ -36,11 +36,22 @@ export interface MeasurementListener {
   forget(connectorId: string): void;
 }
 
+/** Hears what a connector's present run reports, as often as it does. It must neither block nor throw. */
+export interface StatusWatch {
+  reported(connectorId: string, status: Status): void;
+  measuredSlot(connectorId: string, slot: NonNullable<RunMetrics["slot"]>): void;
+  /** All tables that are set aside now. */
+  setAside(connectorId: string, tables: readonly SetAsideTable[]): void;
+  forget(connectorId: string): void;
+}
+
 export type MeasuredRun = RunMetrics & { readonly lagSeconds: number | null };
 
 export class StatusBoard implements AsyncDisposable {
   /** Set once, where the service is wired. */
   listener: MeasurementListener | null = null;
+  /** The same; null: nobody watches. */
+  watch: StatusWatch | null = null;
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryWriter;
   readonly #log: Log;
@@ -79,6 +90,7 @@ export class StatusBoard implements AsyncDisposable {
       return;
     }
     entry.status = status;
+    this.watch?.reported(connectorId, status);
     if (!status.state.scheduled) entry.nextSnapshotAt = null;
     const { retry } = status.status;
     if (retry) this.#setRetryError(entry, retry.reason);
@@ -109,6 +121,11 @@ export class StatusBoard implements AsyncDisposable {
     this.#history.add({ id, connectorId, runId, component, status, createdAt: this.#now() });
   }
 
+  /** Records what happened to the connector at the beginning of a run. Its status stays. */
+  note(connectorId: string, runId: string, reason: string): void {
+    this.#record(connectorId, runId, "Connector", { ...starting, status: { warning: { reason } } });
+  }
+
   /** Sets another health within the current phase. */
   reportHealth(
     connectorId: string,
@@ -134,7 +151,10 @@ export class StatusBoard implements AsyncDisposable {
   measured(connectorId: string, runId: string, metrics: RunMetrics): void {
     const entry = this.#entries.get(connectorId);
     if (!entry) return;
-    if (entry.runId === runId) entry.measurement.measured(metrics);
+    if (entry.runId === runId) {
+      entry.measurement.measured(metrics);
+      if (metrics.slot) this.watch?.measuredSlot(connectorId, metrics.slot);
+    }
     this.listener?.measured(connectorId, metrics);
   }
 
@@ -148,7 +168,9 @@ export class StatusBoard implements AsyncDisposable {
   /** Sets all tables that are currently set aside. They stay so while the connector is stopped. */
   setAside(connectorId: string, runId: string, tables: readonly SetAsideTable[]): void {
     const entry = this.#entries.get(connectorId);
-    if (entry?.runId === runId) entry.setAside = tables;
+    if (entry?.runId !== runId) return;
+    entry.setAside = tables;
+    this.watch?.setAside(connectorId, tables);
   }
 
   /** When a connector on a schedule begins its next round. */
@@ -222,6 +244,7 @@ export class StatusBoard implements AsyncDisposable {
     if (entry) cancelDeferred(entry);
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
+    this.watch?.forget(connectorId);
   }
 
   /** Resolves when every record so far is stored. */

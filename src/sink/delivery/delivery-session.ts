@@ -3,13 +3,14 @@
 
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
+import { untilAborted } from "../../change/until-aborted.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
 import type { DeliveryContext } from "./copy/copy-context.ts";
+import { DeliveryCopies } from "./copy/delivery-copies.ts";
 import { KeylessCopies } from "./copy/keyless-copies.ts";
 import { canStreamGoOn, RecordedCopies } from "./copy/recorded-copies.ts";
-import { TableCopies } from "./copy/table-copies.ts";
 import type { DeliverySettings } from "./delivery-settings.ts";
 import { Inbox } from "./line/inbox.ts";
 import type { FromDelivery, PreparedRecord, ToDelivery } from "./line/line-messages.ts";
@@ -46,7 +47,7 @@ const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 export class DeliverySession {
   readonly #inbox = new Inbox<DeliveryMessage>();
   readonly #tables = new Map<number, CompiledTable>();
-  readonly #copies: TableCopies;
+  readonly #copies: DeliveryCopies;
   readonly #scheduler: Scheduler;
   readonly #clock: WindowClock;
   readonly #truncates: TruncateNotice;
@@ -71,7 +72,7 @@ export class DeliverySession {
       retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
       failed: (error) => this.#fail(error),
     });
-    this.#copies = new TableCopies({
+    this.#copies = new DeliveryCopies({
       chunk: { batch, scheduler: this.#scheduler, sendsReads: encoding.sends("read"), yieldToIo },
       filter: encoding,
       maxUndelivered: maxBufferedCopyRows,
@@ -79,6 +80,7 @@ export class DeliverySession {
       begun: () => this.#begun(),
       send,
       failed: (error) => this.#fail(error),
+      delivered: () => this.#awaitIncomplete(),
     });
   }
 
@@ -108,6 +110,9 @@ export class DeliverySession {
   async stop(signal: AbortSignal): Promise<void> {
     this.#copies.breakOff();
     await this.#scheduler.drain(signal);
+    await untilAborted(this.#delivering?.stream.settled() ?? Promise.resolve(), signal).catch(
+      () => undefined,
+    );
     await this.#delivering?.keeper.close();
     this.#stopped = true;
     this.#inbox.wake();
@@ -142,14 +147,15 @@ export class DeliverySession {
         const { stream, recorded } = this.#begun();
         await stream.take(batch, tables);
         this.send({ type: "credit", bytes: message.bytes, chunk: null, isIncremental: false });
-        if (recorded.takeDue(stream.resumeLsn)) this.send({ type: "mended" });
+        if (recorded.takeDue(stream.resumeLsn)) this.send({ type: "changed" });
         return this.#awaitIncomplete();
       }
       case "flush":
         await this.#begun().stream.flush();
         return this.#reply(message.id, null);
       default:
-        return await this.#copies.handle(message);
+        await this.#copies.handle(message);
+        if (message.type === "copy.end" && this.#delivering) this.#awaitIncomplete();
     }
   }
 
@@ -246,7 +252,7 @@ export class DeliverySession {
     const { missing, later, hasChanges } = await keeper.prepare(tables, unreadable, isLater);
     const incomplete = recorded.due(stream.resumeLsn);
     this.#awaitIncomplete();
-    if (isFirst && (incomplete.length > 0 || later.length > 0)) this.send({ type: "mended" });
+    if (isFirst && (incomplete.length > 0 || later.length > 0)) this.send({ type: "changed" });
     return {
       missing: missing.filter((name) => !underWay.has(name) && !later.includes(name)),
       hasChanges,

@@ -3,7 +3,9 @@
 import type { RowKey } from "../../change/copy-part.ts";
 import type { TupleView } from "./values/tuple-view.ts";
 
-const decoder = new TextDecoder();
+/** A text may begin with a byte order mark, which is a part of it. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const encoder = new TextEncoder();
 
 const fnvOffset = 0x811c9dc5 | 0;
 const fnvPrime = 0x01000193;
@@ -31,6 +33,11 @@ export function keyHash(arena: Uint8Array, view: TupleView, key: readonly number
     hash = Bun.hash.wyhash(arena.subarray(start, start + length), hash) as bigint;
   }
   return hash;
+}
+
+/** `keyHash` of a row whose key has these texts. */
+export function keyTextsHash(key: RowKey): bigint {
+  return key.reduce((hash, text) => Bun.hash.wyhash(encoder.encode(text), hash) as bigint, 0n);
 }
 
 /** The texts of a row's key; null where the tuple does not hold them. */

@@ -3,6 +3,7 @@
 import type { Client } from "pg";
 import { bytesOfTuples, type ChangeBatch, type TupleForm } from "../../change/change-batch.ts";
 import { type Checkpoint, copiesLogPrefix } from "../../change/checkpoint.ts";
+import type { ComputedColumns } from "../../change/computed-columns.ts";
 import { type Lsn, zeroLsn } from "../../change/lsn.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { hasOneSession } from "../../connection/has-one-session.ts";
@@ -141,7 +142,7 @@ export class PostgresSink implements Sink {
       this.#repairWatch ??= watchRepairs(
         this.pace.recheckMs,
         (signal) => this.#isAnyChanged(signal),
-        () => this.context.events.mended(),
+        () => this.context.events.changed(),
       );
       const { max_pool_size: most } = this.config.connection;
       return {
@@ -162,6 +163,11 @@ export class PostgresSink implements Sink {
     return await withPostgres(this.config.connection, "control", either, "sink", (client) =>
       this.#tables.isAnyChanged(client),
     );
+  }
+
+  async computed(tables: readonly TableShape[]): Promise<ComputedColumns> {
+    if (tables.length === 0) return new Map();
+    return await this.#guard((client) => this.#tables.registry.computed.answers(client, tables));
   }
 
   get copies(): CopySink {
@@ -257,7 +263,7 @@ export class PostgresSink implements Sink {
     if (!this.#checkpoint) throw new Error("a write before begin");
     this.#checkpoint = { ...this.#checkpoint, resumeLsn };
     this.context.events.durable(this.#checkpoint, rows, bytes);
-    if (this.#tables.takeRefreshDue(resumeLsn)) this.context.events.mended();
+    if (this.#tables.takeRefreshDue(resumeLsn)) this.context.events.changed();
   }
 
   #session(client: Client): WatchedSession {

@@ -4,6 +4,7 @@
 import { projectBatch } from "../../change/batch-projection.ts";
 import type { ChangeBatch, TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { ComputedColumns } from "../../change/computed-columns.ts";
 import type { TableShape } from "../../change/relation.ts";
 import type { CopyChunk, CopySink, TableCopy } from "../copy-sink.ts";
 import type { PreparedTables, Sink } from "../sink.ts";
@@ -49,6 +50,10 @@ export class RenamingSink implements Sink {
         asGiven([table]).map((given) => ({ table: given, keys })),
       ),
     };
+  }
+
+  async computed(tables: readonly TableShape[]): Promise<ComputedColumns> {
+    return (await this.sink.computed?.(tables.map((table) => this.naming.shape(table)))) ?? new Map();
   }
 
   get copies(): CopySink {

@@ -61,8 +61,10 @@ export class SinkTables implements AppliedTables {
       { alter: !disable_all && allowed.includes("Datatype"), rename: makesCopies },
       (reason) => events.warning("types", reason),
     );
-    this.registry = new TableRegistry(config, naming, this.ledger, this.shapes, types, (reason) =>
-      events.warning("guessed columns", reason),
+    this.registry = new TableRegistry(
+      ...([config, naming, this.ledger, this.shapes, types] as const),
+      (reason) => events.warning("guessed columns", reason),
+      (reason) => events.warning("computed columns", reason),
     );
     this.setAside = new SetAsideTables(connectorId, this.ledger, this.shapes, (tables) =>
       events.setAside(makesCopies ? tables : tables.map(withoutCopies)),
@@ -117,12 +119,15 @@ export class SinkTables implements AppliedTables {
     const isThere = (relation: Relation) => this.registry.isThere(relation);
     await this.ledger.void(client, this.ledger.outdated(tables, isThere));
     await this.#voidLost(client, tables);
+    await this.incomplete.voidAltered(client, tables);
     await this.ledger.updateIdentities(client, tables);
     const missing = await this.#vacateNames(
       client,
       await this.#copyable(client, tables, unreadable, since),
       since,
     );
+    const { computed } = this.registry;
+    if (computed.areAny) await this.#inTransaction(client, () => computed.makeAll(client));
     const inOrder = this.registry.inOrder(missing);
     const behind = this.registry.behind(tables).filter(({ relation }) => !this.setAside.has(relation.id));
     const asFollowed = tables.filter((table) => !behind.includes(table));

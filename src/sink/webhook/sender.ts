@@ -1,14 +1,17 @@
 // One attempt at one request: compress, pace, send, read the answer. The scheduler decides whether and when there is another attempt.
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { saying } from "../../errors/answer-in-reason.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Attempt, describeRequest } from "../delivery/order/attempt.ts";
 import type { OutgoingRequest } from "../delivery/stream/outgoing-request.ts";
 import { type RequestBody, releaseBody } from "../format/values/message-body.ts";
+import { answerText } from "./answer-text.ts";
 import { compress } from "./compression.ts";
 import type { Pacer } from "./pacer.ts";
 import { type Egress, PostTarget, post } from "./post.ts";
 import { attemptHeaders, requestHeaders } from "./request-headers.ts";
+import { requestSecrets } from "./request-secrets.ts";
 import { responseVerdict, retryAfterMs, statusName } from "./response-verdict.ts";
 import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
@@ -28,6 +31,8 @@ export interface SenderTools {
 export function createSender(config: WebhookSinkConfig, tools: SenderTools): Attempt {
   const targets = new Map<string, PostTarget>();
   const bodies = new WeakMap<OutgoingRequest, RequestBody>();
+
+  const secrets = requestSecrets(config);
 
   let stops: StopList | null = null;
   const stopList = (signal: AbortSignal): StopList => {
@@ -77,21 +82,25 @@ export function createSender(config: WebhookSinkConfig, tools: SenderTools): Att
         if (body !== request.body) releaseBody(body);
         return { kind: "delivered" };
       case "retry": {
-        const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}`;
+        const said = saying(await answerText(result.body, secrets));
+        const reason = `the receiver answered ${result.status} to rows of ${request.schema}.${request.table}${said}`;
         return { kind: "retry", reason, retryAfterMs: retryAfterMs(result.retryAfter, tools.now()) };
       }
       case "rejected":
-        return { kind: "rejected", error: rejection(request, result.status) };
+        return {
+          kind: "rejected",
+          error: rejection(request, result.status, await answerText(result.body, secrets)),
+        };
     }
   };
 }
 
-/** The error that stops the run. It names the request so that it can be found at the receiver. It contains no row. */
-export function rejection(request: OutgoingRequest, status: number): MillraceError {
+/** The error that stops the run. It names the request so that it can be found at the receiver. It contains no row, but for what `said` has. */
+function rejection(request: OutgoingRequest, status: number, said: string | null): MillraceError {
   const redirect = status >= 300 && status < 400 ? "; redirects are not followed" : "";
   return new MillraceError(
     "webhook_rejected",
-    `the receiver answered ${status} to ${describeRequest(request)}${redirect}. Mend the receiver or the ` +
+    `the receiver answered ${status} to ${describeRequest(request)}${redirect}${saying(said)}. Mend the receiver or the ` +
       "connector's configuration, then start the connector again: it goes on with this request",
   );
 }

@@ -1,4 +1,4 @@
-// Signs a request by Standard Webhooks, symmetric form.
+// Signs a request by Standard Webhooks, symmetric form. request-headers.ts puts the signature on each attempt.
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 
 import { createHmac } from "node:crypto";

@@ -19,7 +19,8 @@ import { responseVerdict } from "./response-verdict.ts";
 import { StopList } from "./stop-list.ts";
 import { targetUrl } from "./target-url.ts";
 
-const connectTimeoutMs = 10_000;
+/** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
+const dueMs = { port: 4_000, tls: 6_000, answer: 9_000 };
 const passed: Finding = { type: "passed" };
 /** Stands for a source table in the address and the headers. */
 const sample = { schema: "public", table: "validation" } as const;
@@ -33,16 +34,23 @@ export async function validateWebhookSink(
   signal: AbortSignal,
 ): Promise<ValidateEvent[]> {
   const log = new ValidationLog();
+  const began = performance.now();
+  const until = (ms: number) => Math.max(1, Math.ceil(ms - (performance.now() - began)));
+  const by = (ms: number) => AbortSignal.any([signal, AbortSignal.timeout(until(ms))]);
+  const port = { signal, limit: by(dueMs.port) };
   const resolver = new AddressResolver(egressPolicy(process.env));
   const url = parseUrl(targetUrlOrBase(sink));
-  const dns = url ? await resolveName(url, resolver, signal) : { finding: invalidUrl, addresses: [] };
+  const dns = url ? await resolveName(url, resolver, port) : { finding: invalidUrl, addresses: [] };
   log.record({ Network: { subtype: "DnsResolution" } }, dns.finding);
   const address = dns.addresses[0] ?? "";
-  const reached = url && log.failure === null ? await reach(url, dns.addresses, signal) : { finding: passed };
+  const reached = url && log.failure === null ? await reach(url, dns.addresses, port) : { finding: passed };
   log.record({ Network: { subtype: "Reachability" } }, reached.finding);
-  const tls = url && log.failure === null ? await checkTls(url, reached.address ?? address, signal) : passed;
+  const tls =
+    url && log.failure === null
+      ? await checkTls(url, reached.address ?? address, { signal, limit: by(dueMs.tls) })
+      : passed;
   log.record({ TLS: {} }, tls);
-  const answer = log.failure === null ? await tryPost(sink, resolver, signal) : null;
+  const answer = log.failure === null ? await tryPost(sink, resolver, signal, until(dueMs.answer)) : null;
   log.record({ Connection: {} }, answer ? connectionFinding(answer) : passed);
   log.record({ Authentication: {} }, answer ? authenticationFinding(answer) : passed);
   log.record(
@@ -71,9 +79,19 @@ interface Resolution {
   readonly addresses: readonly string[];
 }
 
-async function resolveName(url: URL, resolver: AddressResolver, signal: AbortSignal): Promise<Resolution> {
+/** `limit` fires with `signal`, and when the time is over. */
+interface Bounds {
+  readonly signal: AbortSignal;
+  readonly limit: AbortSignal;
+}
+
+async function resolveName(
+  url: URL,
+  resolver: AddressResolver,
+  { signal, limit }: Bounds,
+): Promise<Resolution> {
   try {
-    const addresses = await bounded(signal, () => resolver.addresses(url.hostname));
+    const addresses = await bounded(limit, () => resolver.addresses(url.hostname));
     const count = `${addresses.length} address${addresses.length === 1 ? "" : "es"}`;
     return { finding: { type: "passed", message: count }, addresses };
   } catch (error) {
@@ -86,12 +104,12 @@ async function resolveName(url: URL, resolver: AddressResolver, signal: AbortSig
 async function reach(
   url: URL,
   addresses: readonly string[],
-  signal: AbortSignal,
+  { signal, limit }: Bounds,
 ): Promise<{ readonly finding: Finding; readonly address?: string }> {
   let code = "no address";
   for (const address of addresses) {
     try {
-      await opened(signal, "connect", () => connectTcp(portOf(url), address));
+      await opened(limit, "connect", () => connectTcp(portOf(url), address));
       return { finding: passed, address };
     } catch (error) {
       signal.throwIfAborted();
@@ -102,17 +120,18 @@ async function reach(
   return { finding: { type: "failed", reason } };
 }
 
-async function checkTls(url: URL, address: string, signal: AbortSignal): Promise<Finding> {
+async function checkTls(url: URL, address: string, { signal, limit }: Bounds): Promise<Finding> {
   if (url.protocol !== "https:") {
     return { type: "skipped", reason: "The url is http: rows travel unencrypted." };
   }
   const host = url.hostname.replace(/^\[|\]$/g, "");
   try {
     const name = host === address ? {} : { servername: host };
-    await opened(signal, "secureConnect", () => connectTls({ host: address, port: portOf(url), ...name }));
+    await opened(limit, "secureConnect", () => connectTls({ host: address, port: portOf(url), ...name }));
     return passed;
   } catch (error) {
     signal.throwIfAborted();
+    if (limit.aborted) return { type: "warned", message: "The receiver did not answer the TLS handshake." };
     return { type: "failed", reason: `The TLS handshake failed: ${failureCode(error)}.` };
   }
 }
@@ -121,6 +140,7 @@ async function tryPost(
   sink: WebhookSinkConfig,
   resolver: AddressResolver,
   signal: AbortSignal,
+  timeoutMs: number,
 ): Promise<PostResult> {
   const json = new TextEncoder().encode("[]");
   const nowMs = Date.now();
@@ -131,7 +151,7 @@ async function tryPost(
     headers: attemptHeaders(sink, { idempotencyKey, body: json, nowMs }),
     body: await compress(sink.compression, json, signal),
     egress: { resolver, pool },
-    stops: new StopList(signal, sink.request_timeout_ms),
+    stops: new StopList(signal, Math.min(sink.request_timeout_ms, timeoutMs)),
   });
   signal.throwIfAborted();
   return result;
@@ -165,10 +185,10 @@ function deliveryFinding(result: PostResult): Finding {
 }
 
 /** Opens a socket, waits for `event`, and closes it again. Throws what keeps it from opening in time. */
-async function opened(signal: AbortSignal, event: string, open: () => Socket): Promise<void> {
+async function opened(limit: AbortSignal, event: string, open: () => Socket): Promise<void> {
   const socket = open();
   try {
-    await bounded(signal, () => {
+    await bounded(limit, () => {
       return new Promise<void>((resolve, reject) => {
         socket.once(event, () => resolve());
         socket.once("error", reject);
@@ -180,8 +200,7 @@ async function opened(signal: AbortSignal, event: string, open: () => Socket): P
   }
 }
 
-async function bounded<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const limit = AbortSignal.any([signal, AbortSignal.timeout(connectTimeoutMs)]);
+async function bounded<T>(limit: AbortSignal, work: () => Promise<T>): Promise<T> {
   limit.throwIfAborted();
   const promise = work();
   return await new Promise<T>((resolve, reject) => {

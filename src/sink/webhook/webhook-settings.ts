@@ -8,7 +8,6 @@ import type { DeliverySettings } from "../delivery/delivery-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 
 const defaultFlushIntervalMs = 100;
-const defaultInFlight = 32;
 
 /** Throws `internal` for a connector of another kind: none gets here. */
 export function webhookConfig({ sink }: Pick<ConnectorConfig, "sink">): WebhookSinkConfig {
@@ -35,7 +34,7 @@ export function webhookSettings(connector: ConnectorConfig): DeliverySettings {
       maxBackoffMs: retry.max_backoff_ms,
     },
     retriesExhausted: "webhook_retries_exhausted",
-    maxInFlight: config.max_in_flight ?? defaultInFlight,
+    maxInFlight: config.max_in_flight,
     flushIntervalMs: cdc.flush_interval_ms || defaultFlushIntervalMs,
     maxBufferedRows: cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
     maxBufferedCopyRows: snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,

@@ -3,6 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
+import type { AskComputed } from "../../change/computed-columns.ts";
 import type { CopyPart } from "../../change/copy-part.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
@@ -18,11 +19,12 @@ import { selectionOf, type TableSelection } from "./catalog/table-selection.ts";
 import { readDenial } from "./copy/read-denial.ts";
 import { ExportedSnapshot } from "./copy/snapshot-point.ts";
 import { TableReader } from "./copy/table-reader.ts";
-import { readTableShapes } from "./shapes/table-shapes.ts";
+import { GeneratedColumns } from "./shapes/generated-columns.ts";
 
 export class PostgresCopySource implements Source {
   readonly #selection: TableSelection;
   readonly #reader: TableReader;
+  readonly #generated: GeneratedColumns;
   #absent: MillraceError | null = null;
 
   constructor(
@@ -31,15 +33,17 @@ export class PostgresCopySource implements Source {
   ) {
     this.#selection = selectionOf(config);
     this.#reader = new TableReader(config.connection, this.#selection, context.signal);
+    const reading = { selection: this.#selection, partitionsAsRoot: config.partitions_as_root };
+    this.#generated = new GeneratedColumns(reading, context, undefined);
   }
 
   get database(): string {
     return this.config.connection.database;
   }
 
-  async tables(): Promise<readonly TableShape[]> {
-    const { catalog, partitions_as_root: asRoot } = this.config;
-    const tables = await this.#withClient((client) => readTableShapes(client, this.#selection, asRoot));
+  async tables(ask?: AskComputed): Promise<readonly TableShape[]> {
+    const { catalog } = this.config;
+    const tables = await this.#withClient((client) => this.#generated.read(client, ask, false));
     this.#absent = absentTables(catalog, tables);
     return tables;
   }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "pg";
 import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
+import type { AskComputed } from "../../change/computed-columns.ts";
 import type { CopyPart } from "../../change/copy-part.ts";
 import { type Lsn, parseLsn } from "../../change/lsn.ts";
 import type { TableSize } from "../../change/page-range.ts";
@@ -24,10 +25,12 @@ import { readDenial } from "./copy/read-denial.ts";
 import { TableReader } from "./copy/table-reader.ts";
 import { findShape, requireSameKeys } from "./publication/keyless-tables.ts";
 import { SourcePublications } from "./publication/source-publications.ts";
+import { GeneratedColumns } from "./shapes/generated-columns.ts";
 import { RelationRegistry } from "./shapes/relation-registry.ts";
 import { SilentChanges } from "./shapes/silent-changes.ts";
 import { StreamShapes } from "./shapes/stream-shapes.ts";
-import { readTableShapes, readTablesFingerprint, type SourceTable } from "./shapes/table-shapes.ts";
+import type { SourceTable } from "./shapes/table-shapes.ts";
+import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
 import { judgeKeptLog, readKeptLog } from "./slot/kept-log.ts";
 import { dropSlot, logEndSql } from "./slot/slot.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
@@ -62,6 +65,7 @@ export class PostgresSource implements Source {
   #hasWarnedOfHeartbeats = false;
   readonly #silentChanges: SilentChanges;
   readonly #shapes: StreamShapes;
+  readonly #generated: GeneratedColumns;
   /**
    * How many silent changes had been found before each point was taken, and before the earliest point as of which a
    * table was read.
@@ -87,12 +91,11 @@ export class PostgresSource implements Source {
     this.#silentChanges = new SilentChanges(state, sinkFollowsShapes, (reason) =>
       events.warning("silent changes", reason),
     );
+    const reading = { selection: this.#selection, partitionsAsRoot: config.partitions_as_root };
+    this.#generated = new GeneratedColumns(reading, context, this.#publications.named);
     this.#shapes = new StreamShapes({
-      selection: this.#selection,
-      partitionsAsRoot: config.partitions_as_root,
-      arePublicationsNamed: this.#publications.areNamed,
-      silentChanges: this.#silentChanges,
-      signal: context.signal,
+      ...{ ...reading, sendsGenerated: this.#generated.sends, silentChanges: this.#silentChanges },
+      ...{ arePublicationsNamed: this.#publications.areNamed, signal: context.signal },
     });
   }
 
@@ -100,11 +103,11 @@ export class PostgresSource implements Source {
     return this.config.connection.database;
   }
 
-  async tables(): Promise<readonly TableShape[]> {
+  async tables(ask?: AskComputed): Promise<readonly TableShape[]> {
     return await this.#sessions.with(async (client) => {
       for (let reads = 1; ; reads++) {
         try {
-          return await this.#readTables(client);
+          return await this.#readTables(client, ask);
         } catch (error) {
           const isVerdict = error instanceof MillraceError && error.retry === "permanent";
           if (!isVerdict || reads === maxReads) throw error;
@@ -120,15 +123,15 @@ export class PostgresSource implements Source {
     return null;
   }
 
-  async #readTables(client: Client): Promise<readonly TableShape[]> {
+  async #readTables(client: Client, ask: AskComputed | undefined): Promise<readonly TableShape[]> {
     this.#shapes.beginRead();
     this.#fingerprint = await readTablesFingerprint(client);
-    const selected = await readTableShapes(client, this.#selection, this.config.partitions_as_root);
+    const selected = await this.#generated.read(client, ask, this.#stream !== null);
     const shapes = await withPartitions(client, this.context, this.#silentChanges, selected);
     this.#checkNamedTables(shapes);
     const names = await readTableNames(client);
     this.#silentChanges.compare(shapes, names.at);
-    const tables = await this.#publications.read(client, shapes);
+    const tables = this.#generated.withCoverage(await this.#publications.read(client, shapes));
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
     this.#shapes.tablesRead(tables);
@@ -146,7 +149,9 @@ export class PostgresSource implements Source {
   }
 
   async publish(): Promise<void> {
+    await this.context.state.willMakeObjects();
     await this.#sessions.with((client) => this.#publications.publish(client, this.#tables));
+    this.#generated.published(this.#tables);
   }
 
   async tablesChanged(): Promise<void> {
@@ -177,6 +182,7 @@ export class PostgresSource implements Source {
   }
 
   async createSlot(stop: AbortSignal): Promise<SnapshotPoint> {
+    await this.context.state.willMakeObjects();
     const { found } = this.#silentChanges;
     const signal = AbortSignal.any([this.context.signal, stop]);
     return await this.#sessions.withForLong(async (client) => {
@@ -263,6 +269,7 @@ export class PostgresSource implements Source {
       (oid) => findShape(this.#tables, oid, this.context.state),
       (relation) => this.#shapes.recordSkipped(relation),
       form,
+      this.#generated.leavesOut,
     );
     if (this.#names) registry.addTableNames(this.#names);
     this.#registry = registry;

@@ -1,7 +1,10 @@
-// The stored connectors. Configurations are encrypted and decrypted here; the rest of the service sees them in full.
+// The stored connectors. Configurations are encrypted and decrypted here. What is stored is the given form, so that a
+// setting that nobody gave has the default of the version that runs.
 
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import type { ConnectorConfig } from "../../connector/connector.ts";
+import type { ConnectorConfig, ConnectorRequest } from "../../connector/connector.ts";
+import { completeConnector } from "../../connector/request/complete-connector.ts";
+import { inferGivenForm } from "../../connector/request/given-form.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { type Database, sqlState, stored, uniqueViolation } from "../database.ts";
 import { connectors } from "../schema.ts";
@@ -9,7 +12,9 @@ import type { Cipher } from "../secrets/encryption.ts";
 
 export interface StoredConnector {
   readonly id: string;
-  /** In full form, with secrets. */
+  /** In given form, with secrets. */
+  readonly given: ConnectorRequest;
+  /** The full form of `given`. */
   readonly config: ConnectorConfig;
   readonly slotName: string;
   readonly stopped: boolean;
@@ -34,7 +39,7 @@ export const noRound = { roundBegunAt: null, roundEndedAt: null } as const;
 export type ConnectorChange = Partial<
   Pick<
     StoredConnector,
-    "config" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId" | "roundBegunAt" | "roundEndedAt"
+    "given" | "stopped" | "deletion" | "cleanup" | "initialized" | "runId" | "roundBegunAt" | "roundEndedAt"
   >
 >;
 
@@ -51,8 +56,8 @@ export class ConnectorStore {
 
   /** Throws `conflict` when the id is taken, or the slot name that it gives. */
   async insert(connector: StoredConnector): Promise<void> {
-    const { config, cleanup, ...rest } = connector;
-    const values = { ...rest, sealedConfig: this.#seal(connector.id, config) };
+    const { given, config: _, cleanup, ...rest } = connector;
+    const values = { ...rest, sealedConfig: this.#seal(connector.id, { given }) };
     const sealedCleanup = cleanup && this.#seal(connector.id, cleanup);
     try {
       await this.#database.insert(connectors).values({ ...values, sealedCleanup });
@@ -97,10 +102,10 @@ export class ConnectorStore {
    * has been created at a source since.
    */
   async update(id: string, change: ConnectorChange): Promise<void> {
-    const { config, cleanup, ...rest } = change;
+    const { given, cleanup, ...rest } = change;
     const values = {
       ...rest,
-      ...(config === undefined ? {} : { sealedConfig: this.#seal(id, config) }),
+      ...(given === undefined ? {} : { sealedConfig: this.#seal(id, { given }) }),
       ...(cleanup === undefined ? {} : { sealedCleanup: cleanup && this.#firstCleanup(id, cleanup) }),
     };
     await stored(this.#database.update(connectors).set(values).where(eq(connectors.id, id)).execute());
@@ -138,19 +143,28 @@ export class ConnectorStore {
     return sql`coalesce(${connectors.sealedCleanup}, ${this.#seal(id, cleanup)})`;
   }
 
-  #seal(id: string, config: ConnectorConfig): string {
+  #seal(id: string, config: StoredForm): string {
     return this.#cipher.seal(JSON.stringify(config), associatedData(id));
   }
 
-  #open(id: string, sealed: string): ConnectorConfig {
-    return JSON.parse(this.#cipher.open(sealed, associatedData(id))) as ConnectorConfig;
+  #open(id: string, sealed: string): Pick<StoredConnector, "given" | "config"> {
+    return readForm(id, JSON.parse(this.#cipher.open(sealed, associatedData(id))) as StoredForm);
   }
 
   #read(row: Row): StoredConnector {
     const { sealedConfig, sealedCleanup, ...rest } = row;
-    const cleanup = sealedCleanup === null ? null : this.#open(row.id, sealedCleanup);
-    return { ...rest, config: this.#open(row.id, sealedConfig), cleanup };
+    const cleanup = sealedCleanup === null ? null : this.#open(row.id, sealedCleanup).config;
+    return { ...rest, ...this.#open(row.id, sealedConfig), cleanup };
   }
+}
+
+/** Earlier versions stored the full form by itself, as a cleanup still has it. It may lack settings of this version. */
+type StoredForm = { readonly given: ConnectorRequest } | ConnectorConfig;
+
+function readForm(id: string, stored: StoredForm): Pick<StoredConnector, "given" | "config"> {
+  if ("given" in stored) return { given: stored.given, config: completeConnector(stored.given, id) };
+  const config = completeConnector(stored, id);
+  return { given: inferGivenForm(config), config };
 }
 
 /**

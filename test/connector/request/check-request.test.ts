@@ -260,6 +260,17 @@ describe("kinds that are known but not implemented", () => {
       "/source/postgres/replication_type/query_based",
     ],
     [{ buffer: { object_store: {} } }, "/buffer/object_store"],
+    [{ buffer: { object_store: { url: "s3://bucket", allow_http: 1 } } }, "/buffer/object_store"],
+    [
+      {
+        sink: webhookSinkSample({
+          format: {
+            debezium: { format_config: { value_serde: { json: { schema_registry: { url: "http://r" } } } } },
+          },
+        }),
+      },
+      "/sink/webhook/format/debezium/format_config/value_serde/json/schema_registry",
+    ],
     [
       { sink: webhookSinkSample({ format: { native: { format_config: { value_serde: { avro: {} } } } } }) },
       "/sink/webhook/format/native/format_config/value_serde/avro",
@@ -315,6 +326,23 @@ describe("kinds that are known but not implemented", () => {
         "/sink/postgres/connection/tunnel/ssh/bastion_alternates/1": "expected host or host:port",
       },
     });
+  });
+
+  test("invalid host keys of a tunnel, on either side, and an empty list of them", () => {
+    const auth = { bring_your_own_key: { private_key: "k" } };
+    const through = (host_keys: readonly string[]) =>
+      connectionSample({ tunnel: { ssh: { bastion_host: "b", user: "u", auth, host_keys } } });
+    const connection = through([`SHA256:${"a".repeat(43)}`, "bastion ssh-ed25519 secret"]);
+    const problem = 'leave out the host name: "ssh-ed25519 AAAA…"';
+    expect(refused({ source: sourceSample({ connection }), sink: { postgres: { connection } } })).toEqual({
+      code: "invalid_request",
+      errors: {
+        "/source/postgres/connection/tunnel/ssh/host_keys/1": problem,
+        "/sink/postgres/connection/tunnel/ssh/host_keys/1": problem,
+      },
+    });
+    const empty = refused({ source: sourceSample({ connection: through([]) }) });
+    expect(Object.keys(empty?.errors ?? {})).toEqual(["/source/postgres/connection/tunnel/ssh/host_keys"]);
   });
 
   test("an unknown kind is an unknown key", () => {

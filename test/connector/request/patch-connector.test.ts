@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { ConnectorConfig } from "../../../src/connector/connector.ts";
+import { completeConnector } from "../../../src/connector/request/complete-connector.ts";
 import type { JsonObject } from "../../../src/connector/request/merge-patch.ts";
-import { patchConnector } from "../../../src/connector/request/patch-connector.ts";
+import { patchConnector as patchGiven } from "../../../src/connector/request/patch-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { configSample, connectionSample, sourceSample, webhookSinkSample } from "../samples.ts";
 
@@ -14,6 +15,11 @@ const toWebhook = configSample({
     headers: { static: [{ name: "X-A", value: "one" }] },
   }),
 });
+
+/** In full form, before and after. */
+function patchConnector(stored: ConnectorConfig, patch: JsonObject): ConnectorConfig {
+  return completeConnector(patchGiven(stored, patch), stored.id);
+}
 
 function refusal(stored: ConnectorConfig, patch: JsonObject): { code: string; paths: string[] } {
   try {

@@ -105,19 +105,15 @@ describe("defaults", () => {
           max_backoff_ms: 180_000,
         },
         request_timeout_ms: 30_000,
+        max_in_flight: 32,
         signing: null,
       },
     });
   });
 
-  test("of a webhook sink, with fields that have no default", () => {
-    expect(configSample({ sink: webhookSinkSample({ max_in_flight: 4 }) }).sink.webhook).toMatchObject({
-      max_in_flight: 4,
-    });
-  });
-
   test("inside partly given objects", () => {
-    const private_key = bringKey("ed25519").privateKey;
+    const { privateKey: private_key, publicKey } = bringKey("ed25519");
+    const host_keys = [publicKey];
     const config = configSample({
       source: sourceSample({
         replication_type: { snapshot: {} },
@@ -125,7 +121,12 @@ describe("defaults", () => {
         catalog: { schemas: [{ name: "public", tables: [{ name: "orders", columns: [{ name: "id" }] }] }] },
         connection: connectionSample({
           tunnel: {
-            ssh: { bastion_host: "bastion", user: "u", auth: { bring_your_own_key: { private_key } } },
+            ssh: {
+              bastion_host: "bastion",
+              user: "u",
+              auth: { bring_your_own_key: { private_key } },
+              host_keys,
+            },
           },
         }),
       }),
@@ -149,7 +150,9 @@ describe("defaults", () => {
         ],
       },
     ]);
-    expect(source?.connection.tunnel?.ssh).toMatchObject({ bastion_port: 22, bastion_alternates: [] });
+    expect(source?.connection.tunnel?.ssh).toMatchObject({
+      ...{ bastion_port: 22, bastion_alternates: [], host_keys },
+    });
     expect(config.limits).toEqual({
       cdc: { flush_interval_ms: 0, max_buffer_rows: 5 },
       snapshot: { max_buffer_rows: 0 },

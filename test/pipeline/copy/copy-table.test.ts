@@ -9,11 +9,12 @@ import { type CopyPace, defaultCopyPace } from "../../../src/pipeline/copy/copy-
 import {
   causeOf,
   copyChunks,
+  copyRows,
   finishCopy,
   ReadFailure,
   startCopy,
 } from "../../../src/pipeline/copy/copy-table.ts";
-import type { TableCopy } from "../../../src/sink/copy-sink.ts";
+import type { CopySink, TableCopy } from "../../../src/sink/copy-sink.ts";
 import { MemorySource } from "../../support/memory-source.ts";
 import { copyEnvironment, runningStream, scriptedCopy, textOf } from "../../support/scripted-copy.ts";
 
@@ -51,7 +52,7 @@ test("beside the stream a chunk is read once its point was passed, and settled b
   };
   const { source, environment, of } = begun(scriptedCopy(log, { settle }), runningStream(log));
   expect(await copyAll(environment, of)).toBe(true);
-  expect(await finishCopy(environment, of)).toBeNull();
+  expect(await finishCopy(environment, of)).toBe(false);
   const between = (what: string) => ["[", what, "]"];
   const settled = Array.from({ length: 3 }, () => between("settle")).flat();
   expect(log).toEqual([
@@ -77,7 +78,7 @@ test("what somebody holds at the sink is tried again", async () => {
   let [settles, finishes] = [0, 0];
   const copy = scriptedCopy(log, {
     settle: async () => answers[settles++]!,
-    finish: async () => ({ left: answers[finishes++]!, incomplete: [] }),
+    finish: async () => answers[finishes++]!,
   });
   const { environment, of } = begun(copy);
   await copyAll(environment, of);
@@ -143,35 +144,38 @@ describe("a table in ranges", () => {
 });
 
 describe("rows that are incomplete", () => {
-  test("are copied by their keys before the next batch, as of a point of their own, and the copy ends", async () => {
+  test("are completed before the next batch, when the copy is made", async () => {
     const log: string[] = [];
-    const answers = [[["3"], ["9"]], []];
-    const copy = scriptedCopy(log, {
-      async finish() {
-        log.push("finish");
-        const incomplete = answers.shift() ?? [];
-        return { left: incomplete.length > 0 ? "more" : "all", incomplete };
+    const answers = ["more", "incomplete"] as const;
+    let finishes = 0;
+    const copy = scriptedCopy(log, { finish: async () => answers[finishes++]! });
+    const { environment, of } = begun(copy, runningStream(log));
+    expect(await finishCopy(environment, of, async () => void log.push("complete"))).toBe(true);
+    expect(log).toEqual(["[", "]", "[", "complete", "]"]);
+  });
+
+  test("are not asked for where there are none", async () => {
+    const { environment, of } = begun(scriptedCopy([]));
+    const complete = () => Promise.reject(new Error("nothing is incomplete"));
+    expect(await finishCopy(environment, of, complete)).toBe(false);
+  });
+
+  test("are read by their keys, and the sink takes them over what it has", async () => {
+    const taken: string[] = [];
+    const takeRows: CopySink["takeRows"] = async (chunk) => {
+      expect(chunk.part).toEqual({ kind: "rows", keys: [["3"], ["9"]] });
+      taken.push(await textOf(chunk));
+    };
+    const { source, environment, of } = begun(scriptedCopy([]), {
+      sink: {
+        flush: async () => {},
+        copies: { begin: () => Promise.reject(new Error("it has begun")), rowsForm: () => "text", takeRows },
       },
     });
-    const taken: string[] = [];
-    const sink = {
-      flush: async () => void log.push("flush"),
-      copies: {
-        begin: () => Promise.reject(new Error("it has begun")),
-        rowsForm: () => "text" as const,
-        takeRows: async (chunk: Parameters<CopyEnvironment["sink"]["copies"]["takeRows"]>[0]) => {
-          log.push("take rows");
-          expect(chunk.part).toEqual({ kind: "rows", keys: [["3"], ["9"]] });
-          taken.push(await textOf(chunk));
-        },
-      },
-    };
-    const { source, environment, of } = begun(copy, { sink, ...runningStream(log) });
-    const point = await finishCopy(environment, of);
-    expect(log).toEqual(["[", "finish", "flush", "take rows", "finish", "]"]);
+    await using point = await source.snapshotPoint(of.signal);
+    await copyRows(environment, { table: of.table, keys: [["3"], ["9"]], signal: of.signal }, point);
     expect(taken).toEqual(["3\tv3\n"]);
-    expect(point).toBe(source.reads[0]!.lsn);
-    expect(source.openPoints).toBe(0);
+    expect(source.reads[0]!.lsn).toBe(point.lsn);
   });
 });
 

@@ -64,7 +64,7 @@ test("counters rise by the difference, also when a new worker starts at zero", a
 test("gauges show current values, and are absent while unknown", async () => {
   const { board } = runtime;
   board.begin("gauged", "run");
-  const slot = { retainedBytes: 99, safeBytes: null };
+  const slot = { retainedBytes: 99, safeBytes: null, warning: null };
   board.measured("gauged", "run", metrics({ rowsDurable: 1, lagBytes: 77, slot }));
   expect(await value('millrace_slot_retained_bytes{connector="gauged"}')).toBe(99);
   expect(await value('millrace_slot_safe_bytes{connector="gauged"}')).toBeNull();

@@ -2,15 +2,13 @@
 // meanwhile.
 
 import { expect, test } from "bun:test";
-import { slotName } from "../../../src/connector/connector-id.ts";
 import type { Status } from "../../../src/connector/status.ts";
 import type { ErrorCode } from "../../../src/errors/error-codes.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import type { RunEvents } from "../../../src/runtime/run/connector-run.ts";
 import { type FailureHealth, RunLoop } from "../../../src/runtime/run/run-loop.ts";
 import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
-import { noRound } from "../../../src/state/stores/connector-store.ts";
-import { sampleConfig } from "../../support/sample-connector.ts";
+import { storedConnector } from "../../support/sample-connector.ts";
 
 const initialize: Status = {
   state: { initialize: { sub_state: "connect", commands: [] } },
@@ -40,10 +38,7 @@ async function play(steps: readonly Step[], stopAfter = Number.POSITIVE_INFINITY
     initialized: async () => {},
     metrics: () => {},
   } as unknown as RunEvents;
-  const stored = {
-    ...{ id, config: sampleConfig(id), slotName: slotName(id), runId: "run", createdAt: new Date(0) },
-    ...{ stopped: false, deletion: null, cleanup: null, initialized: false, ...noRound },
-  };
+  const stored = { ...storedConnector(id), runId: "run" };
   const loop: RunLoop = new RunLoop(stored, {
     events,
     startRun: (request, events) => {

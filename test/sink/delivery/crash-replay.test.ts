@@ -323,7 +323,7 @@ class Copier {
   }
 
   async #finish(copy: number): Promise<void> {
-    expect(await this.ask({ type: "copy.finish", copy })).toEqual([]);
+    expect(await this.ask({ type: "copy.finish", copy })).toBe("all");
     this.post({ type: "copy.end", copy });
   }
 }

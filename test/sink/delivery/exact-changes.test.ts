@@ -17,7 +17,7 @@ const tables = [
   ["public/bare", "_sm_row_hash", "x, y"],
   ["public/whole", "_sm_row_hash", "x, y"],
   ["public/p", "id", "id, v"],
-  ["public/computed", "id", "id, n"],
+  ["public/computed", "id", "id, n, s"],
   ["public/parent", "id", "id, v"],
   ["public/heir", "id", "id, v, w"],
   ["public/by_index", "u", "id, u, v"],

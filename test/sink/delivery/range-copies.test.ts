@@ -86,7 +86,7 @@ describe.each([
     }
     await stage.expectHeld(() => heldInOrder(stage.receiver, "m"));
     await stage.expectHeld(() => heldByVersion(stage.receiver, "m"));
-    expect(chunkedOf(stage)?.incomplete.list() ?? []).toEqual([]);
+    await waitFor("nothing to be incomplete", () => chunkedOf(stage)?.incomplete.isEmpty !== false);
   });
 });
 

@@ -1,6 +1,7 @@
 // The checks of a webhook sink against real receivers.
 
 import { afterEach, expect, test } from "bun:test";
+import { type AddressInfo, createServer } from "node:net";
 import type { ValidateEvent } from "../../../src/connector/validation.ts";
 import { validateWebhookSink } from "../../../src/sink/webhook/sink-validation.ts";
 import { testServerCertificate, testServerKey } from "../../support/tls-certificates.ts";
@@ -73,11 +74,44 @@ test("a receiver that does not answer is a warning", async () => {
   ]);
 });
 
+test("a silent receiver is a warning within 10 s, whatever request_timeout_ms is", async () => {
+  const to = await receiver({ script: () => ({ kind: "hang" }) });
+  const began = performance.now();
+  const events = await validate(to.url, { request_timeout_ms: 600_000 });
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(told(events).slice(3)).toEqual([
+    "TLS Skipped",
+    "Connection Warn",
+    "Authentication Skipped",
+    "Delivery Skipped",
+    "success",
+  ]);
+});
+
+test("one that is silent from the TLS handshake on is a warning, and no handshake counts as made", async () => {
+  const silent = createServer((socket) => socket.on("error", () => {}));
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const { port } = silent.address() as AddressInfo;
+  const began = performance.now();
+  const events = await validate(`https://127.0.0.1:${port}`, { request_timeout_ms: 600_000 });
+  silent.close();
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(told(events).slice(2)).toEqual([
+    "Reachability Success",
+    "TLS Warn",
+    "Connection Warn",
+    "Authentication Skipped",
+    "Delivery Skipped",
+    "success",
+  ]);
+});
+
 test("nobody listens; no such name; an address that is refused; a certificate that is not trusted", async () => {
   const gone = await WebhookReceiver.start();
   const { url } = gone;
   await gone[Symbol.asyncDispose]();
   expect(told(await validate(url))).toContain("Reachability Failed");
+  expect(told(await validate(url.replace("http:", "https:")))).toContain("TLS Skipped");
   expect(told(await validate("http://nowhere.invalid/x"))).toContain("DnsResolution Failed");
   const refused = await validate("http://169.254.169.254/");
   expect(told(refused)).toContain("DnsResolution Failed");

@@ -149,10 +149,10 @@ test("a role that may not write heartbeats is warned once, and its run continues
 test("advances and heartbeats happen only when they are worth their cost", () => {
   const mb = BigInt(megabyte);
   expect(isAdvanceDue(0n, 1e9, false, streamPace)).toBe(false);
-  expect(isAdvanceDue(mb, 10_000, true, streamPace)).toBe(true);
-  expect(isAdvanceDue(mb, 9_999, false, streamPace)).toBe(false);
-  expect(isAdvanceDue(1n, 29_999, false, streamPace)).toBe(false);
-  expect(isAdvanceDue(1n, 30_000, false, streamPace)).toBe(true);
+  expect(isAdvanceDue(mb, 4_000, true, streamPace)).toBe(true);
+  expect(isAdvanceDue(mb, 3_999, false, streamPace)).toBe(false);
+  expect(isAdvanceDue(1n, 31_999, false, streamPace)).toBe(false);
+  expect(isAdvanceDue(1n, 32_000, false, streamPace)).toBe(true);
   expect(isAdvanceDue(mb - 1n, 299_999, true, streamPace)).toBe(false);
   expect(isAdvanceDue(1n, 300_000, true, streamPace)).toBe(true);
   expect(isHeartbeatDue(mb, 30_000, streamPace)).toBe(true);

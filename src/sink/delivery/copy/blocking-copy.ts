@@ -2,16 +2,15 @@
 // stream: changes from before a chunk's point come afterwards, with higher versions. Ranges that are delivered are recorded. A range that
 // is copied again comes in the same requests.
 
-import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import type { DurableRanges } from "../../copy-sink.ts";
+import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import type { CopyOrigin } from "../record/chunked-copy.ts";
 import { hasStream } from "../record/sink-record.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
 import { UndeliveredRows } from "./undelivered-rows.ts";
 
-export class BlockingCopy {
+export class BlockingMessageCopy {
   readonly #undelivered: UndeliveredRows;
   /** What all chunks carry. */
   #origin: Promise<CopyOrigin> | null = null;
@@ -46,12 +45,12 @@ export class BlockingCopy {
     return { rows, end: () => this.#endChunk(rows, place) };
   }
 
-  /** All chunks are delivered: the copy is made, durably. No rows are left to be copied by their keys. */
-  async finish(): Promise<readonly RowKey[]> {
+  /** All chunks are delivered: the copy is made, durably. Where rows are incomplete, the stream has to come to their points first. */
+  async finish(): Promise<Settled> {
     const { keeper, recorded } = this.delivering;
-    recorded.made(this.subject.shape, this.#point, true);
+    recorded.made(this.subject.shape, this.#point);
     await keeper.save();
-    return [];
+    return "all";
   }
 
   /** It is made, or given up. Rows that are in no request yet are not sent. */
@@ -70,7 +69,7 @@ export class BlockingCopy {
     await rows.deliver();
     this.#chunks.delete(rows);
     if (part?.kind === "range") recorded.endRange(name, part.range, lsn, rows.delivered);
-    else if (part) recorded.completed(name, part.keys);
+    else if (part) recorded.completed(name, part.keys, lsn);
     else this.#point = lsn;
     await keeper.save();
   }

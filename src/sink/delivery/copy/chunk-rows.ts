@@ -14,7 +14,7 @@ import type { CopyOrigin } from "../record/chunked-copy.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type BatchLimits, RequestPlan } from "../stream/request-plan.ts";
 import { CopyRows } from "./copy-rows.ts";
-import type { TouchedKeys } from "./touched-keys.ts";
+import type { TouchedHashes } from "./touched-hashes.ts";
 import type { UndeliveredRows } from "./undelivered-rows.ts";
 
 /** The failure of a chunk whose copy has ended, or whose sink is closed. */
@@ -35,7 +35,7 @@ export interface ChunkOptions {
 
 /** Rows that a chunk beside the stream leaves out: the stream has touched them since the chunk's point. */
 export interface LeftOut {
-  readonly touched: TouchedKeys;
+  readonly touched: TouchedHashes;
   readonly point: Lsn;
 }
 

@@ -2,18 +2,16 @@
 // the stream has passed the chunk's point. Their version is above that of every change before, and below that of every change to come.
 // Rows that the stream has touched since are left out: the receiver has something newer.
 
-import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import type { DurableRanges } from "../../copy-sink.ts";
+import type { DurableRanges, Settled } from "../../copy-sink.ts";
 import type { CopyOrigin } from "../record/chunked-copy.ts";
 import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { ChangedRow } from "../stream/change-rows.ts";
 import { type ChunkOptions, ChunkRows } from "./chunk-rows.ts";
 import type { Chunk, ChunkPlace, CopySubject, DeliveryContext } from "./copy-context.ts";
-import { maxKeysAtOnce } from "./recorded-copies.ts";
-import { type TouchedBounds, TouchedKeys } from "./touched-keys.ts";
+import { TouchedHashes } from "./touched-hashes.ts";
 import { UndeliveredRows } from "./undelivered-rows.ts";
 
 /** What the rows as of a point carry. */
@@ -23,18 +21,14 @@ interface PointOrigin {
   readonly isReady: Promise<unknown>;
 }
 
-export class IncrementalCopy {
-  readonly #touched: TouchedKeys;
+export class IncrementalMessageCopy {
+  readonly #touched: TouchedHashes;
   #isStarted = false;
-  /** What is delivered, and what is incomplete, is in the record too. */
+  /** The record has the ranges that are delivered, and which rows are incomplete. */
   #isRecorded = false;
-  /** Ranges were delivered before it began: only the record has what is incomplete of them. */
-  #goesOn = false;
   readonly #origins = new Map<Lsn, PointOrigin>();
   /** Chunks under way, and their points. */
   readonly #chunks = new Map<ChunkRows, Lsn>();
-  /** Null: not all chunks are delivered. */
-  #incomplete: readonly RowKey[] | null = null;
   #spoiledBy: string | null = null;
   readonly #undelivered: UndeliveredRows;
 
@@ -42,10 +36,10 @@ export class IncrementalCopy {
     readonly subject: CopySubject,
     private readonly delivering: DeliveryContext,
     maxUndelivered: number,
-    bounds?: TouchedBounds,
+    maxTouched?: number,
   ) {
     this.#undelivered = new UndeliveredRows(maxUndelivered);
-    this.#touched = new TouchedKeys(bounds);
+    this.#touched = new TouchedHashes(maxTouched);
   }
 
   /** The stream touched more rows than can be kept in mind. */
@@ -67,12 +61,14 @@ export class IncrementalCopy {
   /** From here on keys are kept in mind. Null: the table comes as one chunk. */
   start(isDivided: boolean): DurableRanges | null {
     this.#isStarted = true;
-    if (!isDivided) return null;
-    const { shape, isFirst } = this.subject;
-    const begun = this.delivering.recorded.begin(shape, isFirst, true);
+    const { recorded } = this.delivering;
+    const { shape, isFirst, table } = this.subject;
+    const begun = isDivided ? recorded.begin(shape, isFirst, true) : null;
+    const known = recorded.incompleteOf(table.name);
     this.#isRecorded = begun !== null;
-    this.#goesOn = begun !== null && begun.done.length > 0;
-    return begun ?? { done: [], rows: 0 };
+    // Those of a copy before wait for their own copy; this one may bring them whole.
+    this.#touched.incomplete = begun ? known : new IncompleteKeys(known.list());
+    return isDivided ? (begun ?? { done: [], rows: 0 }) : null;
   }
 
   /** The stream brings a change of the table. */
@@ -98,25 +94,16 @@ export class IncrementalCopy {
     return { rows, end: () => this.#endChunk(rows, place) };
   }
 
-  /** All chunks are delivered. Returns keys of rows to be copied by them; none: the copy is made, durably. */
-  async finish(): Promise<readonly RowKey[]> {
-    this.#requireRecorded();
+  /** All chunks are delivered: the copy is made, durably. Rows that are incomplete are due to be copied by their keys. */
+  async finish(): Promise<Settled | "incomplete"> {
     this.#requireSound();
     const { keeper, recorded } = this.delivering;
-    const { table, shape, isFirst } = this.subject;
-    const points = [...this.#origins.keys()].sort(byPlace);
-    const [first = zeroLsn, last = zeroLsn] = [points[0], points.at(-1)];
-    this.#incomplete ??= new IncompleteKeys([
-      ...this.#touched.takeIncomplete(first, last),
-      ...(this.#isRecorded && (isFirst || this.#goesOn) ? recorded.incompleteOf(table.name) : []),
-    ]).list();
-    const keys = this.#incomplete.slice(0, maxKeysAtOnce);
-    this.#incomplete = this.#incomplete.slice(maxKeysAtOnce);
-    if (keys.length > 0) return keys;
-    if (isFirst) recorded.made(shape, last, false);
-    else if (recorded.holds(shape, isFirst)) recorded.forget(table.name);
+    const { shape, isFirst } = this.subject;
+    const incomplete = this.#touched.incomplete.list();
+    const last = [...this.#origins.keys()].sort(byPlace).at(-1) ?? zeroLsn;
+    recorded.madeBeside(shape, isFirst, last, incomplete);
     await keeper.save();
-    return [];
+    return incomplete.length === 0 ? "all" : "incomplete";
   }
 
   /** It is made, or given up. Rows that are in no request yet are not sent. */
@@ -137,7 +124,6 @@ export class IncrementalCopy {
     });
     this.#chunks.delete(rows);
     this.#forgetTouched();
-    this.#requireRecorded();
     this.#requireSound();
     if (part?.kind !== "range" || !this.#isRecorded) return;
     const { recorded, keeper } = this.delivering;
@@ -169,19 +155,12 @@ export class IncrementalCopy {
     if (oldest !== undefined) this.#touched.forgetBefore(oldest);
   }
 
-  /** What is recorded may have become too much, or another's. A copy that has all chunks itself has the keys in memory. */
-  #requireRecorded(): void {
-    const { shape, isFirst } = this.subject;
-    if (!this.#isRecorded || this.delivering.recorded.holds(shape, isFirst)) return;
-    if (this.#goesOn) this.spoil("had more changes than can be recorded, or was altered");
-    else this.#isRecorded = false;
-  }
-
   #requireSound(): void {
+    const { shape, isFirst, table } = this.subject;
+    if (this.#isRecorded && !this.delivering.recorded.holds(shape, isFirst)) this.spoil("is not what it was");
     const reason = this.#spoiledBy ?? (this.hasOverflowed ? "has keys that cannot be kept in mind" : null);
     if (reason === null) return;
-    const name = qualifiedName(this.subject.table.relation);
-    const text = `Table ${name} ${reason} while it was copied: the copy begins again.`;
+    const text = `Table ${qualifiedName(table.relation)} ${reason} while it was copied: the copy begins again.`;
     throw new MillraceError("table_changed", text);
   }
 }

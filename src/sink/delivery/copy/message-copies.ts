@@ -1,5 +1,5 @@
 // Copies of tables as the pipeline sees them. Which of their rows go out, and with what version, is decided at the other end of the
-// line, by table-copies.ts.
+// line, by delivery-copies.ts.
 
 import type { TableShape } from "../../../change/relation.ts";
 import { untilAborted } from "../../../change/until-aborted.ts";
@@ -83,9 +83,9 @@ class MessageCopy implements TableCopy {
 
   async finish(): ReturnType<TableCopy["finish"]> {
     const asked = this.line.client.ask({ type: "copy.finish", copy: this.copy });
-    const incomplete = await untilAborted(asked, this.stop);
-    if (incomplete.length === 0) this.made();
-    return { left: "all", incomplete };
+    const made = await untilAborted(asked, this.stop);
+    this.made();
+    return made;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
-// Records copies that are made in ranges: which ranges are delivered, and which rows may be incomplete. A row that moves from a range that
-// is still to be copied into one that is delivered comes with the stream alone, which leaves out large values that did not change. Its
-// key is recorded, and the row is copied by its key.
+// Records copies: which ranges are delivered, and which rows may be incomplete. A row that moves from a range that is still to be copied
+// into one that is delivered comes with the stream alone, which leaves out large values that did not change. Its key is recorded, and
+// the row is copied by its key.
 
 import { copyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
@@ -11,21 +11,23 @@ import { keptForTaskMs } from "../../../connector/task-state.ts";
 import type { DurableRanges } from "../../copy-sink.ts";
 import { type CompiledTable, isTracked } from "../../format/compiled-table.ts";
 import type { OperationFilter } from "../../format/message-encoding.ts";
-import { keyChanged, keyTexts } from "../../format/row-identity.ts";
+import { keyChanged, keyHash, keyTexts } from "../../format/row-identity.ts";
 import type { KeysOfTable } from "../line/line-messages.ts";
 import {
   begunCopy,
   type ChunkedCopy,
   type CopyOrigin,
+  keyNamesOf,
   rangesMark,
   withRange,
 } from "../record/chunked-copy.ts";
+import { IncompleteKeys } from "../record/incomplete-keys.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import { hasStream } from "../record/sink-record.ts";
 import type { ChangedRow, ChangeWatch } from "../stream/change-rows.ts";
 
 /** Of one table, that are asked for at once. */
-export const maxKeysAtOnce = 10_000;
+const maxKeysAtOnce = 10_000;
 
 /**
  * Whether the stream can go on while the table is copied: of each row that it touches it tells which one that is, and no state of a row is
@@ -38,7 +40,7 @@ export function canStreamGoOn(relation: Relation, filter: OperationFilter): bool
 export class RecordedCopies implements ChangeWatch {
   /** The sink was told that rows are to be copied, or tables. */
   #isTold = false;
-  /** Tables that are being copied again. Of the others with such a record, since when nobody copies them. */
+  /** Tables that are being copied beside the stream. Of others that were begun again, since when nobody copies them. */
   readonly #underWay = new Set<string>();
   readonly #waitingMs = new Map<string, number>();
 
@@ -58,14 +60,14 @@ export class RecordedCopies implements ChangeWatch {
     const phase = isFirst ? "open" : "again";
     const known = this.#of(name);
     const isSame = known?.mark === mark;
-    if (!this.#isDivisible(table) || (isSame && known.phase === "refused")) return null;
+    if (!this.#isDivisible(table) || (isSame && known.phase === "refused" && !isIncremental)) return null;
     // Incomplete rows of the copy before are still to be copied.
     if (known && !isFirst && known.phase !== phase) return null;
     const isKept = isSame && known.phase === phase && hasStream(this.keeper.record);
     const copy = isKept ? known : begunCopy(mark, phase);
     const points = copy.points ?? (isIncremental ? { first: zeroLsn, last: zeroLsn } : null);
-    this.#put(name, { ...copy, points });
-    if (!isFirst) this.#underWay.add(name);
+    this.#put(name, { ...copy, points, keyNames: keyNamesOf(table) });
+    if (isIncremental) this.#underWay.add(name);
     return { done: copy.done, begun: copy.begun, rows: copy.rows };
   }
 
@@ -87,8 +89,9 @@ export class RecordedCopies implements ChangeWatch {
     return copy?.phase === (isFirst ? "open" : "again") && copy.mark === rangesMark(table);
   }
 
-  incompleteOf(name: string): readonly RowKey[] {
-    return this.#of(name)?.incomplete.list() ?? [];
+  /** They go on changing with the record. */
+  incompleteOf(name: string): IncompleteKeys {
+    return this.#of(name)?.incomplete ?? new IncompleteKeys();
   }
 
   originOf(name: string): CopyOrigin | null {
@@ -112,23 +115,25 @@ export class RecordedCopies implements ChangeWatch {
   }
 
   /**
-   * The table is copied: as one chunk as of `last`, or in ranges as of the recorded points, or beside the stream up to `last`. `isAhead`:
-   * the stream may still have to come to these points, and rows may be incomplete until then.
+   * The table is copied while the stream waited: as one chunk as of `whole`, or, where that is zero, in ranges as of the recorded points. The
+   * stream may still have to come to these, and rows may be incomplete until then.
    */
-  made(table: TableShape, last: Lsn, isAhead: boolean): void {
-    const name = qualifiedName(table.relation);
-    const { copied, checkpoint } = this.keeper.record;
-    const copy = this.#of(name);
-    const points = [last, copy?.points?.last ?? zeroLsn];
-    const lsn = points.find((point) => point > zeroLsn) ?? checkpoint.resumeLsn;
-    this.keeper.change({ copied: new Map(copied).set(name, { identity: copyFingerprint(table), lsn }) });
+  made(table: TableShape, whole: Lsn): void {
+    const known = this.#of(qualifiedName(table.relation));
+    const last = this.#lastPoint(table, whole);
+    this.#setCopied(table, last);
     // What is recorded of ranges does not count for a copy that came as one chunk.
-    const ranges = last === zeroLsn && copy ? copy : begunCopy(rangesMark(table));
-    const isBehind = hasStream(this.keeper.record) && lsn > checkpoint.resumeLsn && this.#isDivisible(table);
-    if (isAhead && (isBehind || !ranges.incomplete.isEmpty)) {
-      const joined = { ...ranges, points: ranges.points ?? { first: lsn, last: lsn } };
-      this.#put(name, { ...joined, phase: "joined", done: [] });
-    } else this.forget(name);
+    const ranges = whole === zeroLsn ? known : undefined;
+    const { record } = this.keeper;
+    const isBehind = hasStream(record) && last > record.checkpoint.resumeLsn && this.#isDivisible(table);
+    this.#join(table, ranges?.points ?? { first: last, last }, isBehind, ranges?.incomplete);
+  }
+
+  /** The table is copied beside the stream, which has come to its points. Rows with these keys are incomplete. */
+  madeBeside(table: TableShape, isFirst: boolean, last: Lsn, incomplete: readonly RowKey[]): void {
+    const point = this.#lastPoint(table, last);
+    if (isFirst) this.#setCopied(table, point);
+    this.#join(table, { first: point, last: point }, false, new IncompleteKeys(incomplete));
   }
 
   forget(name: string): void {
@@ -137,26 +142,20 @@ export class RecordedCopies implements ChangeWatch {
     this.keeper.change({ chunked: new Map([...chunked].filter(([each]) => each !== name)) });
   }
 
-  /** These rows are delivered as they are by now. */
-  completed(name: string, keys: readonly RowKey[]): void {
-    for (const key of keys) this.#of(name)?.incomplete.delete(key);
+  /** The rows of these keys are delivered as of `point`. */
+  completed(name: string, keys: readonly RowKey[], point: Lsn): void {
+    this.#of(name)?.incomplete.copied(keys, point);
   }
 
   watches({ name }: CompiledTable): boolean {
     return this.keeper.record.chunked.size > 0 && this.#of(name)?.points != null;
   }
 
-  /**
-   * Records the key of a row of which the stream does not bring all values, where the row may be in none of the ranges. Changes from before
-   * the first point are of rows that all are in one. There only a row that takes the key of another may be incomplete: when the stream
-   * brings that other row's removal, the receiver removes the copied row.
-   */
-  see({ table, arena, before, after, commitLsn }: ChangedRow): void {
-    const isMoved = before.count > 0 && keyChanged(arena, before, after, table.relation.key);
+  /** Records the key of a row of which the stream does not bring all values, where the receiver may lack them. */
+  see(row: ChangedRow): void {
+    const { table, arena, after } = row;
     const copy = this.#of(table.name);
-    if (!copy?.points || copy.phase === "refused" || !after.isPartial) return;
-    if (copy.phase === "joined" && commitLsn >= copy.points.last) return;
-    if (commitLsn < copy.points.first && !isMoved) return;
+    if (!copy?.points || copy.phase === "refused" || !after.isPartial || !mayLack(copy, row)) return;
     const key = keyTexts(arena, after, table.relation.key);
     if (key) copy.incomplete.add(key);
     if (!key || copy.incomplete.isTooMany) this.#refuse(table.name, copy);
@@ -171,12 +170,12 @@ export class RecordedCopies implements ChangeWatch {
     return true;
   }
 
-  /** The place that the stream has to come to before all incomplete rows can be copied; null: it is there. */
+  /** The place that the stream has to come to before all incomplete rows can be copied, and nothing is left of them; null: it is there. */
   awaited(at: Lsn): Lsn | null {
     let awaited: Lsn | null = null;
     for (const { phase, points, incomplete } of this.keeper.record.chunked.values()) {
       if (phase !== "joined" || points === null || incomplete.isEmpty) continue;
-      if (points.last > (awaited ?? at)) awaited = points.last;
+      for (const place of [points.last, incomplete.copiedAt]) if (place > (awaited ?? at)) awaited = place;
     }
     return awaited;
   }
@@ -186,7 +185,7 @@ export class RecordedCopies implements ChangeWatch {
     this.#isTold = false;
     return [...this.keeper.record.chunked]
       .filter(([, copy]) => isDue(copy, at))
-      .map(([name, { incomplete }]) => ({ name, keys: incomplete.list().slice(0, maxKeysAtOnce) }));
+      .map(([name, { incomplete }]) => ({ name, keys: incomplete.waiting(maxKeysAtOnce) }));
   }
 
   /** Otherwise nothing would bring a row that has moved, or its large values. */
@@ -197,13 +196,12 @@ export class RecordedCopies implements ChangeWatch {
   #isAnyDue(at: Lsn): boolean {
     const { chunked, copied } = this.keeper.record;
     const isToBeMadeAgain = (name: string, { phase }: ChunkedCopy) =>
-      phase === "refused" && copied.get(name)?.lsn === zeroLsn;
+      phase === "refused" && copied.get(name)?.lsn === zeroLsn && !this.#underWay.has(name);
     return [...chunked].some(([name, copy]) => isDue(copy, at) || isToBeMadeAgain(name, copy));
   }
 
-  /** More rows are incomplete than can be recorded: the copy counts no more. */
+  /** More rows are incomplete than can be recorded: the copy counts no more, but that of before a copy that was begun again. */
   #refuse(name: string, copy: ChunkedCopy): void {
-    // Whoever makes it has them in memory, or begins anew.
     if (copy.phase === "again") {
       this.forget(name);
       return;
@@ -216,8 +214,12 @@ export class RecordedCopies implements ChangeWatch {
 
   #sweep(at: Lsn): void {
     for (const [name, { phase, points, incomplete }] of this.keeper.record.chunked) {
+      incomplete.passed(at);
       if (phase === "again" && this.#isOverdue(name)) this.forget(name);
-      if (phase === "joined" && incomplete.isEmpty && points !== null && at >= points.last) this.forget(name);
+      if (phase !== "joined" || !incomplete.isEmpty || points === null || at < points.last) continue;
+      this.forget(name);
+      // So that the next run does not copy these rows again. If it fails, a later save has it.
+      this.keeper.save().catch(() => undefined);
     }
   }
 
@@ -227,6 +229,31 @@ export class RecordedCopies implements ChangeWatch {
     const sinceMs = this.#waitingMs.get(name) ?? this.nowMs();
     this.#waitingMs.set(name, sinceMs);
     return this.nowMs() - sinceMs >= keptForTaskMs;
+  }
+
+  /** Where no chunk was copied now, the record knows the points. */
+  #lastPoint({ relation }: TableShape, last: Lsn): Lsn {
+    const recorded = this.#of(qualifiedName(relation))?.points?.last ?? zeroLsn;
+    return [last, recorded].find((point) => point > zeroLsn) ?? this.keeper.record.checkpoint.resumeLsn;
+  }
+
+  #setCopied(table: TableShape, lsn: Lsn): void {
+    const copy = { identity: copyFingerprint(table), lsn };
+    const copied = new Map(this.keeper.record.copied).set(qualifiedName(table.relation), copy);
+    this.keeper.change({ copied });
+  }
+
+  /** All is delivered. `isBehind`: the stream may bring more rows in part. */
+  #join(
+    table: TableShape,
+    points: NonNullable<ChunkedCopy["points"]>,
+    isBehind: boolean,
+    incomplete = new IncompleteKeys(),
+  ): void {
+    const name = qualifiedName(table.relation);
+    const joined = { phase: "joined", points, keyNames: keyNamesOf(table), incomplete } as const;
+    if (!isBehind && incomplete.isEmpty) this.forget(name);
+    else this.#put(name, { ...begunCopy(rangesMark(table)), ...joined });
   }
 
   #of(name: string): ChunkedCopy | undefined {
@@ -239,6 +266,20 @@ export class RecordedCopies implements ChangeWatch {
 }
 
 function isDue({ phase, points, incomplete }: ChunkedCopy, at: Lsn): boolean {
-  if (phase !== "joined" || points === null || incomplete.isEmpty) return false;
+  if (phase !== "joined" || points === null || !incomplete.areSomeWaiting) return false;
   return at >= points.last || incomplete.isAmple;
+}
+
+/**
+ * Whether the receiver may lack what the change leaves out. Between the points the row may be in none of the ranges. Changes from before the
+ * first point are of rows that all are in one. There only a row that takes the key of another may be incomplete: when the stream brings
+ * that other row's removal, the receiver removes the copied row. Behind the last point only an incomplete row that gets another key.
+ */
+function mayLack({ phase, points, incomplete }: ChunkedCopy, row: ChangedRow): boolean {
+  const { table, arena, before, after, commitLsn } = row;
+  const { key } = table.relation;
+  const isMoved = before.count > 0 && keyChanged(arena, before, after, key);
+  if (phase !== "joined" || commitLsn < points!.last) return isMoved || commitLsn >= points!.first;
+  const from = isMoved ? keyHash(arena, before, key) : null;
+  return from !== null && incomplete.has(from);
 }

@@ -103,8 +103,8 @@ export class DeliveryClient {
       case "retrying":
         this.events.retrying(message.attempt, message.reason);
         return;
-      case "mended":
-        this.events.mended();
+      case "changed":
+        this.events.changed();
         return;
       case "awaits":
         this.events.awaits(message.lsn);

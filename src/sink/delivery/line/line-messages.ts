@@ -7,7 +7,7 @@ import type { CopyPart, RowKey } from "../../../change/copy-part.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
-import type { CopyMode, DurableRanges, StreamDuring } from "../../copy-sink.ts";
+import type { CopyMode, DurableRanges, Settled, StreamDuring } from "../../copy-sink.ts";
 
 /** A batch whose relations were sent before: `relations` holds their handles. */
 export interface LineBatch extends Omit<ChangeBatch, "relations"> {
@@ -94,8 +94,7 @@ export interface Answers {
   readonly "copy.start": DurableRanges | null;
   readonly "copy.chunk": null;
   readonly "copy.chunk-end": null;
-  /** Keys of rows to be copied by them; none: the copy is made. */
-  readonly "copy.finish": readonly RowKey[];
+  readonly "copy.finish": Settled | "incomplete";
   readonly close: null;
 }
 
@@ -137,7 +136,7 @@ export type FromDelivery =
   | { readonly type: "copy.progress"; readonly chunk: number; readonly rows: number; readonly bytes: number }
   | { readonly type: "retrying"; readonly attempt: number | null; readonly reason: string }
   /** Rows are to be copied by their keys now, or tables: `prepare` returns which. */
-  | { readonly type: "mended" }
+  | { readonly type: "changed" }
   /** There is more to do once the stream has come there. */
   | { readonly type: "awaits"; readonly lsn: Lsn }
   /** Nothing is delivered in this session any more. */

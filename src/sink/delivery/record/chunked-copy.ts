@@ -20,8 +20,8 @@ export interface ChunkedCopy {
   /**
    * - `open`: ranges are missing.
    * - `again`: as `open`, of a table that has been copied before.
-   * - `joined`: all are delivered, and the stream has not come to the last of their points.
-   * - `refused`: more rows are incomplete than are recorded. The table is copied whole, as of one point.
+   * - `joined`: all are delivered. The stream has not come to the last of their points, or rows are incomplete.
+   * - `refused`: more rows are incomplete than are recorded. Where the stream waits, the table is copied whole, as of one point.
    */
   readonly phase: "open" | "again" | "joined" | "refused";
   /** Tells what it is a copy of. */
@@ -36,6 +36,8 @@ export interface ChunkedCopy {
   readonly rows: number;
   /** The first and the last point that ranges are as of; zero: the stream brings every change since. Null: before the first range. */
   readonly points: { readonly first: Lsn; readonly last: Lsn } | null;
+  /** Columns of the key that `incomplete` are of. Absent: an earlier version recorded them. */
+  readonly keyNames?: readonly string[] | undefined;
   readonly incomplete: IncompleteKeys;
 }
 
@@ -54,6 +56,16 @@ export interface StoredChunkedCopy {
   readonly rows: number;
   readonly points: readonly [string, string] | null;
   readonly owed: readonly RowKey[];
+  readonly keyNames?: readonly string[];
+}
+
+export function keyNamesOf({ relation: { key, columns } }: TableShape): readonly string[] {
+  return key.map((i) => columns[i]!.name);
+}
+
+/** The table has another key than the incomplete rows that are recorded: these name no rows any more. */
+export function hasOtherKey({ keyNames, incomplete }: ChunkedCopy, table: TableShape): boolean {
+  return !incomplete.isEmpty && keyNames !== undefined && keyNames.join() !== keyNamesOf(table).join();
 }
 
 /** Ranges count while it stays. */
@@ -89,7 +101,7 @@ function merged(ranges: readonly PageRange[]): readonly PageRange[] {
 }
 
 export function storeChunked(copy: ChunkedCopy): StoredChunkedCopy {
-  const { phase, mark, origin, done, begun, rows, points, incomplete } = copy;
+  const { phase, mark, origin, done, begun, rows, points, keyNames, incomplete } = copy;
   const stored = (each: readonly PageRange[]) => each.map(({ from, to }) => [from, to] as const);
   return {
     phase,
@@ -100,11 +112,12 @@ export function storeChunked(copy: ChunkedCopy): StoredChunkedCopy {
     rows,
     points: points && [formatLsn(points.first), formatLsn(points.last)],
     owed: incomplete.list(),
+    ...(keyNames ? { keyNames } : {}),
   };
 }
 
 export function readChunked(stored: StoredChunkedCopy): ChunkedCopy {
-  const { phase, mark, origin, ranges, inHand = [], rows, points, owed } = stored;
+  const { phase, mark, origin, ranges, inHand = [], rows, points, owed, keyNames } = stored;
   const read = (each: readonly StoredRange[]) => each.map(([from, to]) => ({ from, to }));
   return {
     phase,
@@ -114,6 +127,7 @@ export function readChunked(stored: StoredChunkedCopy): ChunkedCopy {
     begun: read(inHand),
     rows,
     points: points && { first: parseLsn(points[0]), last: parseLsn(points[1]) },
+    keyNames,
     incomplete: new IncompleteKeys(owed),
   };
 }

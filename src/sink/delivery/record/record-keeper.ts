@@ -65,7 +65,7 @@ export class RecordKeeper {
   }> {
     const isAhead = ({ relation }: TableShape) => unreadable.includes(qualifiedName(relation));
     const ahead = tables.filter(isAhead);
-    const copied = withMissed(copiesOf(this.#record.copied, tables), ahead);
+    const copied = withMissed(copiesOf(this.#record.copied, this.#record.chunked, tables), ahead);
     const chunked = chunkedOf(this.#record.chunked, copied, tables);
     if (copied !== this.#record.copied || chunked !== this.#record.chunked) {
       this.change({ copied, chunked });

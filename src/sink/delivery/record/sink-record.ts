@@ -8,7 +8,7 @@ import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { OpenTransaction } from "../stream/transaction-counts.ts";
-import { type ChunkedCopies, type ChunkedCopy, rangesMark } from "./chunked-copy.ts";
+import { type ChunkedCopies, type ChunkedCopy, hasOtherKey, rangesMark } from "./chunked-copy.ts";
 import {
   type CopiedTable,
   type CopiedTables,
@@ -187,15 +187,21 @@ function readPlace(stored: Omit<StoredRecord, "format">): Omit<SinkRecord, "copi
 }
 
 /**
- * `copied` as it stands for `tables`: what is no longer selected, or not a copy of what is selected by now, is marked as
- * missed. Itself when nothing changes.
+ * `copied` as it stands for `tables`: what is no longer selected, not a copy of what is selected by now, or has incomplete rows that cannot be
+ * named any more, is marked as missed. Itself when nothing changes.
  */
-export function copiesOf(copied: CopiedTables, tables: readonly TableShape[]): CopiedTables {
+export function copiesOf(
+  copied: CopiedTables,
+  chunked: ChunkedCopies,
+  tables: readonly TableShape[],
+): CopiedTables {
   const byName = new Map(tables.map((table) => [qualifiedName(table.relation), table]));
   const changed = [...copied].flatMap(([name, copy]): [string, CopiedTable][] => {
     if (copy.lsn === zeroLsn) return [];
     const table = byName.get(name);
-    if (!table || !isCopyOf(copy.identity, table)) return [[name, { ...copy, lsn: zeroLsn }]];
+    const parts = chunked.get(name);
+    const isLost = table && parts?.phase === "joined" && hasOtherKey(parts, table);
+    if (!table || isLost || !isCopyOf(copy.identity, table)) return [[name, { ...copy, lsn: zeroLsn }]];
     const identity = copyFingerprint(table);
     return identity === copy.identity ? [] : [[name, { ...copy, identity }]];
   });

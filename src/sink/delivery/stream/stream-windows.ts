@@ -115,6 +115,8 @@ export class StreamWindows {
     rows.reached(batch.resumeLsn, this.#plan);
     this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
+    // The source decides when it is worth a save that there was nothing.
+    if (batch.count === 0) this.pass();
   }
 
   /**
@@ -138,6 +140,12 @@ export class StreamWindows {
     const { keeper } = this.options;
     if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
     this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+  }
+
+  /** Resolves when what is delivered by now is durable and reported, or has failed. Nothing is sent any more. */
+  async settled(): Promise<void> {
+    this.pass();
+    await this.#report.settled();
   }
 
   /** Resolves when all that was taken was submitted: what is submitted of the same rows from then on is sent after it. */

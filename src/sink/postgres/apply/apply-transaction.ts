@@ -67,8 +67,8 @@ export class ApplyTransaction {
   }
 
   /**
-   * Applies the batch, again with a remedy if the server refuses it. Where no remedy helps, returns the refused row. The transaction then
-   * holds the source's transactions before that row's.
+   * Applies the batch, or a piece of a large transaction. If the server refuses it, it is applied again with a *remedy*, which is another way
+   * to write it. Where no remedy helps, returns the refused row. The transaction then holds the source's transactions before that row's.
    */
   async apply(client: Client, batch: ChangeBatch): Promise<RefusedRow | null> {
     const isPiece = this.#isOpen;
@@ -116,7 +116,7 @@ export class ApplyTransaction {
         if (isStrict) await checkDeferred(client);
         return;
       } catch (error) {
-        // A table was altered before the stream passed its copy: the next run copies it again.
+        // The migration met a table whose copy the stream has not passed yet. Void the copy durably, then fail: the next run copies it again.
         const altered = this.tables.registry.takeAltered();
         if (altered !== null) await this.#voidCopy(client, altered);
         const remedy = remedyFor(error, tried, this.strategy);

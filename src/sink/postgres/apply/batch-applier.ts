@@ -25,7 +25,7 @@ export interface ApplierTables {
   copyOf(relation: Relation): CopyState;
   /** Whether the changes of the relation's table are skipped. */
   isSkipped(relation: Relation): boolean;
-  /** Whether the target already follows a later shape, so that the table's later copy stands for these changes. */
+  /** Whether the target follows a later shape already. A later copy has these rows then, so that their changes are left out. */
   isSuperseded(relation: Relation, at: Lsn): boolean;
   /** Rows that the copies lack. */
   readonly incomplete: IncompleteRows;

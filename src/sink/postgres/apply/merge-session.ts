@@ -19,7 +19,7 @@ export interface MergeSession {
   readonly staging: Map<string, StagingState>;
   /** Replace rows of the same key, instead of trusting that inserts are new. Set after a unique violation. */
   readonly upserts: boolean;
-  /** The changes may be in the table's merged copy already: rows may be in any state. */
+  /** The stream has not passed the copy's last point. The copy may have a change already: rows may be missing, present or newer. */
   readonly repeats: boolean;
   /** Takes rows that turn out to be missing while `repeats` is set; null: such rows are gone at the source as well. */
   readonly incomplete: IncompleteRows | null;

@@ -56,7 +56,9 @@ export class InsertRuns {
   }
 }
 
+/** The row was there before the batch. */
 const existed = 1;
+/** It is there after the batch. An insert is `present` alone, a delete `existed` alone, an update both. */
 const present = 2;
 
 /** Changes to a table with a key, folded key by key. */

@@ -101,7 +101,7 @@ async function deleteConflicting(
 }
 
 interface KnownRows {
-  /** The row under the old key is the one that the stream has brought, not a later one of the copy. */
+  /** The row under the old key is the one that the stream has brought, not a later one of the copy, and it is whole. */
   readonly isOldThere: boolean;
   /** The row under the new key is not from the copy. The source had no row there. */
   readonly isNewStreamed: boolean;
@@ -116,7 +116,9 @@ async function knownOf(
   const isLoose = table.key.some((c) => table.columns[c]!.indexed?.isLoose !== false);
   if (incomplete === null || isLoose) return { isOldThere: false, isNewStreamed: false };
   const key = table.key.map((c) => `s.c${c}::text`).join(", ");
-  const isThere = `exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")})`;
+  const isThere =
+    `exists (select from ${table.ownRows} o where ${byKey(table).join(" and ")}) ` +
+    `and not ${incomplete.isIncompleteSql(table)}`;
   const { rows } = await client.query<{ key: RowKey; isOld: boolean; isThere: boolean }>(
     `select array[${key}] as key, ${staged(table).isOld} as "isOld", ${isThere} as "isThere" ` +
       `from pg_temp.${table.staging} s`,

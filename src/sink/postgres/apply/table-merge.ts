@@ -44,18 +44,20 @@ export async function insertRuns(
   body.release();
 }
 
-/** Writes the last state of each key. If `later` is given, it takes the deletes: other tables may still refer to those rows. */
+/** Writes the last state of each key. `deferredDeletes` takes the deletes where other tables may still refer to those rows. */
 export async function mergeNetChanges(
   session: MergeSession,
   table: PreparedTable,
   net: NetChanges,
-  later: (() => Promise<void>)[] | null = null,
+  deferredDeletes: (() => Promise<void>)[] | null = null,
 ): Promise<void> {
   await recordNetChanges(session, table, net);
   const plan = planMerge(session, table, net);
   if (plan.staged.rows > 0) {
     await usingIndex(session, table, () =>
-      session.upserts ? replaceStaged(session, table, plan) : applyStaged(session, table, plan, later),
+      session.upserts
+        ? replaceStaged(session, table, plan)
+        : applyStaged(session, table, plan, deferredDeletes),
     );
   }
   if (plan.direct.rows > 0) {
@@ -156,13 +158,13 @@ async function applyStaged(
   session: MergeSession,
   table: PreparedTable,
   plan: MergePlan,
-  later: (() => Promise<void>)[] | null,
+  deferredDeletes: (() => Promise<void>)[] | null,
 ): Promise<void> {
   const remove = async () => {
     await plan.staged.over([stageGroup.delete], (condition) => deleteSql(table, condition));
   };
-  if (plan.deletes > 0 && later === null) await remove();
-  else if (plan.deletes > 0) later?.push(() => usingIndex(session, table, remove));
+  if (plan.deletes > 0 && deferredDeletes === null) await remove();
+  else if (plan.deletes > 0) deferredDeletes?.push(() => usingIndex(session, table, remove));
   if (plan.updates > 0) await updateStaged(session, table, plan);
   await updatePartial(session, table, plan);
 }

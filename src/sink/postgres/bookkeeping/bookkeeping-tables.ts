@@ -77,6 +77,7 @@ create table if not exists millrace.owed_row (
   row_key text[] not null,
   primary key (connector_id, table_id, key_hash)
 );
+alter table millrace.owed_row add column if not exists key_names text[];
 alter table millrace.divided_copy add column if not exists is_beside boolean not null default false;
 alter table millrace.table_copy add column if not exists first_lsn pg_lsn;
 alter table millrace.table_copy add column if not exists targets text[] not null default '{}';

@@ -7,7 +7,7 @@ import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
-import { copyTables, leftChunkTables } from "../copy/copy-tables.ts";
+import { helperTables, leftChunkTables } from "../copy/helper-tables.ts";
 
 export interface CopiedRange extends PageRange {
   readonly point: Lsn;
@@ -162,7 +162,7 @@ export async function forgetCopy(client: Client, connectorId: string, tableId: n
 /** As `forgetCopy`, and drops the tables that the copy has made. The side table may be the target by now. */
 export async function dropCopy(client: Client, connectorId: string, tableId: number): Promise<void> {
   await forgetCopy(client, connectorId, tableId);
-  const { side, touched, seen } = copyTables(connectorId, tableId);
+  const { side, touched, seen } = helperTables(connectorId, tableId);
   const chunks = await leftChunkTables(client, connectorId, tableId);
   await client.query(`drop table if exists ${[side, touched, seen, ...chunks].map(sqlName).join(", ")}`);
 }

@@ -1,16 +1,19 @@
-// Rows that no range of a table's copy has: they moved from a range that was still to be copied into one that was done. If the stream brings
-// only some values of such a row, its key is recorded in the same transaction, until the row is copied by key.
+// Rows of which the sink may hold only some values. The stream brought a part of a row, without the large values that did not change, and no
+// chunk of the copy has it: it moved from a range that was still to be copied into one that was done, or it was touched before its chunk came.
+// Its key is recorded in the same transaction, until the row is copied by key.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import type { TableShape } from "../../../change/relation.ts";
+import type { Relation, TableShape } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
 import type { IncompleteRows as RowsToCopy } from "../../sink.ts";
 import type { PreparedTable } from "../apply/prepared-table.ts";
 import type { UndoLog } from "../apply/undo-log.ts";
+import type { TargetName } from "../schema/target-name.ts";
 import { equalSql } from "../schema/target-table.ts";
 import type { CopyLedger } from "./copy-ledger.ts";
-import { RowsAhead } from "./rows-ahead.ts";
+import { isKeyExact, RowsAhead } from "./rows-ahead.ts";
 
 /** How many rows of a table are asked for at once. */
 const maxKeys = 10_000;
@@ -60,17 +63,52 @@ export class IncompleteRows {
 
   /** Records the keys of those staged rows that `condition` selects and the target lacks. They are not inserted, as values are missing. */
   recordSql(table: PreparedTable, condition: string): string {
-    const keys = table.key.map((i) => `s.c${i}::text`).join(", ");
+    const keys = stagedKey(table);
     const match = table.key.map((i) => {
       const { name, indexed } = table.columns[i]!;
       return equalSql(indexed, `t.${escapeIdentifier(name)}`, `s.c${i}`);
     });
     return (
-      `insert into millrace.owed_row (connector_id, table_id, key_hash, row_key) ` +
-      `select ${escapeLiteral(this.connectorId)}, ${table.relation.id}, md5(array[${keys}]::text), array[${keys}] ` +
+      `insert into millrace.owed_row (connector_id, table_id, key_hash, row_key, key_names) ` +
+      `select ${escapeLiteral(this.connectorId)}, ${table.relation.id}, md5(array[${keys}]::text), array[${keys}], ` +
+      `array[${keyNames(table.relation).map(escapeLiteral).join(", ")}] ` +
       `from pg_temp.${table.staging} s where ${condition} ` +
       `and not exists (select from ${table.ownRows} t where ${match.join(" and ")}) on conflict do nothing`
     );
+  }
+
+  /** The condition that the row under a staged key is incomplete: the target may hold it with values that are out of date. */
+  isIncompleteSql(table: PreparedTable): string {
+    const { relation } = table;
+    if (!this.has(relation.id)) return "false";
+    if (!isKeyExact(relation)) return "true";
+    return (
+      `exists (select from millrace.owed_row w where w.connector_id = ${escapeLiteral(this.connectorId)} ` +
+      `and w.table_id = ${relation.id} and w.key_hash = md5(array[${stagedKey(table)}]::text))`
+    );
+  }
+
+  /**
+   * In no transaction: voids copies of tables whose key is another one by now, as the recorded keys then name no rows. What is recorded of
+   * tables that are gone goes too.
+   */
+  async voidAltered(client: Client, tables: readonly TableShape[]): Promise<void> {
+    const byId = new Map(tables.map((table) => [table.relation.id, table.relation]));
+    for (const id of [...this.#tables]) {
+      const relation = byId.get(id);
+      if (relation && !(await this.#isKeyAltered(client, relation))) continue;
+      if (relation) await this.ledger.voidOf(client, relation);
+      await deleteIncomplete(client, this.connectorId, id, null);
+      this.copied(id, false);
+    }
+  }
+
+  async #isKeyAltered(client: Client, relation: Relation): Promise<boolean> {
+    const { rowCount } = await client.query(
+      "select from millrace.owed_row where connector_id = $1 and table_id = $2 and key_names <> $3::text[] limit 1",
+      [this.connectorId, relation.id, keyNames(relation)],
+    );
+    return rowCount !== 0;
   }
 
   /** Whether incomplete rows have become due since the last call. `at`: the stream's position. */
@@ -108,16 +146,39 @@ export class IncompleteRows {
     return incomplete;
   }
 
-  /** Rows of the table were copied, durably. `isAll`: none is incomplete any longer. */
-  copied(tableId: number, isAll: boolean): void {
+  /** Rows of the table were copied, durably. `areAny`: others are incomplete. */
+  copied(tableId: number, areAny: boolean): void {
     this.#reported.delete(tableId);
-    if (isAll) this.#tables.delete(tableId);
+    if (areAny) this.#tables.add(tableId);
+    else this.#tables.delete(tableId);
   }
 
   #isDue(tableId: number, at: Lsn): boolean {
     const point = this.ledger.pointOf(tableId);
     return point !== null && at >= point;
   }
+}
+
+/** In the transaction that ends an incremental copy: records the rows that the stream has brought in part. Returns whether any are incomplete. */
+export async function recordPartial(
+  client: Client,
+  connectorId: string,
+  relation: Relation,
+  touched: TargetName,
+): Promise<boolean> {
+  const { id, key } = relation;
+  const keys = key.map((_, i) => `k.k${i}::text`).join(", ");
+  await client.query(
+    `insert into millrace.owed_row (connector_id, table_id, key_hash, row_key, key_names) ` +
+      `select $1, $2, md5(array[${keys}]::text), array[${keys}], $3::text[] from ${sqlName(touched)} k ` +
+      `where k.is_partial on conflict do nothing`,
+    [connectorId, id, keyNames(relation)],
+  );
+  const { rowCount } = await client.query(
+    "select from millrace.owed_row where connector_id = $1 and table_id = $2 limit 1",
+    [connectorId, id],
+  );
+  return rowCount !== 0;
 }
 
 /** In the transaction that copies these rows, or the whole table (null). Returns whether none is incomplete any longer. */
@@ -144,4 +205,13 @@ export async function deleteIncomplete(
     [connectorId, tableId],
   );
   return rowCount === 0;
+}
+
+function keyNames({ key, columns }: Relation): readonly string[] {
+  return key.map((i) => columns[i]!.name);
+}
+
+/** The key of a staged row, as SQL texts. */
+function stagedKey({ key }: PreparedTable): string {
+  return key.map((i) => `s.c${i}::text`).join(", ");
 }

@@ -9,6 +9,11 @@ import type { CopyLedger } from "./copy-ledger.ts";
 /** OIDs of types whose equal values have the same text: bool, bytea, integers, text, oid, varchar, date, timestamps, uuid. */
 const exactTypes: ReadonlySet<number> = new Set([16, 17, 20, 21, 23, 25, 26, 1043, 1082, 1114, 1184, 2950]);
 
+/** Whether equal keys have the same text. */
+export function isKeyExact({ key, columns }: Pick<Relation, "key" | "columns">): boolean {
+  return key.every((i) => exactTypes.has(columns[i]!.typeOid));
+}
+
 export class RowsAhead {
   /** Keys by the table's OID. Any row of a table that is not here may be ahead: an earlier run may have copied it. */
   readonly #keys = new Map<number, Set<string>>();
@@ -33,11 +38,11 @@ export class RowsAhead {
   }
 
   /** Whether the row under the key may be newer than a change that was committed at `commitLsn`. */
-  mayHold({ id, key, columns }: Relation, value: RowKey, commitLsn: Lsn): boolean {
+  mayHold(relation: Relation, value: RowKey, commitLsn: Lsn): boolean {
+    const { id } = relation;
     const point = this.ledger.pointOf(id);
     if (point === null || commitLsn >= point) return false;
-    const isExact = key.every((i) => exactTypes.has(columns[i]!.typeOid));
-    return !isExact || (this.#keys.get(id)?.has(textOf(value)) ?? true);
+    return !isKeyExact(relation) || (this.#keys.get(id)?.has(textOf(value)) ?? true);
   }
 }
 

@@ -7,20 +7,16 @@ import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
+import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import type { SinkTables } from "../sink-tables.ts";
-import { copyTables, createKeyTables, dropChunkTables } from "./copy-tables.ts";
-import {
-  type FirstCopy,
-  IncrementalCopy,
-  type IncrementalCopyOptions,
-  targetFacts,
-} from "./incremental-copy.ts";
+import { createKeyTables, dropChunkTables, helperTables } from "./helper-tables.ts";
+import { IncrementalCopy, type IncrementalCopyOptions, targetFacts } from "./incremental-copy.ts";
 import { isEligible, isFollowed, readChunkTarget } from "./incremental-eligibility.ts";
-import { type IncrementalFingerprint, parseFingerprint } from "./interrupted-copies.ts";
-import { type CopyOutcome, hasRows, type KnownTable, recordOutcome } from "./table-copy.ts";
+import { type IncrementalFingerprint, incrementalFormat, parseFingerprint } from "./interrupted-copies.ts";
 import { copyInvalidated } from "./touched-keys.ts";
+import { type CopyOutcome, hasRows, type KnownTable, recordOutcome } from "./whole-copy.ts";
 
 /** What an incremental copy needs of the sink. */
 export interface IncrementalCopyContext
@@ -31,8 +27,6 @@ export interface IncrementalCopyContext
   readonly form: () => TupleForm;
   readonly resumeLsn: () => Lsn;
   readonly known: () => KnownTable;
-  /** The latest point at which rows were copied by key since the copy began; null: no row was. */
-  readonly rowsAsOf: () => Lsn | null;
   readonly made: (outcome: Omit<CopyOutcome, "rows">) => void;
 }
 
@@ -62,7 +56,9 @@ export async function beginIncremental(
     ...{ connector, table, betweenBatches, inSession, ...begun },
     ...{ records: tables.records, touched: tables.touched },
     requireFollowed: () => requireFollowed(tables, relation, isFirst),
-    first: isFirst ? firstCopy(copies, table) : null,
+    ...{ isFirst, made: copies.made },
+    record: (client, target, point) => recordEnd(client, copies, table, target, point),
+    ended: () => tables.underWay.end(relation.id),
   });
 }
 
@@ -127,7 +123,7 @@ async function beginNew(
   await client.query("begin");
   // The last copy may have left tables that it could not drop.
   await dropCopy(client, connectorId, relation.id);
-  await createKeyTables(client, copyTables(connectorId, relation.id), target, relation, replaces);
+  await createKeyTables(client, helperTables(connectorId, relation.id), target, relation, replaces);
   await recordBegun(client, connectorId, { tableId: relation.id, kind: "incremental", fingerprint });
   if (isFirst) await ledger.voidUncopied(client, relation);
   await client.query("commit");
@@ -148,6 +144,7 @@ async function fingerprintOf(
     [connectorId, schema, name],
   );
   const fingerprint: IncrementalFingerprint = {
+    format: incrementalFormat,
     table: chunkedCopyFingerprint(table),
     replaces,
     facts: JSON.stringify([isFirst, isFirst ? null : (rows[0]?.stamp ?? null), targetFacts(target)]),
@@ -157,23 +154,22 @@ async function fingerprintOf(
   return JSON.stringify(fingerprint);
 }
 
-function firstCopy(copies: IncrementalCopyContext, table: TableShape): FirstCopy {
-  const { tables, connector, known, rowsAsOf, made } = copies;
+/** As any other copy. Rows that the stream brought in part are incomplete from here on. */
+async function recordEnd(
+  client: Client,
+  { connector, known, tables }: IncrementalCopyContext,
+  table: TableShape,
+  target: TargetTable,
+  point: Lsn,
+): Promise<Omit<CopyOutcome, "rows">> {
   const { relation } = table;
-  return {
-    record: (client, target, point) => {
-      tables.underWay.requireValid(relation);
-      // Rows that were copied by key are ahead of the stream, which brings the changes in between once more.
-      const ahead = rowsAsOf();
-      const asOf =
-        ahead === null
-          ? { point, isMerged: false, first: null }
-          : { point: later(ahead, point), isMerged: true, first: zeroLsn };
-      return recordOutcome(client, connector, table, asOf, known(), target, null);
-    },
-    made,
-    ended: () => tables.underWay.end(relation.id),
-  };
+  const { touched } = helperTables(connector.connectorId, relation.id);
+  const areIncomplete = await recordPartial(client, connector.connectorId, relation, touched);
+  // Rows that were copied by key meanwhile are ahead.
+  const ahead = tables.ledger.pointOf(relation.id) ?? zeroLsn;
+  const isMixed = areIncomplete || ahead > point;
+  const made = { point: ahead > point ? ahead : point, isMerged: isMixed, first: isMixed ? zeroLsn : null };
+  return await recordOutcome(client, connector, table, made, known(), target, []);
 }
 
 /** Throws `table_changed` unless the sink still applies the table's changes. */
@@ -183,8 +179,4 @@ function requireFollowed(tables: SinkTables, relation: Relation, isFirst: boolea
     ? tables.underWay.has(relation) && !tables.setAside.has(relation.id)
     : isFollowed(tables, relation);
   if (!isStillApplied) throw copyInvalidated(relation, "was left out, or is to be copied anew,");
-}
-
-function later(one: Lsn, other: Lsn): Lsn {
-  return one < other ? other : one;
 }

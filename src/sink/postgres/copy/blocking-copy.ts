@@ -5,7 +5,7 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { CopyChunk, StartedCopy, TableCopy } from "../../copy-sink.ts";
 import type { CopiedRange } from "../bookkeeping/copy-records.ts";
-import type { CopyOutcome } from "./table-copy.ts";
+import type { CopyOutcome } from "./whole-copy.ts";
 
 export interface BlockingCopySteps {
   /** The form of the table as a whole. */
@@ -45,10 +45,10 @@ export class BlockingCopy implements TableCopy {
     return "all";
   }
 
-  async finish(): Promise<{ readonly left: "all"; readonly incomplete: readonly [] }> {
+  async finish(): Promise<"all"> {
     if (this.#isDivided) this.steps.made(await this.steps.join());
     else if (!this.#isTaken) throw new Error("a copy is finished before it was taken");
-    return { left: "all", incomplete: [] };
+    return "all";
   }
 
   /** Does nothing: done ranges stay for the next copy of the table. */

@@ -4,11 +4,11 @@
 import { escapeIdentifier } from "pg";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
-import type { CopyTables } from "./copy-tables.ts";
+import type { HelperTables } from "./helper-tables.ts";
 import { type ComparedRows, keyNames, matchSql, sameSql } from "./row-match.ts";
 
 export interface ChunkTarget extends ComparedRows {
-  readonly tables: CopyTables;
+  readonly tables: HelperTables;
 }
 
 /** A range of a table's pages, without `to`. */
@@ -36,7 +36,7 @@ export function recordSeenSql(chunk: ChunkTarget, from: string): string {
 }
 
 /** Updates rows that are there. Null: the table has no column beside its key. */
-export function updateSql(chunk: ChunkTarget, staging: TargetName, pages: Pages): string | null {
+export function chunkUpdateSql(chunk: ChunkTarget, staging: TargetName, pages: Pages): string | null {
   const { target, relation } = chunk;
   const set = relation.columns
     .filter(({ name }) => !target.columns.some((column) => column.name === name && column.isFixed))
@@ -49,7 +49,7 @@ export function updateSql(chunk: ChunkTarget, staging: TargetName, pages: Pages)
 }
 
 /** Inserts rows that are missing. */
-export function insertSql(chunk: ChunkTarget, staging: TargetName, pages: Pages): string {
+export function chunkInsertSql(chunk: ChunkTarget, staging: TargetName, pages: Pages): string {
   const { target, relation } = chunk;
   const names = relation.columns.map(({ name }) => name);
   const values = names.map((name) => `s.${escapeIdentifier(name)}`).join(", ");
@@ -60,16 +60,10 @@ export function insertSql(chunk: ChunkTarget, staging: TargetName, pages: Pages)
 }
 
 /** Deletes rows that no chunk has brought. `pages`: of the target; null: all. */
-export function deleteExtraSql(chunk: ChunkTarget, pages: Pages | null): string {
+export function deleteUncopiedSql(chunk: ChunkTarget, pages: Pages | null): string {
   const isSeen = `exists (select from ${sqlName(chunk.tables.seen)} k where ${matchSql(chunk, "t", "k")})`;
   const part = pages === null ? "" : within("t", pages);
   return `delete from ${chunk.target.ownRows} t where not ${isSeen} and ${untouched(chunk, "t")}${part}`;
-}
-
-/** Keys of rows of which the stream brought only some columns, and that were not copied since. */
-export function incompleteSql({ tables, relation }: ChunkTarget, most: number): string {
-  const keys = relation.key.map((_, i) => `k.k${i}::text`).join(", ");
-  return `select array[${keys}] as key from ${sqlName(tables.touched)} k where k.is_partial limit ${most}`;
 }
 
 function untouched(chunk: ChunkTarget, of: "s" | "t"): string {

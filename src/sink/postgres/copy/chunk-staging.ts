@@ -7,7 +7,7 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { copyIn } from "../apply/copy-in.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { type ChunkTarget, differingSql, recordSeenSql } from "./chunk-sql.ts";
-import { createRowsTable } from "./copy-tables.ts";
+import { createRowsTable } from "./helper-tables.ts";
 
 const raw = "pg_temp.millrace_chunk";
 

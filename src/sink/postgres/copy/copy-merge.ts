@@ -31,7 +31,7 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
       `insert into ${sqlName(target.target)} (${columns}) overriding system value ` +
         `select ${columns} from ${staging} s where not exists (select from ${target.ownRows} t where ${match})`,
     );
-  const remove = async () => {
+  const removeUncopied = async () => {
     if (isMerged) return;
     const isCopied = `exists (select from ${staging} s where ${match})`;
     await client.query(`delete from ${target.ownRows} t where not ${isCopied}`);
@@ -42,9 +42,9 @@ export async function mergeCopy(client: Client, target: TargetTable, rows: Copie
     await insert();
     await updateInPlace(client, target, rows, match, sameSql(compared));
     await insert();
-    return await remove();
+    return await removeUncopied();
   }
-  await remove();
+  await removeUncopied();
   if (target.isReferred) await updateInPlace(client, target, rows, match, sameSql(compared));
   else if (keyIndexOf(target, relation))
     await replaceDiffering(client, target, rows, match, sameSql(compared));

@@ -3,7 +3,6 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
 import type { TableShape } from "../../../change/relation.ts";
@@ -22,21 +21,18 @@ import {
 } from "../bookkeeping/copy-records.ts";
 import type { TargetName } from "../schema/target-name.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
-import { type ChunkTarget, deleteExtraSql, incompleteSql, insertSql, updateSql } from "./chunk-sql.ts";
+import { type ChunkTarget, chunkInsertSql, chunkUpdateSql, deleteUncopiedSql } from "./chunk-sql.ts";
 import { pagesOf, stageChunk } from "./chunk-staging.ts";
-import { type CopyTables, chunkTable, copyTables } from "./copy-tables.ts";
 import { CountedChunks } from "./counted-chunks.ts";
+import { chunkTable, type HelperTables, helperTables } from "./helper-tables.ts";
 import { parseFingerprint } from "./interrupted-copies.ts";
 import { PiecePace } from "./piece-pace.ts";
-import { type CopyOutcome, hasRows } from "./table-copy.ts";
 import { copyInvalidated, type TouchedKeys } from "./touched-keys.ts";
+import { type CopyOutcome, hasRows } from "./whole-copy.ts";
 
 const lockWaitMs = 1_000;
 /** Only autovacuum locks the copy's own tables. It is cancelled after `deadlock_timeout`, which is 1 s by default. */
 const dropWaitMs = 5_000;
-/** How many incomplete rows `finish` returns at once. */
-const maxKeys = 10_000;
-
 export interface IncrementalCopyOptions {
   readonly connector: ConnectorAtSink;
   readonly table: TableShape;
@@ -53,8 +49,14 @@ export interface IncrementalCopyOptions {
   readonly betweenBatches: <T>(action: (client: Client) => Promise<T>) => Promise<T>;
   /** Throws unless the sink still applies the table's changes to the same target. */
   readonly requireFollowed: () => void;
-  /** Null: the table has a copy already. */
-  readonly first: FirstCopy | null;
+  /** The table has no copy yet. */
+  readonly isFirst: boolean;
+  /** In the open transaction: records the copy. All chunks are there as of `point`, with the stream's changes since. */
+  readonly record: (client: Client, target: TargetTable, point: Lsn) => Promise<Omit<CopyOutcome, "rows">>;
+  /** Called when the record is durable. */
+  readonly made: (outcome: Omit<CopyOutcome, "rows">) => void;
+  /** Called when the copy is made or given up. */
+  readonly ended: () => void;
 }
 
 export interface CopySession {
@@ -62,15 +64,6 @@ export interface CopySession {
   readonly isWaiting?: () => boolean;
   /** Runs even if the copy was stopped. */
   readonly isLast?: boolean;
-}
-
-export interface FirstCopy {
-  /** In the open transaction: records the copy. All rows are there as of `point`, with the stream's changes since. */
-  record(client: Client, target: TargetTable, point: Lsn): Promise<Omit<CopyOutcome, "rows">>;
-  /** Called when the record is durable. */
-  made(outcome: Omit<CopyOutcome, "rows">): void;
-  /** Called when the copy is made or given up. */
-  ended(): void;
 }
 
 /** What must not change at the target while a copy is made. */
@@ -99,7 +92,7 @@ interface TakenChunk {
 export class IncrementalCopy implements TableCopy {
   readonly stream = "runs";
   readonly #chunks: TakenChunk[] = [];
-  readonly #tables: CopyTables;
+  readonly #tables: HelperTables;
   readonly #pace = new PiecePace();
   /** In `replace` mode, the pages of the target that are searched for rows to delete; null: not begun. */
   #removed: { next: number; readonly end: number } | null = null;
@@ -112,7 +105,7 @@ export class IncrementalCopy implements TableCopy {
   #isMade = false;
 
   constructor(private readonly options: IncrementalCopyOptions) {
-    this.#tables = copyTables(options.connector.connectorId, options.table.relation.id);
+    this.#tables = helperTables(options.connector.connectorId, options.table.relation.id);
   }
 
   async start(isDivided: boolean): Promise<StartedCopy> {
@@ -163,31 +156,29 @@ export class IncrementalCopy implements TableCopy {
     return this.#chunks.length > 0 ? "more" : "all";
   }
 
-  async finish(): Promise<{ readonly left: Settled; readonly incomplete: readonly RowKey[] }> {
+  async finish(): Promise<Settled | "incomplete"> {
     this.#requireValid();
-    const { replaces, connector, table, first, touched } = this.options;
+    const { replaces, connector, table, record, made, touched } = this.options;
     const { id } = table.relation;
-    const done = await this.#inTransaction(async (client, target) => {
-      if (replaces && !(await this.#remove(client, target))) return { incomplete: [], isMore: true };
-      const { rows } = await client.query<{ key: RowKey }>(incompleteSql(target, maxKeys));
-      if (rows.length > 0) return { incomplete: rows.map(({ key }) => key), isMore: true };
-      const outcome = await first?.record(client, target.target, this.#point);
+    const outcome = await this.#inTransaction(async (client, target) => {
+      if (replaces && !(await this.#removeUncopied(client, target))) return null;
+      const recorded = await record(client, target.target, this.#point);
       await forgetCopy(client, connector.connectorId, id);
-      return { incomplete: [], isMore: false, outcome };
+      return recorded;
     });
-    if (done === "locked") return { left: done, incomplete: [] };
-    if (done.isMore) return { left: "more", incomplete: done.incomplete };
+    if (outcome === "locked") return outcome;
+    if (outcome === null) return "more";
     this.#isMade = true;
     touched.end(id);
-    if (done.outcome) first?.made(done.outcome);
-    return { left: "all", incomplete: [] };
+    made(outcome);
+    return outcome.isStillIncomplete ? "incomplete" : "all";
   }
 
   /** Uses a session of its own, as a batch may be applied meanwhile. The next run drops what cannot be dropped now. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { records, touched, first, table, inSession, connector } = this.options;
+    const { records, touched, ended, table, inSession, connector } = this.options;
     const { id } = table.relation;
-    first?.ended();
+    ended();
     const active = touched.get(id);
     if (active) active.isBeingCopied = false;
     const isKept = !this.#isMade && this.#isDivided && active?.invalidatedBy === null;
@@ -209,7 +200,7 @@ export class IncrementalCopy implements TableCopy {
    * the chunks to come include those changes.
    */
   async #recordTouched(): Promise<void> {
-    const { table, touched, records, betweenBatches, replaces, first, target } = this.options;
+    const { table, touched, records, betweenBatches, replaces, isFirst, target } = this.options;
     const { id } = table.relation;
     const record = records.of(id, "incremental");
     if (record === null) throw copyInvalidated(table.relation, "was copied anew");
@@ -224,7 +215,7 @@ export class IncrementalCopy implements TableCopy {
         );
       }
       await client.query(`delete from ${sqlName(keys)} where not is_partial`);
-      this.#isNew = first !== null && !(await hasRows(client, target));
+      this.#isNew = isFirst && !(await hasRows(client, target));
       await client.query("commit");
     });
     const active = touched.of(table.relation) ?? touched.begin({ tableId: id, keys, keyNames, shape });
@@ -238,9 +229,9 @@ export class IncrementalCopy implements TableCopy {
     const next = Math.min(taken.pages, taken.next + this.#pace.size);
     const pages = { from: taken.next, to: next };
     const write = async () => {
-      const update = this.#isNew ? null : updateSql(chunk, staging, pages);
+      const update = this.#isNew ? null : chunkUpdateSql(chunk, staging, pages);
       if (update !== null) await client.query(update);
-      await client.query(insertSql(chunk, staging, pages));
+      await client.query(chunkInsertSql(chunk, staging, pages));
     };
     // Nothing to write: do not lock the target.
     if (next > taken.next) await this.#write(client, chunk.target, write);
@@ -252,7 +243,7 @@ export class IncrementalCopy implements TableCopy {
   }
 
   /** Deletes rows that no chunk brought, from some pages of the target. Returns whether all pages are done. */
-  async #remove(client: Client, chunk: ChunkTarget): Promise<boolean> {
+  async #removeUncopied(client: Client, chunk: ChunkTarget): Promise<boolean> {
     const { target } = chunk;
     // A partitioned table has no pages of its own.
     const isDivisible = target.ownRows.startsWith("only ");
@@ -260,7 +251,7 @@ export class IncrementalCopy implements TableCopy {
     const removed = this.#removed;
     if (removed.next >= removed.end) return true;
     const pages = isDivisible ? { from: removed.next, to: removed.next + this.#pace.size } : null;
-    await this.#write(client, target, () => client.query(deleteExtraSql(chunk, pages)));
+    await this.#write(client, target, () => client.query(deleteUncopiedSql(chunk, pages)));
     removed.next = pages?.to ?? removed.end;
     return removed.next >= removed.end;
   }
@@ -290,12 +281,12 @@ export class IncrementalCopy implements TableCopy {
   }
 
   async #target(client: Client): Promise<ChunkTarget> {
-    const { table, target: before, first } = this.options;
+    const { table, target: before, isFirst } = this.options;
     const { relation } = table;
     const target = await readTargetTable(client, before.target);
     if (target === null || targetFacts(target) !== targetFacts(before))
       throw copyInvalidated(relation, "was altered at the sink");
-    return { tables: this.#tables, target, relation, keepsOrigin: first === null };
+    return { tables: this.#tables, target, relation, keepsOrigin: !isFirst };
   }
 
   #requireValid(): void {

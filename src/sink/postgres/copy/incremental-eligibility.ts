@@ -44,7 +44,7 @@ export async function readChunkTarget(
   const target = await readTargetTable(client, naming.target(relation));
   if (target === null || target.isReferred || target.refersTo.length > 0) return null;
   if (!isWrittenByKey(target, relation) || (await hasOtherUniqueIndex(client, target, relation))) return null;
-  const form = formOf(target, relation);
+  const form = chunkForm(target, relation);
   return form && { target, form };
 }
 
@@ -73,8 +73,8 @@ async function hasOtherUniqueIndex(
   return rowCount !== 0;
 }
 
-/** Null: a user-defined type may refuse text, which only a blocking copy can report with its row. */
-function formOf(target: TargetTable, relation: Relation): TupleForm | null {
+/** In which chunks come. Null: a user-defined type may refuse text, which only a copy of the whole table can report with its row. */
+export function chunkForm(target: TargetTable, relation: Relation): TupleForm | null {
   if (takesBinary(target, relation)) return "binary";
   return relation.columns.some(({ typeDefinitions }) => typeDefinitions) ? null : "text";
 }

@@ -6,11 +6,15 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { CopyRecords } from "../bookkeeping/copy-records.ts";
-import { copyTables, tablesWithCopies } from "./copy-tables.ts";
+import { helperTables, tablesWithCopies } from "./helper-tables.ts";
 import type { TouchedKeys } from "./touched-keys.ts";
+
+/** Of the tables that a copy makes for itself. A copy that another version of millrace began is not resumed. */
+export const incrementalFormat = 2;
 
 /** What an incremental copy depends on. It is resumed only while all of this is the same. */
 export interface IncrementalFingerprint {
+  readonly format?: number;
   /** `chunkedCopyFingerprint` of the table at the source. */
   readonly table: string;
   /** Rows that the copy does not bring are deleted. */
@@ -42,11 +46,12 @@ export class InterruptedCopies {
   async load(client: Client): Promise<void> {
     this.#idleSinceMs.clear();
     for (const { tableId, fingerprint, ranges } of this.records.all("incremental")) {
-      const { keyNames, shape } = parseFingerprint(fingerprint);
-      const { touched: keys } = copyTables(this.connectorId, tableId);
+      const { format, keyNames, shape } = parseFingerprint(fingerprint);
+      const { touched: keys } = helperTables(this.connectorId, tableId);
       // A copy without ranges has nothing to resume.
       if (
         ranges.length > 0 &&
+        format === incrementalFormat &&
         shape === this.touched.shapeOf(tableId) &&
         (await isThere(client, sqlName(keys)))
       ) {

@@ -23,13 +23,13 @@ import {
   recordRange,
 } from "../bookkeeping/copy-records.ts";
 import { withRefusedKey } from "../refusals/refused-key.ts";
-import { takesBinary } from "../schema/binary-fit.ts";
 import { addKey, addKeyOf, createSchemas, createTable, resolveTypes } from "../schema/table-schema.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import { readTargetTable, type TargetTable } from "../schema/target-table.ts";
 import { mergeCopy } from "./copy-merge.ts";
-import { copyTables } from "./copy-tables.ts";
-import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./table-copy.ts";
+import { helperTables } from "./helper-tables.ts";
+import { chunkForm } from "./incremental-eligibility.ts";
+import { type CopyOutcome, fitExisting, hasRows, type KnownTable, recordOutcome } from "./whole-copy.ts";
 
 /** What is copied, and where it goes. */
 export interface RangeCopy {
@@ -40,7 +40,7 @@ export interface RangeCopy {
 
 /** The table that takes the ranges until all are there. */
 function sideOf({ connector, table }: Pick<RangeCopy, "connector" | "table">): TargetName {
-  return copyTables(connector.connectorId, table.relation.id).side;
+  return helperTables(connector.connectorId, table.relation.id).side;
 }
 
 /**
@@ -72,7 +72,7 @@ export async function beginRanges(
     }
   }
   const made = isPossible ? await readTargetTable(client, side) : null;
-  const form = made && formOf(made, relation);
+  const form = made && chunkForm(made, relation);
   if (made && !form) await dropCopy(client, connector.connectorId, relation.id);
   await client.query("commit");
   return form && { form, isResumed };
@@ -98,12 +98,6 @@ async function isAsMade(client: Client, side: TargetTable, { columns }: Relation
   return columns.every(({ name }, i) =>
     side.columns.some((column) => column.name === name && column.typeOid === types[i]!.oid),
   );
-}
-
-/** Null: a user-defined type may refuse text, which only a copy as a whole can report with its row. */
-function formOf(side: TargetTable, relation: Relation): TupleForm | null {
-  if (takesBinary(side, relation)) return "binary";
-  return relation.columns.some(({ typeDefinitions }) => typeDefinitions) ? null : "text";
 }
 
 /** In one transaction: the rows, and the record that the range is done. */

@@ -4,7 +4,6 @@
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
-import type { Lsn } from "../../../change/lsn.ts";
 import type { Relation, TableShape } from "../../../change/relation.ts";
 import { hasOneSession } from "../../../connection/has-one-session.ts";
 import { whileWatched } from "../../../connection/session-watch.ts";
@@ -21,13 +20,11 @@ import { BlockingCopy } from "./blocking-copy.ts";
 import { CopiesInApplySession, type CopySessions, PooledCopySessions } from "./copy-sessions.ts";
 import { CountedChunks } from "./counted-chunks.ts";
 import { beginRanges, copyRange, joinRanges, type RangeCopy } from "./range-copy.ts";
-import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./table-copy.ts";
+import { type CopyOutcome, copyIntoTarget, type KnownTable } from "./whole-copy.ts";
 
 export class SinkCopies implements CopySink, AsyncDisposable {
   readonly #sessions: CopySessions;
   readonly #refusals: CopyRefusals;
-  /** By OID of a table whose first copy is under way: the latest point at which rows were copied by key. */
-  readonly #rowsAsOf = new Map<number, Lsn>();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -68,8 +65,6 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     this.#made(relation, outcome, false);
     const keys = part?.kind === "rows" ? part.keys : [];
     this.tables.incomplete.ahead.copied(relation.id, keys, before, this.apply.resumeLsn());
-    if (outcome.record === null) this.#rowsAsOf.set(relation.id, rows.lsn);
-    this.tables.touched.shapeRecorded(relation);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -82,7 +77,6 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     const isFirst = mode === "initial";
     const isPossible = !hasOneSession(this.config.connection) && !this.#refusals.isTraced(relation);
     if (!isPossible || (isFirst && !this.context.makesCopies)) return null;
-    this.#rowsAsOf.delete(relation.id);
     return await beginIncremental(
       this.#incrementalContext(relation, stop),
       table,
@@ -108,7 +102,6 @@ export class SinkCopies implements CopySink, AsyncDisposable {
           whileWatched({ ...apply.watched(client), isClientBusy }, () => action(client)),
         ),
       known: () => this.#known(relation),
-      rowsAsOf: () => this.#rowsAsOf.get(relation.id) ?? null,
       made: (outcome) => this.#made(relation, outcome, true),
     };
   }
@@ -207,11 +200,11 @@ export class SinkCopies implements CopySink, AsyncDisposable {
     isWhole: boolean,
   ): void {
     const { ledger, incomplete, shapes, setAside, registry } = this.tables;
-    if (record) ledger.add(record);
+    ledger.add(record);
     if (isWhole) incomplete.ahead.copiedWhole(relation.id);
-    incomplete.copied(relation.id, !isStillIncomplete);
+    incomplete.copied(relation.id, isStillIncomplete);
     if (shape) shapes.add(shape);
-    if (record) setAside.copied(relation);
+    setAside.copied(relation);
     this.#refusals.copied(relation);
     this.apply.lockWaitEnded();
     registry.forgetShapes();
@@ -230,7 +223,6 @@ export class SinkCopies implements CopySink, AsyncDisposable {
       nullColumn: setAside.nullColumnOf(relation),
       isTraced: this.#refusals.isTraced(relation),
       isCopied: ledger.holds(relation),
-      touched: this.tables.touched.of(relation),
     };
   }
 

@@ -17,9 +17,10 @@ const touch = { whole: 0, part: 1, moved: 2 } as const;
 type Touch = (typeof touch)[keyof typeof touch];
 
 const onConflict: Readonly<Record<Touch, string>> = {
-  [touch.whole]: "do update set is_partial = false, is_moved = false where t.is_partial",
+  [touch.whole]: "do update set is_partial = false where t.is_partial",
+  // If it was whole before, it is whole now: the sink keeps the other values.
   [touch.part]: "do nothing",
-  [touch.moved]: "do update set is_partial = true, is_moved = true",
+  [touch.moved]: "do update set is_partial = true where not t.is_partial",
 };
 
 /** Records all keys that a batch touches in one table. */
@@ -90,8 +91,8 @@ class Recorder {
     const isPartial = how !== touch.whole;
     // Keys with different bytes may be equal: ON CONFLICT DO UPDATE must not meet one twice.
     return (
-      `insert into ${sqlName(touched.keys)} as t (${keys}, is_partial, is_moved) ` +
-      `select distinct ${values}, ${isPartial}, ${how === touch.moved} from pg_temp.${table.staging} s where ${condition} ` +
+      `insert into ${sqlName(touched.keys)} as t (${keys}, is_partial) ` +
+      `select distinct ${values}, ${isPartial} from pg_temp.${table.staging} s where ${condition} ` +
       `on conflict (${keys}) ${onConflict[how]}`
     );
   }

@@ -2,9 +2,7 @@
 // records each key that the stream touches.
 
 import type { Client } from "pg";
-import type { RowKey } from "../../../change/copy-part.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
-import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { forgetCopy } from "../bookkeeping/copy-records.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
@@ -17,7 +15,7 @@ export interface TouchedTable {
   /** The key's columns, in the order of `k0`, `k1`, … */
   readonly keyNames: readonly string[];
   /** The shape that the target follows, without its name. */
-  shape: string;
+  readonly shape: string;
   /** The copy is being made now: it brings rows that the sink lacks. */
   isBeingCopied: boolean;
   /** Why the copy must begin again; null: it is valid. */
@@ -86,27 +84,6 @@ export class TouchedKeys {
     const isSame = this.shapeOf(relation.id) === table.shape && names.join() === table.keyNames.join();
     if (!isSame || table.invalidatedBy !== null) await this.invalidate(client, relation.id, "was altered");
   }
-
-  /** The shape was recorded anew, with rows that were copied by key. */
-  shapeRecorded({ id }: Pick<Relation, "id">): void {
-    const table = this.#tables.get(id);
-    if (table) table.shape = this.shapeOf(id);
-  }
-}
-
-/** In the open transaction, with a copy of the rows that have these keys: they are complete from here on. */
-export async function completeTouched(
-  client: Client,
-  { keys: table, keyNames }: Pick<TouchedTable, "keys" | "keyNames">,
-  keys: readonly RowKey[],
-): Promise<void> {
-  const key = keyNames.map((_, i) => `k.k${i}::text`).join(", ");
-  await client.query(
-    `update ${sqlName(table)} k set is_partial = false from ` +
-      `(select array(select json_array_elements_text(e)) as key from json_array_elements($1::json) e) x ` +
-      `where k.is_partial and x.key = array[${key}]`,
-    [JSON.stringify(keys)],
-  );
 }
 
 function shapeText(shape: ShapeRecord | null): string {

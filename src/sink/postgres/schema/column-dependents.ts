@@ -44,7 +44,7 @@ left join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and r.oid = d.objid
 left join pg_class v on v.oid = r.ev_class
 left join pg_attrdef e on d.classid = 'pg_attrdef'::regclass and e.oid = d.objid
 left join pg_attribute g on g.attrelid = e.adrelid and g.attnum = e.adnum and g.attgenerated <> ''
-  and (g.attrelid, g.attnum) <> (wanted.id, wanted.part)
+  and (g.attrelid, g.attnum) <> (wanted.id, wanted.part) and not (g.attrelid = $1 and g.attname = any ($2::text[]))
 left join pg_constraint c on d.classid = 'pg_constraint'::regclass and c.oid = d.objid
 cross join lateral pg_identify_object(d.classid, d.objid, d.objsubid) o
 where case
@@ -53,13 +53,17 @@ where case
   else d.deptype = 'n' end
 order by 1, 2`;
 
-/** Why the server would refuse the changes; null: the catalog shows no reason. */
+/** Why the server would refuse the changes; null: the catalog shows no reason. `computed`: columns to be dropped before them. */
 export async function findDependents(
   client: Client,
   table: TargetTable,
   changes: readonly TableChange[],
+  computed: readonly string[] = [],
 ): Promise<MigrationRefused | null> {
-  const dropped = changes.flatMap((change) => (change.kind === "drop" ? [change.name] : []));
+  const dropped = [
+    ...computed,
+    ...changes.flatMap((change) => (change.kind === "drop" ? [change.name] : [])),
+  ];
   const retyped = changes.flatMap((change) =>
     change.kind === "retype" ? [nameBefore(change.column.name, changes)] : [],
   );

@@ -5,6 +5,7 @@ import type { Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import type { ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
 import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { findDependents } from "./column-dependents.ts";
 import { migrationRefused, migrationSql, nullRefused } from "./migration-sql.ts";
@@ -60,9 +61,10 @@ async function checkMigration(
   strategy: PostgresSinkConfig["migration_strategy"],
   naming: TargetNaming,
   { relation, known, nullColumn, isReplaced }: CheckedTable,
-  table: TargetTable,
+  given: TargetTable,
 ): Promise<MigrationRefused | null> {
-  const { target } = table;
+  const { target } = given;
+  const { table, drops } = clearComputed(given, relation, strategy);
   const wanted = naming.target(relation);
   if (sqlName(target) !== sqlName(wanted) && strategy.disable_all) return renameRefused(target, wanted);
   const all = planMigration(table, known, relation, strategy);
@@ -71,7 +73,8 @@ async function checkMigration(
   const fits = isReplaced && !naming.isShared(relation) && fitsByName(table, relation, strategy);
   if (refused.length > 0 && !fits)
     return migrationRefused(target, refused, await migrationSql(client, target, refused, false));
-  const dependents = fits ? null : await findDependents(client, table, changes);
+  const computed = [...drops, ...computedFrom(table, changes, strategy)];
+  const dependents = fits ? null : await findDependents(client, table, changes, computed);
   if (dependents) return dependents;
   if (nullColumn === null || isAllowed(strategy, "Nullability")) return null;
   const isRefusing = table.columns.some(({ name, notNull }) => name === nullColumn && notNull);

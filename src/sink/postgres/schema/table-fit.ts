@@ -7,6 +7,8 @@ import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
 import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import { clearComputed, computedFrom } from "../generated/computed-plan.ts";
+import { clearSql } from "../generated/make-computed.ts";
 import { findDependents } from "./column-dependents.ts";
 import type { AddKey } from "./key-migration.ts";
 import { migrationRefused, migrationSql } from "./migration-sql.ts";
@@ -31,11 +33,13 @@ export interface Fitted {
 export async function fitTable(
   client: Client,
   strategy: PostgresSinkConfig["migration_strategy"],
-  table: TargetTable,
+  given: TargetTable,
   known: FollowedShape | null,
   relation: Relation,
   { areReplaced = false, isShared = false } = {},
 ): Promise<Fitted> {
+  const cleared = clearComputed(given, relation, strategy);
+  const { table } = cleared;
   requireWritable(table, relation);
   const all = planMigration(table, known, relation, strategy);
   const changes = isShared ? changesOfShared(table, all) : all;
@@ -47,14 +51,17 @@ export async function fitTable(
     const sql = await migrationSql(client, table.target, refused, false);
     throw isShared ? sharedRefused(table.target, sql) : migrationRefused(table.target, refused, sql);
   }
-  const dependents = await findDependents(client, table, changes);
+  const drops = [...cleared.drops, ...computedFrom(table, changes, strategy)];
+  const dependents = await findDependents(client, table, changes, drops);
   if (dependents) throw dependents;
+  const isCleared = drops.length > 0 || cleared.undone.length > 0;
+  for (const sql of clearSql(table.target, { ...cleared, drops })) await client.query(sql);
   const areConverted = changes.some(({ kind }) => kind === "retype");
   if (areConverted && areReplaced) await client.query(`delete from ${table.ownRows}`);
   const made = changes.filter(({ kind }) => kind !== "add key");
   for (const sql of await migrationSql(client, table.target, made, areReplaced)) await client.query(sql);
   return {
-    isChanged: changes.length > 0,
+    isChanged: changes.length > 0 || isCleared,
     isKeyChanged: changes.some(({ kind }) => kind === "drop key" || kind === "add key"),
     key: changes.find((change) => change.kind === "add key") ?? null,
   };

@@ -16,6 +16,7 @@ import {
   type ShapeLedger,
   type ShapeRecord,
 } from "../bookkeeping/shape-ledger.ts";
+import { ComputedTargets } from "../generated/computed-targets.ts";
 import type { MigrationRefused } from "../refusals/migration-refused.ts";
 import { holdsOldLabels } from "../types/old-labels.ts";
 import type { TypeMaker } from "../types/type-maker.ts";
@@ -24,6 +25,7 @@ import { inOrder } from "./key-migration.ts";
 import { checkMigrations } from "./migration-check.ts";
 import { changesFromBefore, columnsGuessed, isAsFollowed, isKnownToFollow } from "./shape-order.ts";
 import { hasRemadeColumn } from "./shared-migration.ts";
+import { StagingNames } from "./staging-names.ts";
 import { areRowsUnfit, dropNotNull, fitTable } from "./table-fit.ts";
 import { hasLostColumn } from "./table-migration.ts";
 import { TableRenamer } from "./table-rename.ts";
@@ -34,6 +36,7 @@ import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTable, type TargetTable, tableMissing } from "./target-table.ts";
 
 export class TableRegistry {
+  readonly computed: ComputedTargets;
   readonly #catalog: TargetCatalog;
   #prepared = new Map<Relation, PreparedTable>();
   #altered: Relation | null = null;
@@ -41,8 +44,7 @@ export class TableRegistry {
   readonly #renamer: TableRenamer;
   /** Numbers of columns in which the source has sent null, by table. */
   readonly #nullable = new Map<number, Set<number>>();
-  /** Names of staging tables by target and columns: rows of the same shape share one. */
-  readonly #staging = new Map<string, string>();
+  readonly #staging = new StagingNames();
 
   constructor(
     private readonly config: PostgresSinkConfig,
@@ -51,10 +53,13 @@ export class TableRegistry {
     private readonly shapes: ShapeLedger,
     private readonly types: TypeMaker,
     private readonly warn: (reason: string) => void,
+    warnOfComputed: (reason: string | null) => void,
   ) {
-    this.#catalog = new TargetCatalog(naming, config.migration_strategy, shapes);
+    const { migration_strategy: strategy } = config;
+    this.#catalog = new TargetCatalog(naming, strategy, shapes);
+    this.computed = new ComputedTargets(strategy, naming, shapes, this.#catalog, warnOfComputed);
     this.#renamer = new TableRenamer(
-      config.migration_strategy,
+      strategy,
       naming,
       ledger,
       shapes,
@@ -127,7 +132,7 @@ export class TableRegistry {
     await this.types.make(client, relation);
     const target = this.naming.target(relation);
     const table = await this.#fit(client, target, relation, at);
-    const staging = this.#stagingName(target, relation);
+    const staging = this.#staging.of(target, relation);
     const rank = this.#catalog.rankOf(table);
     const isShared = this.naming.isShared(relation);
     const copy = this.ledger.stateOf(relation);
@@ -238,17 +243,6 @@ export class TableRegistry {
     for (const relation of this.#prepared.keys()) if (relation.id === id) this.#prepared.delete(relation);
   }
 
-  #stagingName(target: TargetName, relation: Relation): string {
-    const shape = JSON.stringify([
-      relation.id,
-      target,
-      relation.columns.map(({ name, typeName }) => [name, typeName]),
-    ]);
-    const name = this.#staging.get(shape) ?? `millrace_stage_${this.#staging.size + 1}`;
-    this.#staging.set(shape, name);
-    return name;
-  }
-
   async #fit(client: Client, target: TargetName, relation: Relation, at: Lsn): Promise<TargetTable> {
     let table = await readTargetTable(client, target);
     if (!table) {
@@ -270,7 +264,7 @@ export class TableRegistry {
     if (nullable) await dropNotNull(client, table, relation, nullable);
     const fitted = isChanged ? ((await readTargetTable(client, target)) ?? table) : table;
     if (!isRecorded(record, relation)) await this.shapes.record(client, relation, at, fitted);
-    return fitted;
+    return await this.computed.make(client, fitted, relation);
   }
 
   /** A column of a shared target cannot be dropped and added again: a copy brings the new values. */

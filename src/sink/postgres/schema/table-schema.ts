@@ -4,6 +4,7 @@ import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import { type Column, isIdentified, type TableShape } from "../../../change/relation.ts";
 import { BinaryLayouts, firstUnpinnedOid } from "../../../connection/binary-layout.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
+import { computedCommentSql, computedSql } from "../generated/computed-column.ts";
 import type { AddKey } from "./key-migration.ts";
 import { nameTaken } from "./taken-name.ts";
 import { sqlList, type TargetName } from "./target-name.ts";
@@ -22,19 +23,26 @@ export async function createSchemas(client: Client, schemas: ReadonlySet<string>
 }
 
 /**
- * Creates the table with the source's types and without a key. A type that the sink lacks becomes text. Throws `sink_schema_mismatch` if
+ * Creates the table with the source's types, with the columns that the sink computes, and without a key. A type that the sink lacks becomes text. Throws `sink_schema_mismatch` if
  * something other than a table has the name.
  */
 export async function createTable(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const taken = await nameTaken(client, target);
   if (taken) throw taken;
   await createSchemas(client, new Set([target.schema]));
-  const types = await resolveTypes(client, shape.relation.columns);
-  const columns = shape.relation.columns.map((column, i) => {
-    const notNull = shape.notNull.includes(column.name) ? " not null" : "";
-    return `${escapeIdentifier(column.name)} ${types[i]!.name}${notNull}`;
+  const { relation, generated = [] } = shape;
+  const types = await resolveTypes(client, relation.columns);
+  const columns = relation.columns.map(({ name, number }, i) => {
+    const notNull = shape.notNull.includes(name) ? " not null" : "";
+    return { number, sql: `${escapeIdentifier(name)} ${types[i]!.name}${notNull}` };
   });
-  await client.query(`create table ${sqlName(target)} (${columns.join(", ")})`);
+  for (const computed of generated) {
+    const { number, typeName } = computed.column;
+    const behind = columns.findIndex((column) => column.number > number || column.number < 0);
+    columns.splice(behind < 0 ? columns.length : behind, 0, { number, sql: computedSql(computed, typeName) });
+  }
+  await client.query(`create table ${sqlName(target)} (${columns.map(({ sql }) => sql).join(", ")})`);
+  for (const computed of generated) await client.query(computedCommentSql(target, computed));
 }
 
 /**

@@ -13,6 +13,11 @@ import { columnsThatFit, createSchemas } from "./table-schema.ts";
 import type { TargetNaming } from "./target-naming.ts";
 import { readTargetTables, type TargetTable } from "./target-table.ts";
 
+export interface Computing {
+  readonly shape: TableShape;
+  readonly target: TargetTable;
+}
+
 export class TargetCatalog {
   /** The source's tables, by OID at the source. */
   readonly #shapes = new Map<number, TableShape>();
@@ -23,6 +28,7 @@ export class TargetCatalog {
   #firing: string | null = null;
   readonly #copyForms = new Map<string, TupleForm>();
   readonly #missing = new Set<string>();
+  #computing: readonly Computing[] = [];
 
   constructor(
     private readonly naming: TargetNaming,
@@ -56,6 +62,11 @@ export class TargetCatalog {
     this.#ranks = rankByReferences(targets.filter((target) => target !== null));
     this.#firing = firingText(targets);
     this.#targetOf.clear();
+    this.#computing = tables.flatMap((shape, i) => {
+      const target = targets[i];
+      const isAny = target?.columns.some(({ generated }) => generated) || shape.generated !== undefined;
+      return target && isAny ? [{ shape, target }] : [];
+    });
     const made = tables.map(({ relation }, i) => this.#columnsToMake(relation, targets[i] ?? null));
     const fitting = await columnsThatFit(client, made.flat());
     let form: TupleForm = "binary";
@@ -70,6 +81,11 @@ export class TargetCatalog {
       if (!isBinary) form = "text";
     }
     return form;
+  }
+
+  /** Existing targets that have generated columns, or are to get some, as of the last refresh. */
+  get computing(): readonly Computing[] {
+    return this.#computing;
   }
 
   /** OIDs at the source of the tables that have these targets. */

@@ -50,6 +50,11 @@ export class TargetNaming {
     }
   }
 
+  /** Columns may have other names at the sink. */
+  get renames(): boolean {
+    return this.#fivetran !== undefined;
+  }
+
   get hasShared(): boolean {
     return this.#shared.size > 0;
   }

@@ -5,6 +5,12 @@ import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { BinaryLayouts } from "../../../connection/binary-layout.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+import {
+  type GeneratedRow,
+  generatedSql,
+  readGenerated,
+  type TargetGenerated,
+} from "../generated/computed-column.ts";
 import type { ColumnWidth } from "./row-width.ts";
 import type { TargetName } from "./target-name.ts";
 
@@ -20,6 +26,8 @@ export interface TargetColumn extends ColumnWidth {
   readonly isDomain: boolean;
   readonly notNull: boolean;
   readonly generated: boolean;
+  /** Null: it is not generated. */
+  readonly generatedAs: TargetGenerated | null;
   /** GENERATED ALWAYS AS IDENTITY: INSERT and COPY may set it, UPDATE may not. */
   readonly isFixed: boolean;
   readonly hasDefault: boolean;
@@ -45,7 +53,9 @@ export interface TargetTable {
   readonly uniqueKeys: readonly UniqueKey[];
 }
 
-type CatalogColumn = Omit<TargetColumn, "binaryLayout">;
+type CatalogColumn = Omit<TargetColumn, "binaryLayout" | "generatedAs"> & {
+  readonly generatedAs: GeneratedRow | null;
+};
 
 interface TargetRow {
   /** The index in the list of targets, from 1. */
@@ -120,9 +130,10 @@ select wanted.place, c.oid, c.relkind = 'p' as "isPartitioned",
       'name', a.attname, 'typeOid', a.atttypid::int8, 'typeName', format_type(a.atttypid, a.atttypmod),
       'length', t.typlen, 'alignment', t.typalign, 'storage', t.typstorage,
       'plainType', ${plainType("t")}, 'isDomain', t.typtype = 'd',
-      'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
+      'notNull', a.attnotnull, 'generated', a.attgenerated <> '', 'generatedAs', ${generatedSql}, 'isFixed', a.attidentity = 'a', 'hasDefault', a.atthasdef or a.attidentity <> '')
       order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid
+    left join pg_attrdef d on a.attgenerated <> '' and d.adrelid = a.attrelid and d.adnum = a.attnum
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', (select relname from pg_class where oid = i.indexrelid),
       'isPrimary', i.indisprimary, 'isOurs', coalesce(obj_description(i.indexrelid, 'pg_class') = $2, false),
@@ -173,7 +184,11 @@ export async function readTargetTables(
 }
 
 function targetTable(target: TargetName, row: TargetRow, layouts: BinaryLayouts): TargetTable {
-  const columns = row.columns.map((column) => ({ ...column, binaryLayout: layouts.of(column.typeOid) }));
+  const columns = row.columns.map((column) => ({
+    ...column,
+    generatedAs: column.generatedAs && readGenerated(column.generatedAs),
+    binaryLayout: layouts.of(column.typeOid),
+  }));
   const ownRows = row.isPartitioned ? sqlName(target) : `only ${sqlName(target)}`;
   const { oid, refersTo, isReferred, hasLateChecks, firing } = row;
   return { target, oid, refersTo, isReferred, hasLateChecks, firing, ownRows, columns, uniqueKeys: row.keys };

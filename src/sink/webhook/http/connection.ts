@@ -10,6 +10,14 @@ import { ResponseReader, type ResponseState } from "./response-reader.ts";
 export interface Answer {
   readonly status: number;
   readonly retryAfter: string | null;
+  readonly body: AnswerBody;
+}
+
+export interface AnswerBody {
+  readonly type: string | null;
+  readonly encoding: string | null;
+  /** Its beginning, as it was sent; nothing of a 2xx. */
+  readonly bytes: Uint8Array;
 }
 
 export class NoAnswer extends Error {
@@ -202,7 +210,7 @@ export class HttpConnection {
     if (!exchange || exchange.state === "unfinished") return;
     const { state, reader } = exchange;
     if (state === "faulty" || !reader.head) return void this.#end(notHttp);
-    const { status, retryAfter } = reader.head;
+    const { status, retryAfter, contentType, contentEncoding } = reader.head;
     const isSent = this.#piece === null && this.#pieces === null;
     // A receiver may refuse a request that it has not read (RFC 9112, section 9.5). It cannot have taken one.
     if (!isSent && status < 300) return;
@@ -210,7 +218,8 @@ export class HttpConnection {
     this.#hasAnswered = true;
     if (state === "cut" || !isSent) this.#end("ECONNABORTED");
     else if (state === "closing") this.close();
-    exchange.resolve({ status, retryAfter });
+    const body = { type: contentType, encoding: contentEncoding, bytes: reader.content };
+    exchange.resolve({ status, retryAfter, body });
   }
 
   /** Nothing more comes. An answer whose head is there counts. */

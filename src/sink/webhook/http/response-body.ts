@@ -1,13 +1,18 @@
-// Finds where the body of a response ends. Its content is not used. Pure.
+// Finds where the body of a response ends, and hands out its content. Pure.
 
 import type { BodyFraming } from "./response-head.ts";
 
 export interface BodyEnd {
   /** `faulty`: where it ends cannot be told. */
   readonly state: "unfinished" | "reached" | "faulty";
-  /** Takes `bytes` from `from` on. Returns where it stopped: at their end, at the body's end, or at a fault. */
-  take(bytes: Uint8Array, from: number): number;
+  /**
+   * Takes `bytes` from `from` on, and hands out what of them is the body's content. Returns where it stopped: at their end, at the
+   * body's end, or at a fault.
+   */
+  take(bytes: Uint8Array, from: number, content: Content): number;
 }
+
+type Content = (bytes: Uint8Array) => void;
 
 export function bodyEnd(framing: BodyFraming): BodyEnd {
   if (framing.kind === "length") return new LengthEnd(framing.bytes);
@@ -15,7 +20,13 @@ export function bodyEnd(framing: BodyFraming): BodyEnd {
 }
 
 /** The body ends with the connection. */
-const endless: BodyEnd = { state: "unfinished", take: (bytes) => bytes.length };
+const endless: BodyEnd = {
+  state: "unfinished",
+  take: (bytes, from, content) => {
+    content(bytes.subarray(from));
+    return bytes.length;
+  },
+};
 
 class LengthEnd implements BodyEnd {
   constructor(private left: number) {}
@@ -24,9 +35,10 @@ class LengthEnd implements BodyEnd {
     return this.left === 0 ? "reached" : "unfinished";
   }
 
-  take(bytes: Uint8Array, from: number): number {
+  take(bytes: Uint8Array, from: number, content: Content): number {
     const taken = Math.min(this.left, bytes.length - from);
     this.left -= taken;
+    content(bytes.subarray(from, from + taken));
     return from + taken;
   }
 }
@@ -50,11 +62,14 @@ class ChunkedEnd implements BodyEnd {
     return this.#part === "fault" ? "faulty" : "unfinished";
   }
 
-  take(bytes: Uint8Array, from: number): number {
+  take(bytes: Uint8Array, from: number, content: Content): number {
     let at = from;
     while (at < bytes.length && this.state === "unfinished") {
-      if (this.#part === "data") at += this.#takeData(bytes.length - at);
-      else this.#part = this.#partBehind(bytes[at++]!);
+      if (this.#part === "data") {
+        const taken = this.#takeData(bytes.length - at);
+        content(bytes.subarray(at, at + taken));
+        at += taken;
+      } else this.#part = this.#partBehind(bytes[at++]!);
     }
     return at;
   }
@@ -84,7 +99,7 @@ class ChunkedEnd implements BodyEnd {
   #behindSizeByte(byte: number): Part {
     const digit = hexDigit(byte);
     if (digit >= 0) {
-      // No body is read so far, so it does not matter that the number is inexact.
+      // No body is read so far that it matters that the number is inexact.
       this.#left = (this.#left ?? 0) * 16 + digit;
       return "size";
     }

@@ -1,4 +1,5 @@
-// Parses the head of a response: its status, how its body ends, and whether the connection stays (RFC 9112, sections 4 to 6 and 9). Pure.
+// Parses the head of a response: its status, what its body is and how it ends, and whether the connection stays (RFC 9112, sections 4 to 6
+// and 9). Pure.
 
 export interface ResponseHead {
   readonly status: number;
@@ -6,6 +7,8 @@ export interface ResponseHead {
   /** The answer to the next request follows the body. */
   readonly isKeptAlive: boolean;
   readonly retryAfter: string | null;
+  readonly contentType: string | null;
+  readonly contentEncoding: string | null;
 }
 
 export type BodyFraming =
@@ -35,19 +38,30 @@ export function parseHead(text: string): ResponseHead | null {
     framing,
     isKeptAlive: isKept && (framing.kind === "length" || framing.kind === "chunked"),
     retryAfter: fields?.["retry-after"] ?? null,
+    contentType: fields?.["content-type"] ?? null,
+    contentEncoding: fields?.["content-encoding"] ?? null,
   };
 }
 
-/** Of the fields that decide anything here, the values, those of one name joined by commas; null: there is none. */
+/** Of the fields that somebody needs, the values, those of one name joined by commas; null: there is none. */
 type Fields = Record<(typeof readNames)[number], string | null>;
-const readNames = ["connection", "content-length", "retry-after", "transfer-encoding"] as const;
+const readNames = [
+  "connection",
+  "content-encoding",
+  "content-length",
+  "content-type",
+  "retry-after",
+  "transfer-encoding",
+] as const;
 const isRead: ReadonlySet<string> = new Set(readNames);
 
 /** Null: a line is no field (RFC 9112, section 5.1), or is folded. */
 function readFields(text: string, from: number): Fields | null {
   const fields: Fields = {
     connection: null,
+    "content-encoding": null,
     "content-length": null,
+    "content-type": null,
     "retry-after": null,
     "transfer-encoding": null,
   };

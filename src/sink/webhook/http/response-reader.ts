@@ -5,6 +5,8 @@ import { parseHead, type ResponseHead } from "./response-head.ts";
 
 /** Bounds of what is read: of heads, interim ones (1xx) included, and of a body. */
 const maxBytes = 64 * 1024;
+/** So much of a body is kept, for people: far more than a reason quotes. */
+const keptBytes = 4096;
 
 /**
  * - `kept`: it was read to its end, and the connection can take the next request.
@@ -23,6 +25,13 @@ export class ResponseReader {
   #headBytes = 0;
   #body: BodyEnd | null = null;
   #bodyBytes = 0;
+  readonly #kept: Uint8Array[] = [];
+  #keptBytes = 0;
+
+  /** The beginning of the body of an answer that is no 2xx, without its framing. */
+  get content(): Uint8Array {
+    return Buffer.concat(this.#kept);
+  }
 
   take(bytes: Uint8Array): ResponseState {
     this.isUntouched = false;
@@ -45,19 +54,31 @@ export class ResponseReader {
     this.head = head;
     this.#text = "";
     const { framing } = head;
-    if (framing.kind === "unknown" || (framing.kind === "length" && framing.bytes > maxBytes)) return "cut";
+    if (framing.kind === "unknown") return "cut";
     this.#body = bodyEnd(framing);
-    return this.#takeBody(this.#body, bytes, from);
+    // Of an answer that is no 2xx, the beginning is kept.
+    const isTooLong = framing.kind === "length" && framing.bytes > maxBytes;
+    return isTooLong && head.status < 300 ? "cut" : this.#takeBody(this.#body, bytes, from);
   }
 
   #takeBody(body: BodyEnd, bytes: Uint8Array, from: number): ResponseState {
-    const end = body.take(bytes, from);
+    const end = body.take(bytes, from, this.#keep);
     this.#bodyBytes += end - from;
     if (body.state === "unfinished") return this.#bodyBytes > maxBytes ? "cut" : "unfinished";
     // Bytes after it that nobody asked for must not count as the next answer.
     if (body.state === "faulty" || end < bytes.length) return "cut";
     return this.head?.isKeptAlive ? "kept" : "closing";
   }
+
+  readonly #keep = (bytes: Uint8Array): void => {
+    const left = keptBytes - this.#keptBytes;
+    // Nobody reads what comes with a 2xx.
+    if (left <= 0 || bytes.length === 0 || (this.head?.status ?? 0) < 300) return;
+    // The memory of `bytes` is the socket's.
+    const kept = bytes.slice(0, left);
+    this.#kept.push(kept);
+    this.#keptBytes += kept.length;
+  };
 }
 
 /** Other 1xx statuses are interim. Nobody asked for another protocol, so 101 is an answer, if a strange one. */

@@ -20,8 +20,8 @@ interface CatalogRow {
 
 /**
  * One row for each table: ordinary and partitioned tables that are written to the WAL. Views, foreign, temporary and
- * unlogged tables have no changes to carry. A generated column is not supported, because logical decoding leaves it
- * out.
+ * unlogged tables have no changes to carry. A virtual generated column is not supported: it is never published, and only
+ * some sinks compute it.
  * https://www.postgresql.org/docs/current/logical-replication-gencols.html
  */
 const catalogQuery = `
@@ -34,7 +34,7 @@ const catalogQuery = `
     left join lateral (
       select json_agg(json_build_array(
                attname, format_type(atttypid, atttypmod),
-               coalesce(attnum = any (i.indkey), false), not attnotnull, attgenerated = ''
+               coalesce(attnum = any (i.indkey), false), not attnotnull, attgenerated <> 'v'
              ) order by attnum) as columns
         from pg_attribute
        where attrelid = c.oid and attnum > 0 and not attisdropped

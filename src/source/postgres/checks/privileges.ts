@@ -102,7 +102,7 @@ function publicationRemedy(
   if (rights.owners.length === 0) {
     return (
       `The connector's publication belongs to another role than ${rights.user}: log in as that role, or let it run ` +
-      `DROP PUBLICATION, and begin anew with the command ReIntialize.`
+      `DROP PUBLICATION, and begin anew with the command ReInitialize.`
     );
   }
   return (

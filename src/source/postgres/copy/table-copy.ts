@@ -195,11 +195,12 @@ function isInPart({ relation }: TableShape, selection: TableSelection, part: Cop
 }
 
 /**
- * COPY takes a query for a part of a table, and for partitioned tables, which it refuses by name. ONLY leaves out
- * inheritance children. Null: use the table's name.
+ * COPY takes a query for a part of a table, and for partitioned tables and generated columns, which it refuses by name.
+ * ONLY leaves out inheritance children. Null: use the table's name.
  */
 function selectSql({ relation, isPartitioned }: TableShape, from: string, part?: CopyPart): string | null {
-  if (!part && !isPartitioned && relation.columns.length > 0) return null;
+  const isPlain = relation.columns.length > 0 && !relation.columns.some(({ isGenerated }) => isGenerated);
+  if (!part && !isPartitioned && isPlain) return null;
   return `select ${columnList(relation.columns)} from ${from}`;
 }
 

@@ -11,6 +11,8 @@ export interface PublicationState {
   /** `insert update delete truncate`, as far as published. */
   readonly operations: string;
   readonly viaRoot: boolean;
+  /** It publishes stored generated columns: PostgreSQL 18. */
+  readonly generated: boolean;
 }
 
 export interface Published {
@@ -25,7 +27,8 @@ const firstUserOid = 16_384;
 const storageSeparator = " in ";
 
 const publicationsQuery = `
-select pubname as name, oid::int8::float8 as oid, pubviaroot as "viaRoot", concat_ws(' ', case when pubinsert then 'insert' end,
+select pubname as name, oid::int8::float8 as oid, pubviaroot as "viaRoot",
+  coalesce(to_jsonb(pg_publication) ->> 'pubgencols' = 's', false) as generated, concat_ws(' ', case when pubinsert then 'insert' end,
   case when pubupdate then 'update' end, case when pubdelete then 'delete' end,
   case when pubtruncate then 'truncate' end) as operations
 from pg_publication where pubname = any ($1::text[]) order by pubname`;

@@ -206,7 +206,7 @@ export async function planPublications(
   ];
   return wanted.flatMap(({ tables: listed, ...options }) =>
     alterationsOf(
-      { ...options, viaRoot },
+      { ...options, viaRoot, generated: listed.some(({ sentGenerated }) => sentGenerated.length > 0) },
       listed,
       present.find(({ name }) => name === options.name),
       members.filter(({ publication }) => publication === options.name),
@@ -226,7 +226,8 @@ function alterationsOf(
   );
   const name = escapeIdentifier(wanted.name);
   const operations = escapeLiteral(wanted.operations.replaceAll(" ", ", "));
-  const options = `publish = ${operations}, publish_via_partition_root = ${wanted.viaRoot}`;
+  const generated = wanted.generated ? ", publish_generated_columns = stored" : "";
+  const options = `publish = ${operations}, publish_via_partition_root = ${wanted.viaRoot}${generated}`;
   if (!present) {
     const list = entries.size > 0 ? `for table ${[...entries.keys()].join(", ")}` : "";
     const sql = `create publication ${name} ${list} with (${options})`;
@@ -255,7 +256,9 @@ function alterationsOf(
     ),
     // Only where needed: it writes the publication's row, which looks like an alteration by somebody else. If the
     // process died before that was recorded, all tables would be copied again.
-    ...(wanted.operations === present.operations && wanted.viaRoot === present.viaRoot
+    ...(wanted.operations === present.operations &&
+    wanted.viaRoot === present.viaRoot &&
+    (present.generated || !wanted.generated)
       ? []
       : [{ sql: `${alter} set (${options})`, tables: [], setsOptions: true }]),
     ...change("add", missing),

@@ -34,7 +34,7 @@ const membershipKey = ({ relation }: TableShape) => `published ${relation.id}`;
 export class SourcePublications {
   readonly names: readonly string[];
   /** The user's publication; null: the service has its own. */
-  readonly #named: string | null;
+  readonly named: string | null;
   /** As they were read last. */
   #published: Published = { publications: [], memberships: new Map() };
   /** Members of the user's publication; null: they have not been read yet. */
@@ -46,13 +46,13 @@ export class SourcePublications {
     private readonly context: Pick<SourceContext, "state" | "events">,
   ) {
     const own = ownPublications(slot);
-    this.#named = config.replication_type.logical_replication?.publication_name ?? null;
-    this.names = this.#named === null ? [own.identified, own.appendOnly] : [this.#named];
+    this.named = config.replication_type.logical_replication?.publication_name ?? null;
+    this.names = this.named === null ? [own.identified, own.appendOnly] : [this.named];
   }
 
   /** The user owns the publication: what it publishes of a table is the user's choice, now and before. */
   get areNamed(): boolean {
-    return this.#named !== null;
+    return this.named !== null;
   }
 
   /**
@@ -65,11 +65,11 @@ export class SourcePublications {
     const published = await readPublished(client, this.names);
     this.#published = published;
     const recorded = this.context.state.get(ownPublicationsKey);
-    if (this.#named === null && recorded !== undefined) requireUntouched(recorded, published);
+    if (this.named === null && recorded !== undefined) requireUntouched(recorded, published);
     const tables =
-      this.#named === null
+      this.named === null
         ? await withOwnCoverage(client, this.slot, shapes)
-        : await this.#readNamed(client, this.#named, shapes);
+        : await this.#readNamed(client, this.named, shapes);
     const byInterruption = Map.groupBy(tables, (table) => this.#interruption(table));
     this.#warnOfInterruptions(byInterruption);
     return tables.map((table) => (this.#interruption(table) === null ? table : asUnpublished(table)));
@@ -82,7 +82,7 @@ export class SourcePublications {
    */
   async publish(client: Client, tables: readonly SourceTable[]): Promise<void> {
     const { state } = this.context;
-    if (this.#named === null) {
+    if (this.named === null) {
       this.#published = await this.#publishOwn(client, tables);
       state.set(ownPublicationsKey, JSON.stringify(this.#published.publications));
     }
@@ -115,14 +115,14 @@ export class SourcePublications {
     const published = await readPublished(client, this.names);
     if (publishedFingerprint(published) !== publishedFingerprint(this.#published)) return true;
     // Whoever prevented the last read by a lock may have released it.
-    return this.#named !== null && this.#members?.isCurrent === false
-      ? await readMembers(client, this.#named).then(() => true, rethrowUnlessLocked)
+    return this.named !== null && this.#members?.isCurrent === false
+      ? await readMembers(client, this.named).then(() => true, rethrowUnlessLocked)
       : false;
   }
 
   /** Drops the service's own publications, after a beginning that cannot succeed. */
   async dropOwn(client: Client): Promise<void> {
-    if (this.#named !== null) return;
+    if (this.named !== null) return;
     this.context.state.set(ownPublicationsKey, null);
     // The record first: if the process dies in between, publications without a record are reused; a record without them
     // would be a loss.
@@ -245,7 +245,7 @@ function requireUntouched(recorded: string, { publications }: Published): void {
       throw new MillraceError(
         "publication_missing",
         `Somebody dropped publication ${name}, which this connector made: changes since then cannot be had any more. ` +
-          "Send the command ReIntialize to copy the tables again.",
+          "Send the command ReInitialize to copy the tables again.",
       );
     }
     if (publication.operations === operations) continue;
@@ -253,7 +253,7 @@ function requireUntouched(recorded: string, { publications }: Published): void {
       "publication_mismatch",
       `Somebody altered publication ${name}, which this connector made: it publishes ${publication.operations || "nothing"} ` +
         `instead of ${operations}, and the other changes since then are missing. ` +
-        "Send the command ReIntialize to copy the tables again.",
+        "Send the command ReInitialize to copy the tables again.",
     );
   }
 }

@@ -187,10 +187,11 @@ function withHistory(
   const present = catalog.filter(({ number }) => !history.isGone(number));
   return present.map((column) => {
     const formerNames = history.formerNames(column.number);
-    // Reads of the tables skip generated columns. They are generated from the beginning, so none can have had another
-    // column's name.
-    const isNew = !column.isGenerated && history.isNew(column.number);
-    const isUnchanged = column.isGenerated || history.isUnchanged(column.number, column.version);
+    // Nothing is remembered of a generated column that was never sent. It is generated from the beginning, so it cannot
+    // have had another column's name.
+    const isUnknown = column.isGenerated && formerNames.length === 0;
+    const isNew = !isUnknown && history.isNew(column.number);
+    const isUnchanged = isUnknown || history.isUnchanged(column.number, column.version);
     // A column that was carried before and excluded for a while has missed changes: that must not count as merely
     // withheld.
     const names = isUnchanged ? [column.name] : [column.name, ...formerNames, ...(isNew ? [null] : [])];

@@ -58,6 +58,8 @@ export class RelationRegistry {
     private readonly onSkipped: (relation: Pick<Relation, "id" | "schema" | "name">) => void,
     /** The form of the stream's tuples. */
     private readonly form: TupleForm,
+    /** A generated column that the server sends and the connector leaves out. */
+    private readonly leavesOut: (tableId: number, column: string) => boolean = () => false,
   ) {
     this.#shapes = new Map(shapes.map((shape) => [shape.relation.id, shape]));
   }
@@ -219,8 +221,10 @@ export class RelationRegistry {
   }
 
   #keep(message: RelationMessage): Uint8Array | null {
-    const kept = message.columns.map((column) =>
-      this.selection.includesColumn(message.schema, message.name, column.name),
+    const kept = message.columns.map(
+      ({ name }) =>
+        this.selection.includesColumn(message.schema, message.name, name) &&
+        !this.leavesOut(message.oid, name),
     );
     return kept.every(Boolean) ? null : Uint8Array.from(kept, Number);
   }

@@ -11,7 +11,7 @@ import { isSameRelation } from "./relation-registry.ts";
 import { transformedRelation } from "./row-transform.ts";
 import { ShapeMarkers } from "./shape-markers.ts";
 import type { SilentChanges } from "./silent-changes.ts";
-import { readTableShapes } from "./table-shapes.ts";
+import { readTableShapes, type SendsGenerated } from "./table-shapes.ts";
 
 export interface StreamShapesOptions {
   readonly selection: TableSelection;
@@ -19,6 +19,7 @@ export interface StreamShapesOptions {
   /** The user owns the publication. */
   readonly arePublicationsNamed: boolean;
   readonly silentChanges: SilentChanges;
+  readonly sendsGenerated: SendsGenerated;
   readonly signal: AbortSignal;
 }
 
@@ -28,9 +29,9 @@ export class StreamShapes {
   readonly #markers: ShapeMarkers;
 
   constructor(private readonly options: StreamShapesOptions) {
-    const { selection, partitionsAsRoot } = options;
+    const { selection, partitionsAsRoot, sendsGenerated } = options;
     this.#markers = new ShapeMarkers((client, ids) =>
-      readTableShapes(client, selection, partitionsAsRoot, ids),
+      readTableShapes(client, selection, partitionsAsRoot, ids, sendsGenerated),
     );
   }
 

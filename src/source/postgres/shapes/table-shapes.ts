@@ -28,7 +28,20 @@ export interface SourceTable extends TableShape {
   readonly hasOtherLeafIdentities: boolean;
   /** Its updates and deletes cannot be carried, whatever its own replica identity. */
   readonly insertsOnly: boolean;
+  /** The generated columns that the catalog selects. */
+  readonly generatedColumns: readonly SelectedGenerated[];
+  /** Numbers of those that are sent. */
+  readonly sentGenerated: readonly number[];
 }
+
+export interface SelectedGenerated {
+  readonly column: Column;
+  /** Without it no change says which row it is of. */
+  readonly isInKey: boolean;
+}
+
+/** Whether the source sends a table's generated column. */
+export type SendsGenerated = (tableId: number, number: number) => boolean;
 
 interface TableRow {
   oid: number;
@@ -41,7 +54,6 @@ interface TableRow {
   storage: string | null;
   estimated_bytes: string;
   columns: ColumnRow[];
-  generated: number[];
   dropped: number[];
   identity_columns: string[] | null;
   primary_key: string[] | null;
@@ -61,6 +73,7 @@ interface ColumnRow {
   version: string;
   added_value: string | null;
   has_added_value: boolean;
+  is_generated: boolean;
 }
 
 /** The tables that a connector keeps in a database that is its sink: they are not the user's. */
@@ -78,8 +91,7 @@ const leavesSql = `(
   ) part cross join lateral (select * from pg_class where oid = part.oid offset 0) leaf`;
 
 /**
- * Permanent tables only: leaf partitions, or their roots instead. Generated columns are not sent: the sink's own table
- * computes them. `$1`: whether to take roots; `$2`: the OIDs of the tables; null: all.
+ * Permanent tables only: leaf partitions, or their roots instead. `$1`: whether to take roots; `$2`: the OIDs of the tables; null: all.
  *
  * Files are `relfilenode`, which belongs to the statement's snapshot, as the columns do. pg_relation_filenode() would
  * show a rewrite that commits meanwhile, and the next read would find changed columns without changed files.
@@ -88,7 +100,7 @@ const tablesQuery = `
 select c.oid, storage.files as storage, n.nspname as schema, c.relname as name, c.relreplident as identity,
   c.relkind = 'p' as is_partitioned,
   greatest(storage.rows, 0)::int8::text as estimated_rows, coalesce(storage.bytes, 0)::text as estimated_bytes,
-  columns.list as columns, columns.generated, columns.dropped, identity.names as identity_columns,
+  columns.list as columns, columns.dropped, identity.names as identity_columns,
   (select con.oid from pg_constraint con where con.conrelid = c.oid and con.contype = 'p') as key_id,
   primary_key.names as primary_key, coalesce(primary_key.is_immediate, false) as is_key_immediate,
   storage.has_other_identities as has_other_leaf_identities
@@ -105,8 +117,8 @@ cross join lateral (
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
     'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
     'number', a.attnum, 'version', a.xmin::text, 'has_added_value', ${hasAddedValueSql},
-    'added_value', ${addedValueSql}) order by a.attnum) filter (where t.oid is not null and a.attgenerated = ''), '[]') as list,
-    coalesce(json_agg(a.attnum) filter (where t.oid is not null and a.attgenerated <> ''), '[]') as generated,
+    'is_generated', a.attgenerated <> '', 'added_value', ${addedValueSql}) order by a.attnum)
+      filter (where t.oid is not null), '[]') as list,
     coalesce(json_agg(a.attnum) filter (where t.oid is null), '[]') as dropped
   from pg_attribute a
   left join pg_type t on t.oid = a.atttypid and not a.attisdropped left join pg_type e on e.oid = t.typelem
@@ -144,6 +156,7 @@ export async function readTableShapes(
   selection: TableSelection,
   partitionsAsRoot: boolean,
   among: readonly number[] | null = null,
+  sendsGenerated: SendsGenerated = () => false,
 ): Promise<readonly SourceTable[]> {
   const { rows } = await client.query<TableRow>(tablesQuery, [partitionsAsRoot, among]);
   const selected = rows.filter((row) => selection.includesTable(row.schema, row.name));
@@ -151,7 +164,7 @@ export async function readTableShapes(
     client,
     selected.flatMap((row) => row.columns.map((column) => column.type_oid)),
   );
-  return selected.map((row) => shapeOf(row, selection, types));
+  return selected.map((row) => shapeOf(row, selection, types, sendsGenerated));
 }
 
 /** The present files, even in an older snapshot: what that sees may have been rewritten since. */
@@ -167,45 +180,19 @@ export async function readStorage(client: Client, tableId: number): Promise<stri
   return rows[0]?.files ?? null;
 }
 
-const fingerprintQuery = `
-select (select md5(coalesce(string_agg(concat_ws(' ', enumtypid, enumlabel), ',' order by enumtypid, enumsortorder), '')) from pg_enum)
-  || (select md5(coalesce(string_agg(concat_ws(' ', a.attrelid, a.attnum, a.attname), ',' order by a.attrelid, a.attnum), ''))
-    from pg_class c join pg_attribute a on a.attrelid = c.oid where c.relkind = 'c' and a.attnum > 0)
-  || md5(coalesce(string_agg(
-  concat_ws(' ', c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.relreplident, i.keys, a.columns, links.made_by), ',' order by c.oid), ''))
-  as print
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-left join lateral (
-  select string_agg(concat_ws(' ', indexrelid, indisprimary, indisreplident), ',' order by indexrelid) as keys
-  from pg_index where indrelid = c.oid and (indisprimary or indisreplident)
-) i on true
-left join lateral (
-  select concat_ws(' ', c.relfilenode, string_agg(inherits.xmin::text, ',')) as made_by
-  from pg_inherits inherits where inhrelid = c.oid
-) links on c.relispartition
-left join lateral (
-  select string_agg(concat_ws(' ', attnum, attname, atttypid, xmin), ',' order by attnum) as columns
-  from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped
-) a on true
-where c.relkind in ('r', 'p') and c.relpersistence = 'p' and n.nspname <> 'information_schema' and n.nspname !~ '^pg_'
-  and not ${isBookkeeping}`;
-
-/**
- * Changes when a table is created, dropped or renamed, when its columns or its identity are altered, when a partition
- * is attached, detached or truncated, and when an enum or a composite type is altered.
- */
-export async function readTablesFingerprint(client: Client): Promise<string> {
-  const { rows } = await client.query<{ print: string }>(fingerprintQuery);
-  return rows[0]?.print ?? "";
-}
-
-function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): SourceTable {
-  const columns = row.columns.filter((column) => selection.includesColumn(row.schema, row.name, column.name));
+function shapeOf(
+  row: TableRow,
+  selection: TableSelection,
+  types: TypeCatalog,
+  sendsGenerated: SendsGenerated,
+): SourceTable {
+  const sent = row.columns.filter((column) => !column.is_generated || sendsGenerated(row.oid, column.number));
+  const isSelected = ({ name }: ColumnRow) => selection.includesColumn(row.schema, row.name, name);
+  const columns = sent.filter(isSelected);
   const isSent = (names: readonly string[]) =>
-    names.every((name) => row.columns.some((column) => column.name === name));
+    names.every((name) => sent.some((column) => column.name === name));
   const primaryKey = isSent(row.primary_key ?? []) ? (row.primary_key ?? []) : [];
-  // A generated column is not sent, and without it the other key columns identify no row.
+  // Without a generated column that is not sent the other key columns identify no row.
   const key = isSent(keyColumns(row)) ? keyColumns(row) : [];
   requireKey(row, columns, primaryKey, "primary key");
   requireKey(row, columns, key, "replica identity");
@@ -214,16 +201,7 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
     schema: row.schema,
     name: row.name,
     replicaIdentity: replicaIdentityOf(row.identity),
-    columns: columns.map((column) => ({
-      name: column.name,
-      number: column.number,
-      typeOid: column.type_oid,
-      typmod: column.typmod,
-      typeName: column.type_name,
-      ...types.of(column.type_oid),
-      addedValue: column.added_value,
-      ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
-    })),
+    columns: columns.map((column) => columnOf(column, types)),
     key: columns.flatMap((column, i) => (key.includes(column.name) ? [i] : [])),
     ...(row.key_id === null ? {} : { keyId: row.key_id }),
     withheld: withheld(row, columns),
@@ -241,8 +219,19 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
     estimatedRows: Number(row.estimated_rows ?? 0),
     estimatedBytes: Number(row.estimated_bytes ?? 0),
     storage: row.storage ?? "",
-    coverage: { excluded: excludedColumns(row, selection), isListed: false, isUnpublished: false },
+    coverage: {
+      excluded: sent.filter((column) => !isSelected(column)).map(({ name }) => name),
+      isListed: false,
+      isUnpublished: false,
+    },
     insertsOnly: false,
+    generatedColumns: row.columns
+      .filter((column) => column.is_generated && isSelected(column))
+      .map((column) => ({
+        column: columnOf(column, types),
+        isInKey: [...(row.primary_key ?? []), ...keyColumns(row)].includes(column.name),
+      })),
+    sentGenerated: columns.filter((column) => column.is_generated).map(({ number }) => number),
     hasOtherLeafIdentities: row.has_other_leaf_identities,
     facts: columns.map((column) => ({
       number: column.number,
@@ -254,6 +243,20 @@ function shapeOf(row: TableRow, selection: TableSelection, types: TypeCatalog): 
       ...(transformed.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
     })),
     dropped: row.dropped,
+  };
+}
+
+function columnOf(column: ColumnRow, types: TypeCatalog): Column {
+  return {
+    name: column.name,
+    number: column.number,
+    typeOid: column.type_oid,
+    typmod: column.typmod,
+    typeName: column.type_name,
+    ...types.of(column.type_oid),
+    addedValue: column.added_value,
+    ...(column.delimiter === null ? {} : { arrayDelimiter: column.delimiter }),
+    ...(column.is_generated ? { isGenerated: true as const } : {}),
   };
 }
 
@@ -276,14 +279,8 @@ function requireKey(
   );
 }
 
-function excludedColumns(row: TableRow, selection: TableSelection): readonly string[] {
-  const names = row.columns.map(({ name }) => name);
-  return names.filter((name) => !selection.includesColumn(row.schema, row.name, name));
-}
-
 function withheld(row: TableRow, carried: readonly ColumnRow[]): readonly number[] {
-  const excluded = row.columns.filter((column) => !carried.includes(column)).map(({ number }) => number);
-  return [...row.generated, ...excluded].sort((a, b) => a - b);
+  return row.columns.filter((column) => !carried.includes(column)).map(({ number }) => number);
 }
 
 /**

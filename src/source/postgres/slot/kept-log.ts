@@ -56,7 +56,7 @@ export function judgeKeptLog(
   if (isLost) {
     const warning =
       `Replication slot ${slot} is lost: it kept more of the log than max_slot_wal_keep_size (${inGigabytes(limitBytes ?? 0)}). ` +
-      `What is copied now cannot be gone on from. Run: ${raise} Then send the command ReIntialize.`;
+      `What is copied now cannot be gone on from. Run: ${raise} Then send the command ReInitialize.`;
     return { bytes, safeBytes, warning };
   }
   if (bytes < (limitBytes === null ? muchBytes : limitBytes * muchOfLimit))

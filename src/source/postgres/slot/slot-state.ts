@@ -1,4 +1,5 @@
 // Judges whether a stream can continue from a checkpoint by a slot in this state. Pure. Each reason says what to do.
+// The codes are permanent: the run ends with them (runtime/run/restart-policy.ts).
 
 import type { Checkpoint } from "../../../change/checkpoint.ts";
 import { formatLsn, parseLsn } from "../../../change/lsn.ts";
@@ -20,7 +21,7 @@ export interface SlotState {
   readonly logEnd: string;
 }
 
-const reinitialize = "send the command ReIntialize to copy the tables again.";
+const reinitialize = "send the command ReInitialize to copy the tables again.";
 
 /** Why streaming cannot continue from `checkpoint`; null: it can. */
 export function judgeSlot(name: string, slot: SlotState, checkpoint: Checkpoint): MillraceError | null {

@@ -79,7 +79,7 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError 
     return new MillraceError(
       "source_replaced",
       `Another database cluster answers at the source's address (system identifier ${now.systemId} instead of ${systemId}). ` +
-        "Let the connector point to the right server, or send the command ReIntialize to copy the tables from this one.",
+        "Let the connector point to the right server, or send the command ReInitialize to copy the tables from this one.",
     );
   }
   const left = now.ends.find((end, i) => nameTimeline(end.timeline, now.ends[i - 1]) === known);
@@ -91,6 +91,6 @@ export function judgeLog(now: SourceLog, checkpoint: Checkpoint): MillraceError 
     "source_behind",
     `The source's log, on timeline ${now.timeline}, ${mismatch}: it was restored from a backup, or a standby was promoted that ` +
       "had not received everything. The sink may hold changes that the source does not. " +
-      "Send the command ReIntialize to copy the tables again.",
+      "Send the command ReInitialize to copy the tables again.",
   );
 }

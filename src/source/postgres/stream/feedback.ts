@@ -1,5 +1,5 @@
 // Decides when to send a standby status update, when to give up a silent connection, when to advance the checkpoint
-// over log that holds nothing for us, and how long to collect changes of a backlog. Pure.
+// over log that holds nothing for us, and how long to collect changes of a backlog. Pure: replication-client.ts sends it.
 
 const maxFeedbackMs = 2_500;
 /** A server that reads its socket answers a ping at once. */
@@ -41,8 +41,11 @@ export interface StreamPace {
   readonly collectMs: number;
 }
 
-/** A slot retains whole WAL segments of 16 MB. On a busy server, 10 s and 30 s keep it within a few segments. */
-export const streamPace: StreamPace = { advanceMs: 10_000, heartbeatMs: 30_000, collectMs: 200 };
+/**
+ * What is not acknowledged is decoded again after a restart, and the slot retains it. Within 5 s it is acknowledged, with the write at the
+ * sink. A heartbeat is only for servers that do not report their position.
+ */
+export const streamPace: StreamPace = { advanceMs: 4_000, heartbeatMs: 30_000, collectMs: 200 };
 
 /**
  * Log growth that justifies an advance. Where source and sink share a server, the advances themselves may log a little
@@ -50,12 +53,12 @@ export const streamPace: StreamPace = { advanceMs: 10_000, heartbeatMs: 30_000, 
  */
 export const minAdvanceBytes = 1024n * 1024n;
 /**
- * After the last justified advance comes one more, at three times the interval: a slot releases log only up to the last
+ * After the last justified advance comes one more, at some times the interval: a slot releases log only up to the last
  * `running_xacts` record that is acknowledged, and the server writes one within 15 s. After that, less growth than that
  * waits for long, but not for ever: the slot's catalog_xmin advances with it.
  */
-const followUpAfter = 3;
-const littleAfter = 30;
+const followUpAfter = 8;
+const littleAfter = 75;
 
 /**
  * Whether to advance the checkpoint over `grownBytes` of log that hold nothing for us, `sinceMs` after its last

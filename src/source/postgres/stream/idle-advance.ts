@@ -6,7 +6,7 @@ import type { ChangeBatch } from "../../../change/change-batch.ts";
 import type { Lsn } from "../../../change/lsn.ts";
 import { isAdvanceDue, minAdvanceBytes, type StreamPace } from "./feedback.ts";
 
-export class IdleAdvance {
+export class IdleAdvance implements Disposable {
   /** Position of the last batch that was handed out, and when that was. */
   #handedOut: Lsn;
   #handedOutAt = performance.now();
@@ -14,10 +14,12 @@ export class IdleAdvance {
   #isReplyRequested = false;
   /** The LSN that somebody waits for; null: nobody waits. */
   #awaited: Lsn | null = null;
+  #timer: Timer | null = null;
 
   constructor(
     start: Lsn,
     private readonly pace: StreamPace,
+    private readonly look: () => void,
   ) {
     this.#handedOut = start;
   }
@@ -51,6 +53,22 @@ export class IdleAdvance {
     const isReached = this.#awaited !== null && resumeLsn >= this.#awaited;
     if (this.#isReplyRequested || isReached) return true;
     return isAdvanceDue(grown, this.sinceMs, this.#isFollowedUp, this.pace);
+  }
+
+  /** Has the stream look again when an advance over much log is due: its tick alone would be up to an interval late. */
+  await(resumeLsn: Lsn): void {
+    if (resumeLsn - this.#handedOut < minAdvanceBytes) return;
+    this.#timer ??= setTimeout(
+      () => {
+        this.#timer = null;
+        this.look();
+      },
+      Math.max(0, this.pace.advanceMs - this.sinceMs),
+    );
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#timer) clearTimeout(this.#timer);
   }
 
   handedOutBatch({ count, resumeLsn }: ChangeBatch): void {

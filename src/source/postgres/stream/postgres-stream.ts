@@ -10,14 +10,15 @@ import type { Relation } from "../../../change/relation.ts";
 import { isGivenUp } from "../../../errors/given-up.ts";
 import { sharedInterval } from "../../../measure/shared-interval.ts";
 import type { ChangeStream, StreamLag } from "../../change-stream.ts";
-import { AssumedRelations } from "../shapes/assumed-relations.ts";
 import type { Announced } from "../shapes/relation-description.ts";
 import type { RelationRegistry } from "../shapes/relation-registry.ts";
+import { BatchRelations } from "./batch-relations.ts";
 import { collectForMs, feedbackIntervalMs, isHeartbeatDue, type StreamPace } from "./feedback.ts";
 import { IdleAdvance } from "./idle-advance.ts";
 import { PgoutputDecoder } from "./pgoutput-decoder.ts";
 import { ReplicationClient, type ReplicationRequest } from "./replication-client.ts";
 import { ServerLiveness } from "./server-liveness.ts";
+import { StandbyStatus } from "./standby-status.ts";
 import { type StreamBounds, StreamBuffer } from "./stream-buffer.ts";
 import { describeStreamError } from "./stream-failure.ts";
 
@@ -32,10 +33,7 @@ export interface PostgresStreamOptions {
   readonly bounds: StreamBounds;
   /** Completes relations from the catalog. */
   readonly describe: (announced: readonly Announced[]) => Promise<readonly Relation[]>;
-  /**
-   * Resolves when the next batch may be handed out: what must not be lost, should that batch be acknowledged, is
-   * durable.
-   */
+  /** Resolves when what must not be lost, should the next batch be acknowledged, is durable. */
   readonly beforeHandOut: () => Promise<void>;
   readonly pace: StreamPace;
   /** Writes a heartbeat into the source's log. Never rejects. */
@@ -50,7 +48,6 @@ export interface PostgresStreamOptions {
   readonly signal: AbortSignal;
 }
 
-const feedbackDelayMs = 200;
 /** A server that is not busy with a backlog reports the end of its log more often than this. */
 const staleLogEndMs = 1_000;
 
@@ -66,10 +63,11 @@ export class PostgresStream implements ChangeStream {
   /** Runs while `next` collects more changes than there are. */
   #collecting: ReturnType<typeof setTimeout> | null = null;
   readonly #liveness: ServerLiveness;
-  #feedbackTimer: ReturnType<typeof setTimeout> | null = null;
+  readonly #status: StandbyStatus;
+  /** The reader wants no more batches. */
+  #isEnding = false;
   #isPaused = false;
-  readonly #assumed: AssumedRelations;
-  #acknowledged: Lsn;
+  readonly #relations: BatchRelations;
   readonly #advance: IdleAdvance;
   #walEnd: Lsn;
   #logEnd: Lsn;
@@ -82,8 +80,12 @@ export class PostgresStream implements ChangeStream {
   private constructor(private readonly options: PostgresStreamOptions) {
     const { checkpoint, request, registry } = options;
     this.caughtUp = this.#catchUp.promise;
-    this.#acknowledged = checkpoint.resumeLsn;
-    this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace);
+    this.#status = new StandbyStatus(checkpoint.resumeLsn, (durable, ping) =>
+      this.#client?.sendFeedback(durable, ping),
+    );
+    this.#advance = new IdleAdvance(checkpoint.resumeLsn, options.pace, () => {
+      if (this.#isIdleAdvance()) this.#notify();
+    });
     this.#walEnd = checkpoint.resumeLsn;
     this.#activityWalEnd = checkpoint.resumeLsn;
     this.#logEnd = options.logEnd;
@@ -93,8 +95,8 @@ export class PostgresStream implements ChangeStream {
     );
     const builder = new BatchBuilder(request.form, checkpoint.resumeLsn);
     this.#decoder = new PgoutputDecoder(builder, request.form, checkpoint, registry, options.shapesAt);
-    this.#assumed = new AssumedRelations(registry, options.describe);
     this.#buffer = new StreamBuffer(this.#decoder, request.form, options.bounds);
+    this.#relations = new BatchRelations(registry, this.#buffer, options.describe);
   }
 
   static async start(options: PostgresStreamOptions): Promise<PostgresStream> {
@@ -133,7 +135,7 @@ export class PostgresStream implements ChangeStream {
         this.#detectCaughtUp();
         this.#applyBackpressure();
         await this.options.beforeHandOut();
-        return await this.#describe(batch);
+        return await this.#relations.complete(batch);
       }
       if (this.#failure !== null) throw this.#failure;
       await new Promise<void>((resolve) => {
@@ -158,10 +160,21 @@ export class PostgresStream implements ChangeStream {
   }
 
   acknowledge(resumeLsn: Lsn): void {
-    if (resumeLsn <= this.#acknowledged) return;
-    this.#acknowledged = resumeLsn;
-    // Soon, so that a restart reads little again; not at once, so that several acknowledgements share a message.
-    this.#feedbackTimer ??= setTimeout(() => this.#sendFeedback(), feedbackDelayMs);
+    this.#status.acknowledge(resumeLsn);
+  }
+
+  async end(written: Lsn): Promise<ChangeBatch | null> {
+    this.#isEnding = true;
+    const resumeLsn = await this.#status.untilStill(() => this.#passed(written));
+    if (resumeLsn === null || resumeLsn <= written) return null;
+    await this.options.beforeHandOut();
+    return emptyBatch(this.options.request.form, resumeLsn);
+  }
+
+  /** Up to where the server has sent everything, if all of ours in it is written; null: something is not. */
+  #passed(written: Lsn): Lsn | null {
+    const isAll = this.#buffer.isEmpty && !this.#buffer.isDeliverable && this.#advance.handedOut <= written;
+    return isAll && this.#failure === null ? this.#decoder.builder.resumeLsn : null;
   }
 
   /** The end of the server's log, as far as it is known. */
@@ -181,8 +194,9 @@ export class PostgresStream implements ChangeStream {
     // Unless a change of ours is pending, what the server has logged since then is not for us.
     const { builder, inProgress, lastCommitTimeUs } = this.#decoder;
     const isAmid = builder.inTransaction || inProgress !== null;
-    const isBehind = isAmid || !this.#buffer.isEmpty || this.#acknowledged < this.#advance.handedOut;
-    const bytes = isBehind && this.#logEnd > this.#acknowledged ? this.#logEnd - this.#acknowledged : 0n;
+    const isBehind = isAmid || !this.#buffer.isEmpty || this.#status.acknowledged < this.#advance.handedOut;
+    const bytes =
+      isBehind && this.#logEnd > this.#status.acknowledged ? this.#logEnd - this.#status.acknowledged : 0n;
     const isInTheDark = isBehind && performance.now() - this.#logEndReportedAt > staleLogEndMs;
     return { bytes: Number(bytes), isInTheDark, lastCommitTimeUs };
   }
@@ -191,11 +205,18 @@ export class PostgresStream implements ChangeStream {
     this.options.signal.removeEventListener("abort", this.#onAbort);
     this.#ticking?.[Symbol.dispose]();
     this.#liveness[Symbol.dispose]();
-    this.#sendFeedback();
+    this.#advance[Symbol.dispose]();
+    // A closed connection may take what was sent last with it.
+    const isHeard =
+      this.#isEnding && this.#failure === null && !this.options.signal.aborted && !this.#isPaused;
+    await this.#status.end(isHeard);
     await this.#client?.[Symbol.asyncDispose]();
   }
 
-  readonly #onAbort = () => this.#notify();
+  readonly #onAbort = () => {
+    this.#status.answered();
+    this.#notify();
+  };
 
   #receive(bytes: Buffer, at: number, end: number): void {
     this.#decoder.decode(bytes, at, end);
@@ -224,20 +245,16 @@ export class PostgresStream implements ChangeStream {
     const before = builder.resumeLsn;
     // The server has sent everything committed before `walEnd`, and none of it is for us.
     if (!builder.inTransaction && walEnd > builder.resumeLsn) builder.resumeLsn = walEnd;
+    this.#status.answered();
     if (replyRequested) {
-      this.#sendFeedback();
+      this.#status.send();
       // A server that is being stopped waits until its whole log is acknowledged, including what is not for us.
       this.#advance.requestReply();
     }
     if ((replyRequested || this.#advance.isAwaited(before)) && this.#isIdleAdvance()) this.#notify();
+    this.#advance.await(builder.resumeLsn);
     this.#detectCaughtUp();
     if (this.#wake !== null && this.#isWorthTaking) this.#notify();
-  }
-
-  #sendFeedback(ping = false): void {
-    if (this.#feedbackTimer) clearTimeout(this.#feedbackTimer);
-    this.#feedbackTimer = null;
-    this.#client?.sendFeedback(this.#acknowledged, ping);
   }
 
   #detectCaughtUp(): void {
@@ -251,7 +268,7 @@ export class PostgresStream implements ChangeStream {
       this.#fail(this.#liveness.failure);
       return;
     }
-    this.#sendFeedback(verdict !== "alive");
+    this.#status.send(verdict !== "alive");
     if (this.#isIdleAdvance()) this.#notify();
     // The decoded heartbeat reports the server's position, whatever the server would report by itself.
     if (this.#advance.isAwaited(this.#decoder.builder.resumeLsn)) void this.options.writeHeartbeat();
@@ -277,25 +294,6 @@ export class PostgresStream implements ChangeStream {
     return emptyBatch(this.options.request.form, this.#decoder.builder.resumeLsn);
   }
 
-  async #describe(batch: ChangeBatch): Promise<ChangeBatch> {
-    const { registry } = this.options;
-    const { inProgress } = batch;
-    if (inProgress) {
-      const own = [...batch.relations];
-      this.#assumed.assume(own, this.#buffer.relationLists);
-      if (inProgress.outcome !== "open") await this.#assumed.end(inProgress);
-      return { ...batch, relations: own };
-    }
-    const announced = registry.undescribed(batch.relations);
-    if (announced.length === 0) return batch;
-    const described = await this.options.describe(announced);
-    const own = [...batch.relations];
-    announced.forEach(({ relation }, i) => {
-      registry.describe(relation, described[i] ?? relation, [own, ...this.#buffer.relationLists]);
-    });
-    return { ...batch, relations: own };
-  }
-
   #applyBackpressure(): void {
     const { isFull } = this.#buffer;
     if (isFull === this.#isPaused) return;
@@ -306,6 +304,7 @@ export class PostgresStream implements ChangeStream {
 
   #fail(error: unknown): void {
     this.#failure ??= error;
+    this.#status.answered();
     this.#notify();
   }
 

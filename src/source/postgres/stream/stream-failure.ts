@@ -19,7 +19,7 @@ export function describeStreamError(error: unknown): MillraceError {
   return new MillraceError(
     "publication_missing",
     "A publication of this connector was dropped, and changes that were logged without it cannot be decoded any more. " +
-      "Send the command ReIntialize to copy the tables again.",
+      "Send the command ReInitialize to copy the tables again.",
     { cause: error },
   );
 }

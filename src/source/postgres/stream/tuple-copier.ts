@@ -1,5 +1,5 @@
-// Copies tuples from messages into the arena of a batch, in the layout of COPY BINARY. The innermost loop of every
-// stream.
+// Copies tuples from messages into the arena of a batch, in the layout of COPY BINARY: the innermost loop of every stream. It notices large
+// (TOAST) values that the source did not send, as they did not change.
 // https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (TupleData)
 
 import type { BatchBuilder } from "../../../change/batch-builder.ts";

@@ -1,7 +1,7 @@
 // What is recorded of copies in ranges, and for how long. Copies to a receiver are in range-copies.test.ts and tasks-beside.test.ts.
 
 import { expect, test } from "bun:test";
-import { lsn } from "../../../../src/change/lsn.ts";
+import { type Lsn, lsn } from "../../../../src/change/lsn.ts";
 import { RecordedCopies } from "../../../../src/sink/delivery/copy/recorded-copies.ts";
 import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
 import { SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
@@ -26,13 +26,13 @@ function begun() {
   const record = { ...empty, checkpoint, origin: { lsn: lsn(1n), version: 1n }, copied };
   const keeper = new RecordKeeper({ save: async () => {} }, record, new SavedTables(record), () => 0);
   const copies = new RecordedCopies(keeper, { sends: () => true }, () => clock.ms);
-  const seePart = (id: number, from?: number) => {
+  const seePart = (id: number, from?: number, at = lsn(5n)) => {
     const old = from === undefined ? new Uint8Array() : tupleBytes([String(from), null]);
     const arena = new Uint8Array(Buffer.concat([old, tupleBytes([String(id), unchanged])]));
     const [before, after] = [new TupleView(), new TupleView()];
     before.read(arena, 0, old.length);
     after.read(arena, old.length, arena.length);
-    copies.see({ table, arena, before, after, commitLsn: lsn(5n) });
+    copies.see({ table, arena, before, after, commitLsn: at });
   };
   return { clock, keeper, copies, seePart };
 }
@@ -46,7 +46,7 @@ test("ranges, and rows that came in part, are kept for whoever takes the copy up
   copies.takeDue(lsn(8n));
   copies.ended(name);
   expect(copies.begin(tableShape(shape), false, true)).toEqual({ done: [range], begun: [], rows: 100 });
-  expect(copies.incompleteOf(name)).toEqual([["3"]]);
+  expect(copies.incompleteOf(name).list()).toEqual([["3"]]);
   copies.ended(name);
   copies.takeDue(lsn(9n));
   clock.ms += 899_000;
@@ -68,7 +68,7 @@ test("a table that was rewritten begins anew, and one of which too many rows com
   expect(keeper.record.chunked.size).toBe(0);
   // That it is copied counts still.
   expect(keeper.record.copied).toBe(copied);
-  // Nor is it where rows of its first copy are incomplete.
+  // Nor is it where rows of a copy before are incomplete, which stay due.
   copies.begin(tableShape(shape), true, false);
   expect(copies.begin(tableShape(shape), false, true)).toBeNull();
 });
@@ -92,7 +92,7 @@ test("a copy as of several points waits for the stream, and rows that it brings 
   copies.endRange(name, range, lsn(4n), 100);
   copies.endRange(name, rest, lsn(9n), 100);
   expect(copies.originOf(name)).toEqual(origin);
-  copies.made(tableShape(shape), lsn(0n), true);
+  copies.made(tableShape(shape), lsn(0n));
   expect(keeper.record.copied.get(name)?.lsn).toBe(lsn(9n));
   expect(copies.awaited(lsn(4n))).toBeNull();
   seePart(3);
@@ -100,14 +100,47 @@ test("a copy as of several points waits for the stream, and rows that it brings 
   expect(copies.takeDue(lsn(8n))).toBe(false);
   expect([copies.takeDue(lsn(9n)), copies.takeDue(lsn(9n))]).toEqual([true, false]);
   expect(copies.due(lsn(9n))).toEqual([{ name, keys: [["3"]] }]);
-  copies.completed(name, [["3"]]);
+  copies.completed(name, [["3"]], lsn(9n));
   expect(copies.takeDue(lsn(9n))).toBe(false);
+  expect(keeper.record.chunked.size).toBe(0);
+});
+
+test("an incomplete row that gets another key is due under that, until it was copied as of where the stream is", () => {
+  const { keeper, copies, seePart } = begun();
+  copies.madeBeside(tableShape(shape), false, lsn(9n), [["3"], ["8"]]);
+  expect(keeper.record.copied).toBe(copied);
+  const due = (at: Lsn) =>
+    copies
+      .due(at)
+      .flatMap(({ keys }) => keys.flat())
+      .toSorted();
+  // Rows that are complete, and keep what they have where they are.
+  seePart(4, undefined, lsn(10n));
+  seePart(3, undefined, lsn(10n));
+  seePart(5, 4, lsn(10n));
+  expect(due(lsn(11n))).toEqual(["3", "8"]);
+  seePart(6, 3, lsn(11n));
+  seePart(7, 6, lsn(12n));
+  expect(due(lsn(13n))).toEqual(["3", "6", "7", "8"]);
+  copies.completed(name, [["3"], ["6"], ["7"], ["8"]], lsn(20n));
+  expect([copies.takeDue(lsn(13n)), copies.awaited(lsn(13n))]).toEqual([false, lsn(20n)]);
+  // Under its old key it was not there any more.
+  seePart(9, 7, lsn(15n));
+  // What was copied under this key is gone: another row has it.
+  seePart(8, 3, lsn(16n));
+  expect(copies.takeDue(lsn(17n))).toBe(true);
+  expect(due(lsn(17n))).toEqual(["8", "9"]);
+  copies.completed(name, [["8"], ["9"]], lsn(22n));
+  expect(copies.takeDue(lsn(21n))).toBe(false);
+  // The next run asks for all that the stream has not passed.
+  expect(keeper.record.chunked.get(name)?.incomplete.list().length).toBe(5);
+  expect(copies.takeDue(lsn(22n))).toBe(false);
   expect(keeper.record.chunked.size).toBe(0);
 });
 
 test("a row that takes another's key before the point of a whole copy is due once the stream is there", () => {
   const { keeper, copies, seePart } = begun();
-  copies.made(tableShape(shape), lsn(9n), true);
+  copies.made(tableShape(shape), lsn(9n));
   seePart(3);
   seePart(4, 4);
   expect(copies.awaited(lsn(4n))).toBeNull();
@@ -117,9 +150,9 @@ test("a row that takes another's key before the point of a whole copy is due onc
   expect(copies.due(lsn(9n))).toEqual([{ name, keys: [["5"]] }]);
   // Nothing of it is left where the stream was there already, or none follows.
   copies.forget(name);
-  copies.made(tableShape(shape), lsn(1n), true);
+  copies.made(tableShape(shape), lsn(1n));
   expect(keeper.record.chunked.size).toBe(0);
   keeper.change({ log: "copies of something" });
-  copies.made(tableShape(shape), lsn(9n), true);
+  copies.made(tableShape(shape), lsn(9n));
   expect(keeper.record.chunked.size).toBe(0);
 });

@@ -27,7 +27,7 @@ function contextOf(signal: AbortSignal): SinkContext {
   const unused = () => {
     throw new Error("not for a Postgres sink");
   };
-  const ignored = { warning: () => {}, setAside: () => {}, mended: () => {}, awaits: () => {} };
+  const ignored = { warning: () => {}, setAside: () => {}, changed: () => {}, awaits: () => {} };
   const events = { ...ignored, durable: unused, failed: unused, retrying: unused };
   return {
     connectorId,

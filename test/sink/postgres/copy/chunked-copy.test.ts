@@ -58,9 +58,9 @@ test("the stream does not wait for whoever holds the table: the piece is tried a
     await holder.query("rollback");
     expect(await copy.settle()).toBe("all");
     await holder.query("begin; lock table accounts in share mode");
-    expect(await copy.finish()).toEqual({ left: "locked", incomplete: [] });
+    expect(await copy.finish()).toBe("locked");
   }
-  expect(await copy.finish()).toEqual({ left: "all", incomplete: [] });
+  expect(await copy.finish()).toBe("all");
   expect(await held(rig)).toEqual([...rowsOf("1:A 2:B")]);
   expect(await rig.query("select id from entries")).toEqual([{ id: 1 }]);
 });
@@ -76,7 +76,7 @@ test("a large chunk comes in pieces; what the stream brings between them stays",
   const changes = [update(59_999, "streamed"), remove(59_998), update(0, "streamed"), remove(1)];
   await carry(rig, [transaction(1, changes)]);
   while ((await copy.settle()) !== "all") {}
-  expect(await copy.finish()).toEqual({ left: "all", incomplete: [] });
+  expect(await copy.finish()).toBe("all");
   const wanted = many
     .filter(({ id }) => id !== 1 && id !== 59_998)
     .map(({ id, v }) => ({ id, v: id === 0 || id === 59_999 ? "streamed" : v }));

@@ -67,7 +67,7 @@ test("returns schemas, tables and columns as the contract requires", async () =>
             column("note", "character varying(20)", false, true),
             column("price", "numeric(10,2)", false, false),
             column("moods", "app.mood[]", false, true),
-            column("total", "numeric", false, true, false),
+            column("total", "numeric", false, true),
           ]),
         ],
       },

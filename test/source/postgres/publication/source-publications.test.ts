@@ -95,7 +95,7 @@ describe("the connector's own publication", () => {
     const atStart = await failure(rig);
     for (const error of [whileStreaming, atStart]) {
       expect(error.code).toBe(code as MillraceError["code"]);
-      expect(error.message).toContain("ReIntialize");
+      expect(error.message).toContain("ReInitialize");
     }
   });
 
@@ -384,7 +384,7 @@ describe("a role with few privileges", () => {
       sink: { connection: as(databases.sink, "applier") },
     });
     const page = (name: string) => Bun.file(join(import.meta.dir, "..", "..", "..", "..", name)).text();
-    const [, sql = ""] = /```sql\n(CREATE ROLE.*?)```/s.exec(await page("README.md")) ?? [];
+    const [, sql = ""] = /```sql\n-- .*?\n(CREATE ROLE.*?)```/s.exec(await page("README.md")) ?? [];
     expect(await page("docs/connectors.md")).toContain(sql);
     await rig.source(
       "create table orders (id int primary key, v text); create table customers (id int primary key)",

@@ -139,7 +139,7 @@ test("an invalidated slot stops the run, and the reason names the setting", asyn
   const error = await failure(rig);
   expect(error.code).toBe("slot_invalidated");
   expect(error.message).toContain("max_slot_wal_keep_size (1MB)");
-  expect(error.message).toContain("ReIntialize");
+  expect(error.message).toContain("ReInitialize");
   rig.initialized = false;
   rig.start();
   await rig.expectEqual();
@@ -157,7 +157,7 @@ test("from version 18 on: a slot that was idle for too long is reported, and a d
   await dropped.source(`drop publication ${dropped.slot}; insert into t values (1)`);
   const missing = (await dropped.ended()) as MillraceError;
   expect(missing.code).toBe("publication_missing");
-  expect(missing.message).toContain("ReIntialize");
+  expect(missing.message).toContain("ReInitialize");
 
   await using rig = await stopped(newest);
   await waitFor("the invalidation", async () => {

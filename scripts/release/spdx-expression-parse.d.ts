@@ -1,0 +1,5 @@
+declare module "spdx-expression-parse" {
+  /** Throws for what is no license expression of SPDX. */
+  function parseExpression(expression: string): unknown;
+  export = parseExpression;
+}

@@ -1,0 +1,42 @@
+// The settings of alerts, from the environment. Pure.
+
+import { signingSecretForm } from "../connector/config/webhook-config.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
+
+export interface AlertSettings {
+  /** Where alerts are posted to. It may be a secret itself: chat services put theirs into the path. */
+  readonly url: string;
+  /** Signs alerts by Standard Webhooks; null: they are not signed. */
+  readonly secret: string | null;
+}
+
+/** Null: no alerts are sent. Throws `invalid_setting` with what to write instead, never with the value. */
+export function readAlertSettings(variable: (name: string) => string | null): AlertSettings | null {
+  const url = variable("MILLRACE_ALERT_URL");
+  const secret = variable("MILLRACE_ALERT_SECRET");
+  if (url === null) {
+    if (secret === null) return null;
+    throw invalid("MILLRACE_ALERT_SECRET signs what goes to MILLRACE_ALERT_URL: set that too, or neither.");
+  }
+  if (!isPlainHttpUrl(url)) {
+    throw invalid(
+      "MILLRACE_ALERT_URL must be an http or https address without user, password and fragment, like " +
+        "https://chat.example.com/hooks/abc.",
+    );
+  }
+  if (secret !== null && !signingSecretForm.test(secret)) {
+    throw invalid(
+      "MILLRACE_ALERT_SECRET must be whsec_ and the base64 of 24 to 64 bytes. Make one with: " +
+        'echo "whsec_$(openssl rand -base64 32)"',
+    );
+  }
+  return { url, secret };
+}
+
+function isPlainHttpUrl(text: string): boolean {
+  return /^https?:\/\/[^\s@#]+$/i.test(text) && URL.canParse(text);
+}
+
+function invalid(message: string): MillraceError {
+  return new MillraceError("invalid_setting", message);
+}

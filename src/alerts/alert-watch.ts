@@ -1,0 +1,58 @@
+// Watches the statuses of all connectors, and hands on the alerts that are due.
+
+import type { SetAsideTable, Status } from "../connector/status.ts";
+import type { Task } from "../connector/task.ts";
+import type { Alert, SlotDanger } from "./alert.ts";
+import { ConnectorAlerts } from "./connector-alerts.ts";
+
+/** Never blocks, and never throws: reports of connectors come from where they are made. */
+export class AlertWatch {
+  readonly #connectors = new Map<string, ConnectorAlerts>();
+
+  constructor(
+    private readonly send: (alert: Alert) => void,
+    private readonly nowMs: () => number,
+  ) {}
+
+  reported(connectorId: string, status: Status): void {
+    this.#tell(connectorId, (alerts, nowMs) => alerts.reported(status, nowMs));
+  }
+
+  measuredSlot(connectorId: string, slot: SlotDanger): void {
+    this.#tell(connectorId, (alerts, nowMs) => alerts.slot(slot, nowMs));
+  }
+
+  setAside(connectorId: string, tables: readonly SetAsideTable[]): void {
+    this.#tell(connectorId, (alerts, nowMs) => alerts.setAside(tables, nowMs));
+  }
+
+  taskFailed(connectorId: string, { id, spec, reason = "" }: Task): void {
+    const { schema = "", name = "" } = spec.Snapshot ?? {};
+    const failed = { id, schema, name, reason };
+    this.#tell(connectorId, (alerts, nowMs) => alerts.taskFailed(failed, nowMs));
+  }
+
+  /** The connector is deleted. */
+  forget(connectorId: string): void {
+    this.#connectors.delete(connectorId);
+  }
+
+  /** Call it now and then: some alerts are due because time has passed. */
+  tick(): void {
+    for (const alerts of this.#connectors.values()) this.#sendDue(alerts);
+  }
+
+  #tell(connectorId: string, tell: (alerts: ConnectorAlerts, nowMs: number) => void): void {
+    let alerts = this.#connectors.get(connectorId);
+    if (!alerts) {
+      alerts = new ConnectorAlerts(connectorId);
+      this.#connectors.set(connectorId, alerts);
+    }
+    tell(alerts, this.nowMs());
+    this.#sendDue(alerts);
+  }
+
+  #sendDue(alerts: ConnectorAlerts): void {
+    for (const alert of alerts.due(this.nowMs())) this.send(alert);
+  }
+}

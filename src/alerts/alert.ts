@@ -1,0 +1,133 @@
+// What an alert says: to a program in `data`, to people in `text`. Pure. It leaves the house, so no row value is in it.
+
+import type { SetAsideTable, Status } from "../connector/status.ts";
+import { withoutRow } from "../errors/row-in-reason.ts";
+
+export const alertTypes = [
+  "connector.failed",
+  "connector.retrying",
+  "connector.recovered",
+  "source.log_in_danger",
+  "table.set_aside",
+  "task.failed",
+] as const;
+export type AlertType = (typeof alertTypes)[number];
+
+export interface Alert {
+  readonly type: AlertType;
+  /** When what it tells of began. */
+  readonly atMs: number;
+  readonly data: Readonly<Record<string, unknown>> & { readonly connector_id: string };
+  /** One line, without the mark-up of chat services. */
+  readonly text: string;
+}
+
+/** How much WAL a slot retains, and why that is dangerous; `warning` null: it is not. */
+export interface SlotDanger {
+  readonly retainedBytes: number;
+  readonly safeBytes: number | null;
+  readonly warning: string | null;
+}
+
+export interface FailedTask {
+  readonly id: string;
+  readonly schema: string;
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** Chat services cut or refuse longer messages. `data` has the whole reason. */
+const maxTextLength = 1_000;
+/** Named in one alert; the rest are counted. */
+const maxListed = 20;
+
+export function failedAlert(connector: string, atMs: number, state: Status["state"], reason: string): Alert {
+  const text = `Connector ${connector} has failed: ${reason}`;
+  return alert("connector.failed", connector, atMs, text, { state: phaseOf(state), reason });
+}
+
+export function retryingAlert(
+  connector: string,
+  atMs: number,
+  state: Status["state"],
+  retry: { readonly attempt: number; readonly reason: string; readonly forMs: number },
+): Alert {
+  const { attempt, reason, forMs } = retry;
+  const minutes = Math.floor(forMs / 60_000);
+  const text = `Connector ${connector} has been trying again for ${minutes} minutes (attempt ${attempt}): ${reason}`;
+  return alert("connector.retrying", connector, atMs, text, { state: phaseOf(state), attempt, reason });
+}
+
+export function recoveredAlert(
+  connector: string,
+  atMs: number,
+  state: Status["state"],
+  from: "failed" | "retrying",
+): Alert {
+  const text = `Connector ${connector} has recovered.`;
+  return alert("connector.recovered", connector, atMs, text, {
+    state: phaseOf(state),
+    recovered_from: `connector.${from}`,
+  });
+}
+
+export function logAlert(connector: string, atMs: number, slot: SlotDanger): Alert {
+  const reason = slot.warning ?? "";
+  const text = `The source of connector ${connector} keeps much of its log: ${reason}`;
+  const bytes = { retained_bytes: slot.retainedBytes, safe_bytes: slot.safeBytes };
+  return alert("source.log_in_danger", connector, atMs, text, { ...bytes, reason });
+}
+
+export function tablesAlert(connector: string, atMs: number, tables: readonly SetAsideTable[]): Alert {
+  const named = tables.slice(0, maxListed).map(({ reason, ...table }) => ({
+    ...table,
+    reason: withoutRow(reason),
+  }));
+  const [first] = named;
+  const what = tables.length === 1 ? `Table ${nameOf(named)} is` : `${tables.length} tables are`;
+  const text = `${what} set aside by connector ${connector}: ${first?.reason ?? ""}`;
+  return alert("table.set_aside", connector, atMs, text, { count: tables.length, tables: named });
+}
+
+export function tasksAlert(connector: string, atMs: number, tasks: readonly FailedTask[]): Alert {
+  const named = tasks.slice(0, maxListed).map((task) => ({ ...task, reason: withoutRow(task.reason) }));
+  const [first] = named;
+  const what = tasks.length === 1 ? `The snapshot of ${nameOf(named)}` : `${tasks.length} snapshots`;
+  const text = `${what} by connector ${connector} failed: ${first?.reason ?? ""}`;
+  return alert("task.failed", connector, atMs, text, { count: tasks.length, tasks: named });
+}
+
+/** The body of the request: what a chat service reads, `text`, stands beside what a program reads. */
+export function alertBody({ type, atMs, data, text }: Alert): Uint8Array<ArrayBuffer> {
+  const timestamp = new Date(atMs).toISOString();
+  return new TextEncoder().encode(JSON.stringify({ type, timestamp, data, text }));
+}
+
+function alert(
+  type: AlertType,
+  connector: string,
+  atMs: number,
+  text: string,
+  facts: Readonly<Record<string, unknown>>,
+): Alert {
+  const { reason, ...others } = facts;
+  const told = typeof reason === "string" ? { reason: withoutRow(reason) } : {};
+  return { type, atMs, data: { connector_id: connector, ...others, ...told }, text: plainLine(text) };
+}
+
+/**
+ * One line without `<` and `>`. A server's error text may quote what others wrote, and `<!channel>` would call everyone
+ * in a Slack channel.
+ */
+function plainLine(text: string): string {
+  const line = withoutRow(text).replace(/\s+/g, " ").replaceAll("<", "‹").replaceAll(">", "›").trim();
+  return line.length <= maxTextLength ? line : `${line.slice(0, maxTextLength - 1)}…`;
+}
+
+function nameOf([only]: readonly { readonly schema: string; readonly name: string }[]): string {
+  return only ? `${only.schema}.${only.name}` : "";
+}
+
+function phaseOf(state: Status["state"]): string {
+  return Object.keys(state)[0] ?? "";
+}

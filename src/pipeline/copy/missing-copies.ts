@@ -1,0 +1,280 @@
+// Copies that a run makes by itself, of tables that the sink lacks: while the stream waits, or beside the stream. A table that cannot be read
+// is tried again later, and the others go on.
+
+import type { TupleForm } from "../../change/change-batch.ts";
+import { qualifiedName, type TableShape } from "../../change/relation.ts";
+import type { ErrorCode } from "../../errors/error-codes.ts";
+import { type MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { StreamDuring } from "../../sink/copy-sink.ts";
+import type { IncompleteRows, PreparedTables, Sink } from "../../sink/sink.ts";
+import type { Source } from "../../source/source.ts";
+import type { SnapshotPoint } from "../../source/table-source.ts";
+import { askComputed } from "../ask-computed.ts";
+import type { ProgressMeter } from "../progress-meter.ts";
+import type { RunHealth } from "../run-health.ts";
+import type { RunWork } from "../run-work.ts";
+import { type BlockingCopy, copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
+import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
+import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
+import { CopyPermits } from "./copy-permits.ts";
+import { CopyPoints } from "./copy-points.ts";
+import { IncrementalCopies } from "./incremental-copies.ts";
+import type { RunningTasks } from "./running-tasks.ts";
+import { type RetryPace, UnreadableTables } from "./unreadable-tables.ts";
+
+export interface MissingCopiesRequest {
+  readonly source: Source;
+  readonly sink: Sink;
+  readonly meter: ProgressMeter;
+  readonly reporter: Pick<RunHealth, "phase" | "reportMeanwhile" | "warn">;
+  readonly forms: readonly TupleForm[];
+  /** With `changes`, a stream brings the changes between two points. */
+  readonly work: RunWork;
+  readonly skipSnapshots: boolean;
+  readonly parallelCopies: number;
+  readonly areConnectionsBounded?: boolean;
+  readonly copyPace?: CopyPace | undefined;
+  readonly retryPace?: RetryPace | undefined;
+  /** Finish the current chunks and begin no others. */
+  readonly stop: AbortSignal;
+}
+
+/** Errors of a point whose slot or connection is in use elsewhere for now. */
+const pointMissing: ReadonlySet<ErrorCode> = new Set([
+  "slot_creation_blocked",
+  "slots_exhausted",
+  "walsenders_exhausted",
+]);
+
+/** Without a stream, the run fails after this many failures of one table. */
+const maxAttempts = 5;
+
+/** How many tables a warning names. */
+const maxNamed = 5;
+
+export class MissingCopies implements Disposable {
+  readonly unreadable: UnreadableTables;
+  /** First copies that are made beside the stream. */
+  readonly incremental: IncrementalCopies;
+  /** OIDs of tables that have no copy and were published after they had rows. */
+  #late: ReadonlySet<number> = new Set();
+  /** OIDs of tables that had incomplete rows when the sink was last prepared. */
+  #incomplete: ReadonlySet<number> = new Set();
+  /** The tasks, which read at the same time. */
+  #tasks: Pick<RunningTasks, "areAny"> | null = null;
+
+  constructor(private readonly request: MissingCopiesRequest) {
+    this.unreadable = new UnreadableTables(request.retryPace);
+    this.incremental = new IncrementalCopies(request, this.unreadable);
+  }
+
+  /** There are tables that the run warns of until they are copied. */
+  get areSomeLate(): boolean {
+    return this.#late.size > 0;
+  }
+
+  async readTables(): Promise<readonly TableShape[]> {
+    const { source, sink } = this.request;
+    return await source.tables(askComputed(sink));
+  }
+
+  async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
+    const { sink, forms } = this.request;
+    const prepared = await sink.prepare(tables, forms, this.unreadable.among(tables));
+    this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
+    return prepared;
+  }
+
+  wasIncomplete({ relation }: TableShape): boolean {
+    return this.#incomplete.has(relation.id);
+  }
+
+  /** Why the table cannot be read now; null: it can, as far as is known. */
+  readFailure(table: TableShape): MillraceError | null {
+    return this.unreadable.waitingFor(table);
+  }
+
+  /** Tasks take connections as well. If those are bounded, tables are copied one by one as of one point while tasks run. */
+  shareWith(tasks: Pick<RunningTasks, "areAny">): void {
+    this.#tasks = tasks;
+  }
+
+  /** Beside a stream: checks unreadable tables from time to time, and calls `ready` when one can be read. */
+  retryDuringStream(ready: () => void): void {
+    let isAsking = false;
+    const ask = async () => {
+      if (isAsking) return;
+      isAsking = true;
+      if (await this.#checkDue()) ready();
+      isAsking = false;
+      // Others may have come due meanwhile.
+      if (this.unreadable.due().length > 0) await ask();
+    };
+    this.unreadable.onDue(() => void ask());
+  }
+
+  /**
+   * Call it between two batches: copies the missing tables, or begins their copies if the stream can go on meanwhile. `ofSlot`: the point at
+   * which a new slot begins. The sink is told to skip changes of unreadable tables.
+   */
+  async make(
+    tables: readonly TableShape[],
+    prepared: PreparedTables,
+    stream: StreamDuring,
+    ofSlot: SnapshotPoint | null = null,
+  ): Promise<void> {
+    const { skipSnapshots } = this.request;
+    const { missing, isOrdered = false } = prepared;
+    const isReadable = ({ table }: IncompleteRows) => this.unreadable.waitingFor(table) === null;
+    const incomplete = prepared.incomplete?.filter(isReadable) ?? [];
+    if (skipSnapshots) this.#warnOfLate(missing, ofSlot !== null);
+    await using copies = new AsyncDisposableStack();
+    const begun = skipSnapshots ? [] : await this.#begin(missing, stream, copies);
+    if (begun.length === 0 && incomplete.length === 0) return;
+    const { source, sink, stop } = this.request;
+    await sink.flush();
+    const isOneByOne = isOrdered || this.#isScarce;
+    const environment = this.#environment(isOneByOne ? 1 : this.request.parallelCopies);
+    {
+      await using points = this.#points(ofSlot ?? (await source.snapshotPoint(stop)), isOneByOne);
+      const { reporter, meter } = this.request;
+      const waiting = { environment, reporter, meter, unreadable: this.unreadable, stop, isOrdered };
+      for (const rows of incomplete) await copyIncomplete(waiting, rows, points);
+      await makeBlockingCopies(waiting, begun, points);
+    }
+    if (this.unreadable.isEmpty) return;
+    // The sink must know before the stream brings their changes. `tables` is of before the others were published.
+    const copied = begun.filter(({ table }) => !this.unreadable.has(table)).map(({ table }) => table);
+    await this.prepare(tables.map((table) => (copied.includes(table) ? published(table) : table)));
+  }
+
+  /** As `make`, beside a stream. If no point can be had now, the tables are tried again later, so that the stream does not wait. */
+  async makeAmidStream(tables: readonly TableShape[], prepared: PreparedTables): Promise<void> {
+    try {
+      await this.make(tables, prepared, "runs");
+    } catch (error) {
+      const failure = toMillraceError(error);
+      // Incomplete rows must be copied before the stream goes on.
+      if (!pointMissing.has(failure.code) || prepared.incomplete?.length) throw error;
+      const lacking = prepared.missing.filter((table) => !this.incremental.isUnderWay(table));
+      for (const table of lacking) this.unreadable.failed(table, failure);
+      await this.prepare(tables);
+    }
+  }
+
+  /**
+   * Without a stream: returns when each table is copied, or when stopped. `meanwhile` is called before each attempt; `onWake` gets a function
+   * that ends the waiting for one. Throws if a table has failed too often, or if a table that the catalog names does not exist.
+   */
+  async finish(meanwhile: () => Promise<void>, onWake: (wake: (() => void) | null) => void): Promise<void> {
+    const { source, stop } = this.request;
+    await meanwhile();
+    while (!this.unreadable.isEmpty && !stop.aborted) {
+      if (this.unreadable.attempts >= maxAttempts) throw this.unreadable.asError();
+      await this.#untilDue(onWake);
+      await meanwhile();
+      if (stop.aborted) return;
+      if (!(await this.#checkDue())) continue;
+      const tables = await this.readTables();
+      await this.make(tables, await this.prepare(tables), "waits");
+    }
+    // A task has reported its own table's absence.
+    const absent = this.request.work === "copies" && !stop.aborted ? source.absent() : null;
+    if (absent !== null) throw absent;
+  }
+
+  [Symbol.dispose](): void {
+    this.unreadable[Symbol.dispose]();
+  }
+
+  /** Begins the copies. Returns those that the stream waits for, which `copies` disposes of. The others go on beside the stream. */
+  async #begin(
+    missing: readonly TableShape[],
+    stream: StreamDuring,
+    copies: AsyncDisposableStack,
+  ): Promise<readonly BlockingCopy[]> {
+    const { sink } = this.request;
+    const begun: BlockingCopy[] = [];
+    await using untilAllHaveBegun = new AsyncDisposableStack();
+    for (const table of missing) {
+      const during = this.incremental.takeFailed(table) ? "waits" : stream;
+      const copy = await sink.copies.begin(table, "initial", during, this.incremental.abort.signal);
+      (copy.stream === "runs" ? untilAllHaveBegun : copies).use(copy);
+      begun.push({ table, copy });
+    }
+    untilAllHaveBegun.move();
+    this.incremental.begin(begun.filter(({ copy }) => copy.stream === "runs"));
+    return begun.filter(({ copy }) => copy.stream === "waits");
+  }
+
+  #environment(parallel: number): CopyEnvironment {
+    const { source, sink, copyPace: pace = defaultCopyPace } = this.request;
+    return {
+      source,
+      sink,
+      pace,
+      parallel,
+      permits: new CopyPermits(Math.max(1, parallel)),
+      ...waitingStream(),
+    };
+  }
+
+  /** Without a stream, all copies are as of one point: nothing would bring the changes between two points. */
+  #points(first: SnapshotPoint, isOneByOne: boolean): CopyPoints {
+    const { source, stop, work, copyPace = defaultCopyPace } = this.request;
+    const next = work === "changes" && !isOneByOne ? () => source.snapshotPoint(stop) : null;
+    return new CopyPoints(first, { next, renewAfterMs: copyPace.pointHeldMs });
+  }
+
+  get #isScarce(): boolean {
+    return this.request.areConnectionsBounded === true && this.#tasks?.areAny === true;
+  }
+
+  /**
+   * Without copies (skip_snapshots): warns of tables that had rows before they were published, as no change brings those. Not when the slot is
+   * new: then nobody expects earlier rows.
+   */
+  #warnOfLate(missing: readonly TableShape[], isBeginning: boolean): void {
+    const late = missing.filter(({ relation, coverage }) => {
+      return this.#late.has(relation.id) || (!isBeginning && coverage?.isUnpublished === true);
+    });
+    if (late.length === 0 && this.#late.size === 0) return;
+    this.#late = new Set(late.map(({ relation }) => relation.id));
+    const names = late.map(({ relation }) => qualifiedName(relation));
+    const more = names.length > maxNamed ? ` and ${names.length - maxNamed} others` : "";
+    const reason =
+      `The sink may lack rows of ${names.slice(0, maxNamed).join(", ")}${more}: those from before the table's changes were published. ` +
+      "Nothing is copied by itself (skip_snapshots): create a Snapshot task for it.";
+    this.request.reporter.warn("late tables", names.length === 0 ? null : reason);
+  }
+
+  /** Whether a table that is due may be readable by now. Asked first, as a point for nothing would be expensive. */
+  async #checkDue(): Promise<boolean> {
+    let isAnyReady = false;
+    for (const { table, error } of this.unreadable.due()) {
+      // If the source does not answer, the run notices that elsewhere.
+      const denial: MillraceError | null = await this.request.source.readDenial(table).catch(() => error);
+      if (denial) this.unreadable.failed(table, denial);
+      else this.unreadable.canBeRead(table);
+      isAnyReady ||= denial === null;
+    }
+    return isAnyReady;
+  }
+
+  async #untilDue(onWake: (wake: (() => void) | null) => void): Promise<void> {
+    const { stop } = this.request;
+    const due = Promise.withResolvers<void>();
+    const wake = () => due.resolve();
+    stop.addEventListener("abort", wake, { once: true });
+    this.unreadable.onDue(wake);
+    onWake(wake);
+    if (!stop.aborted) await due.promise;
+    onWake(null);
+    this.unreadable.onDue(null);
+    stop.removeEventListener("abort", wake);
+  }
+}
+
+function published(table: TableShape): TableShape {
+  return table.coverage ? { ...table, coverage: { ...table.coverage, isUnpublished: false } } : table;
+}

@@ -1,0 +1,202 @@
+// Copies one table in one transaction. If the target is new or empty, bytes go from socket to socket. Otherwise they go through a staging
+// table and replace rows of the same key.
+
+import { type Client, escapeIdentifier } from "pg";
+import type { RowKey } from "../../../change/copy-part.ts";
+import { zeroLsn } from "../../../change/lsn.ts";
+import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { sqlName } from "../../../connection/sql-name.ts";
+import type { PostgresSinkConfig } from "../../../connector/config/sink-config.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { CopyChunk, CopyMode } from "../../copy-sink.ts";
+import { copyIn } from "../apply/copy-in.ts";
+import { withLateChecks } from "../apply/late-checks.ts";
+import { recordCopy, type TableCopyRecord } from "../bookkeeping/bookkeeping.ts";
+import { type ConnectorAtSink, lockForCopy } from "../bookkeeping/connector-lock.ts";
+import { copyRecord } from "../bookkeeping/copy-ledger.ts";
+import { deleteIncomplete } from "../bookkeeping/incomplete-rows.ts";
+import { endSetAside } from "../bookkeeping/set-aside-tables.ts";
+import { recordShape, type ShapeRecord } from "../bookkeeping/shape-ledger.ts";
+import { makeComputed } from "../generated/make-computed.ts";
+import { type WrittenRows, withRefusedKey } from "../refusals/refused-key.ts";
+import { tracedCopyIn } from "../refusals/traced-copy.ts";
+import { type Fitted, fitTable } from "../schema/table-fit.ts";
+import { addKey, addKeyOf, createTable } from "../schema/table-schema.ts";
+import { sqlList, type TargetName } from "../schema/target-name.ts";
+import type { TargetNaming } from "../schema/target-naming.ts";
+import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
+import { mergeCopy } from "./copy-merge.ts";
+
+const staging = "pg_temp.millrace_copy";
+
+export interface CopyOutcome {
+  readonly rows: number;
+  readonly record: TableCopyRecord;
+  /** The shape that the target follows now; null: it did not change. */
+  readonly shape: ShapeRecord | null;
+  /** Rows of the table are incomplete. */
+  readonly isStillIncomplete: boolean;
+}
+
+/** What the sink knows of a table that is about to be copied. */
+export interface KnownTable {
+  /** The shape that the target follows; null: not known. */
+  readonly shape: ShapeRecord | null;
+  /** See `TableCopyRecord`. */
+  readonly targets: readonly string[];
+  /** A column of the target that must take null. */
+  readonly nullColumn: string | null;
+  /** The last copy was refused: find the refused row and report its key. */
+  readonly isTraced: boolean;
+  /** The sink has a copy of it. */
+  readonly isCopied: boolean;
+}
+
+export interface WholeCopy extends CopyChunk {
+  readonly mode: CopyMode;
+}
+
+/** In one transaction: the table, its rows, and the record of the copy. */
+export async function copyIntoTarget(
+  client: Client,
+  config: PostgresSinkConfig,
+  naming: TargetNaming,
+  connector: ConnectorAtSink,
+  request: WholeCopy,
+  known: KnownTable,
+): Promise<CopyOutcome> {
+  const { table, mode } = request;
+  const target = naming.target(table.relation);
+  await client.query("begin");
+  await lockForCopy(client, connector);
+  const isShared = naming.isShared(table.relation);
+  const { existing, isKeyChanged, key } = await ensureTable(client, config, target, request, {
+    ...known,
+    isShared,
+  });
+  const isEmpty = existing === null || (mode !== "merge" && !(await hasRows(client, existing)));
+  const columns = sqlList(table.relation.columns.map((column) => column.name));
+  const isHashed = table.relation.isKeyedByHash === true;
+  // In a shared target nobody knows which rows are this table's own, so none is deleted. If the key changed, the old rows cannot be matched.
+  const isReplacing = (mode === "replace" || isKeyChanged) && !isShared;
+  const isMerged = !isEmpty && !isReplacing && table.relation.key.length > 0;
+  const isTraced = known.isTraced && request.form === "text" && !existing?.isReferred;
+  const take = async (sql: string) =>
+    isTraced
+      ? await tracedCopyIn(client, sql, table.relation, request.chunks)
+      : await copyIn(client, sql, request.chunks);
+  let rows: number;
+  if (isEmpty && !isHashed) {
+    const write = () => take(copySql(sqlName(target), columns, request));
+    rows = existing === null ? await write() : await withLateChecks(client, existing, write);
+    if (existing === null) await addKeyOf(client, target, table);
+    else await withRefusedKey(client, writtenTo(existing, table.relation));
+  } else {
+    await client.query(
+      `create temporary table millrace_copy on commit drop as select ${columns} from ${sqlName(target)} with no data`,
+    );
+    rows = await take(copySql(staging, columns, request));
+    const into = existing ?? (await readTargetTable(client, target));
+    if (!into) throw new Error("a table is not there after it was made");
+    const { relation } = table;
+    const merged = { staging, relation, isMerged, keepsOrigin: known.isCopied };
+    await withRefusedKey(client, { target: into, relation, rows: staging, isMerged }, () =>
+      withLateChecks(client, into, () => mergeCopy(client, into, merged)),
+    );
+    if (isHashed && !key && !keyIndexOf(into, table.relation)) await addKeyOf(client, target, table);
+  }
+  if (key) await addKey(client, target, key);
+  const keys = request.part?.kind === "rows" ? request.part.keys : null;
+  if (keys !== null && !(isMerged && known.isCopied)) throw alteredMeanwhile(table);
+  // Rows that were there before need all changes, which may find others missing that have moved meanwhile.
+  const first = isMerged ? zeroLsn : null;
+  const made = { point: request.lsn, isMerged, first };
+  const outcome = await recordOutcome(client, connector, table, made, known, existing, keys);
+  await client.query("commit");
+  return { rows, ...outcome };
+}
+
+/**
+ * In the transaction of the copy. `existing`: the target before the copy; null: it is new. `keys`: of rows that are complete now; null: all are. None:
+ * the table was copied, and some of its rows may be incomplete.
+ */
+export async function recordOutcome(
+  client: Client,
+  { connectorId }: ConnectorAtSink,
+  table: TableShape,
+  made: Pick<TableCopyRecord, "point" | "isMerged" | "first">,
+  known: KnownTable,
+  existing: TargetTable | null,
+  keys: readonly RowKey[] | null,
+): Promise<Omit<CopyOutcome, "rows">> {
+  const record = copyRecord(table, { ...made, targets: known.targets });
+  const isPart = keys !== null && keys.length > 0;
+  await recordCopy(client, connectorId, record, isPart);
+  const shape = await recordShape(client, connectorId, table.relation, made.point, known.shape, existing);
+  await endSetAside(client, connectorId, table.relation);
+  const isStillIncomplete = !(await deleteIncomplete(client, connectorId, table.relation.id, keys));
+  return { record, shape, isStillIncomplete };
+}
+
+/** `existing`: the target that was there; null: it was made. */
+async function ensureTable(
+  client: Client,
+  config: PostgresSinkConfig,
+  target: TargetName,
+  request: WholeCopy,
+  known: KnownTable & { readonly isShared: boolean },
+): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable | null }> {
+  const existing = await readTargetTable(client, target);
+  if (existing) return await fitExisting(client, config, existing, request, known);
+  await createTable(client, target, request.table);
+  return { existing: null, isKeyChanged: false, key: null };
+}
+
+/** Alters an existing target so that it takes the copy. Returns it as it is then. */
+export async function fitExisting(
+  client: Client,
+  config: PostgresSinkConfig,
+  existing: TargetTable,
+  { table, mode }: Pick<WholeCopy, "table" | "mode">,
+  { shape, nullColumn, isShared }: KnownTable & { readonly isShared: boolean },
+): Promise<Pick<Fitted, "isKeyChanged" | "key"> & { readonly existing: TargetTable }> {
+  const { target } = existing;
+  const { relation } = table;
+  const { isChanged, ...fitted } = await fitTable(
+    client,
+    config.migration_strategy,
+    existing,
+    shape,
+    relation,
+    { areReplaced: mode === "replace" && !isShared, isShared },
+  );
+  if (existing.columns.some(({ name, notNull }) => name === nullColumn && notNull)) {
+    const column = escapeIdentifier(nullColumn ?? "");
+    await client.query(`alter table ${sqlName(target)} alter column ${column} drop not null`);
+  }
+  const now = isChanged ? ((await readTargetTable(client, target)) ?? existing) : existing;
+  // Where the server refuses, the next look at the tables tells why.
+  if (!isShared) await makeComputed(client, now, table, config.migration_strategy, () => {});
+  return { ...fitted, existing: now };
+}
+
+function writtenTo(target: TargetTable, relation: Relation): WrittenRows {
+  return { target, relation, rows: target.ownRows, isMerged: false };
+}
+
+function alteredMeanwhile({ relation }: TableShape): MillraceError {
+  return new MillraceError(
+    "table_changed",
+    `Table ${qualifiedName(relation)} was altered before rows of it could be copied that the sink lacks: they are copied again.`,
+  );
+}
+
+export async function hasRows(client: Client, table: TargetTable): Promise<boolean> {
+  const { rowCount } = await client.query(`select from ${table.ownRows} limit 1`);
+  return rowCount === 1;
+}
+
+function copySql(into: string, columns: string, request: CopyChunk): string {
+  const list = columns === "" ? "" : ` (${columns})`;
+  return `copy ${into}${list} from stdin (format ${request.form})`;
+}

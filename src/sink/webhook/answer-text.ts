@@ -1,0 +1,87 @@
+// What people are shown of a receiver's answer: the beginning of its body as one line of plain text, without what could disguise it and
+// without the secrets of the request.
+
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
+import type { AnswerBody } from "./http/connection.ts";
+import { withoutSecrets } from "./request-secrets.ts";
+
+/** Characters of an answer that a reason quotes. */
+const maxCharacters = 200;
+/** Bytes of a body that are looked at, also of one that grows when it is decompressed. */
+const maxBytes = 4096;
+
+/** `secrets`: as `requestSecrets` returns them. Null: it said nothing, or nothing that is text. */
+export async function answerText(body: AnswerBody, secrets: readonly string[]): Promise<string | null> {
+  if (body.bytes.length === 0 || !isText(body.type)) return null;
+  const bytes = await decompressed(body);
+  if (bytes === null) return null;
+  const isCut = bytes.length >= maxBytes;
+  const text = withoutSecrets(plainLine(decoded(bytes, body.type)), secrets, isCut).trim();
+  const characters = [...text];
+  if (characters.length === 0) return null;
+  return characters.length > maxCharacters
+    ? `${characters.slice(0, maxCharacters - 1).join("")}…`
+    : characters.join("");
+}
+
+const textTypes =
+  /^(?:text\/.*|application\/(?:json|xml|xhtml|javascript|x-www-form-urlencoded|yaml|x-yaml|x-ndjson|graphql|.*\+(?:json|xml|yaml)))$/;
+
+/** Where the receiver does not say what it is, it may be. */
+function isText(type: string | null): boolean {
+  const name = type?.split(";")[0]?.trim().toLowerCase() ?? "";
+  return name === "" || textTypes.test(name);
+}
+
+const decompressors: Readonly<Record<string, () => NodeJS.ReadWriteStream>> = {
+  gzip: () => createGunzip(),
+  "x-gzip": () => createGunzip(),
+  deflate: () => createInflate(),
+  br: () => createBrotliDecompress(),
+  zstd: () => createZstdDecompress(),
+};
+
+/** Null: it cannot be read. The beginning of a body that is cut, or broken further on, can. */
+async function decompressed({ bytes, encoding }: AnswerBody): Promise<Uint8Array | null> {
+  const name = encoding?.trim().toLowerCase() ?? "identity";
+  if (name === "" || name === "identity") return bytes.subarray(0, maxBytes);
+  const stream = decompressors[name]?.();
+  if (!stream) return null;
+  const parts: Buffer[] = [];
+  let length = 0;
+  try {
+    // Nothing more is decompressed than what is read.
+    stream.end(bytes);
+    for await (const part of stream as AsyncIterable<Buffer>) {
+      parts.push(part);
+      length += part.length;
+      if (length >= maxBytes) break;
+    }
+  } catch {
+    // The end is missing, or what follows is broken.
+  }
+  return length === 0 ? null : Buffer.concat(parts).subarray(0, maxBytes);
+}
+
+function decoded(bytes: Uint8Array, type: string | null): string {
+  // A character that is cut at the end is left out.
+  return decoderOf(type).decode(bytes, { stream: true });
+}
+
+function decoderOf(type: string | null): TextDecoder {
+  const label = /;\s*charset="?([^\s";]+)/i.exec(type ?? "")?.[1] ?? "utf-8";
+  try {
+    return new TextDecoder(label as ConstructorParameters<typeof TextDecoder>[0]);
+  } catch {
+    return new TextDecoder();
+  }
+}
+
+/**
+ * Line ends and tabs become blanks. Control characters, formatting ones (which turn the writing direction, or are invisible), halves of
+ * pairs, private and unassigned ones are left out.
+ */
+function plainLine(text: string): string {
+  const blanks = text.replaceAll(/\s+/gu, " ");
+  return blanks.replaceAll(/\p{C}/gu, "").trim();
+}

@@ -1,0 +1,196 @@
+// The generated columns of a source's tables. A sink that can compute one does so; otherwise it is sent where the
+// server publishes it, or left out with a warning: a copy that the stream does not keep up to date would hold old values.
+
+import type { Client } from "pg";
+import type { AskComputed, ComputedColumns } from "../../../change/computed-columns.ts";
+import { qualifiedName, type TableShape } from "../../../change/relation.ts";
+import { serverVersion } from "../../../connection/server-version.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { SourceContext } from "../../source.ts";
+import type { TableSelection } from "../catalog/table-selection.ts";
+import {
+  type Choice,
+  chooseGenerated,
+  computable,
+  firstWithGenerated,
+  type Sending,
+} from "./generated-choice.ts";
+import { type GeneratedFacts, readGeneratedFacts, readPublishedGenerated } from "./generated-facts.ts";
+import { readTableShapes, type SelectedGenerated, type SourceTable } from "./table-shapes.ts";
+
+interface Reading {
+  readonly selection: TableSelection;
+  readonly partitionsAsRoot: boolean;
+}
+
+export class GeneratedColumns {
+  /** Of the last read, by `id number`. */
+  #choices = new Map<string, Choice>();
+  /** Names of columns that are not sent, by `id name`. */
+  #unsent = new Set<string>();
+
+  /** `publication`: the user's; null: the connector's own; undefined: there is no stream. */
+  constructor(
+    private readonly reading: Reading,
+    private readonly context: Pick<SourceContext, "state" | "events">,
+    private readonly publication: string | null | undefined,
+  ) {}
+
+  /** Whether a column is sent, as of the last read. */
+  readonly sends = (tableId: number, number: number): boolean =>
+    this.#choices.get(`${tableId} ${number}`)?.kind === "sent";
+
+  /** Whether the stream's column of this name is to be left out. */
+  readonly leavesOut = (tableId: number, column: string): boolean => this.#unsent.has(`${tableId} ${column}`);
+
+  /**
+   * The selected tables, with the generated columns that are sent among their columns. `ask` absent: the sink computes
+   * none. `isStreaming`: a stream is open. It leaves columns out as of when it met their table: throws `table_changed`
+   * when one of them is to be sent from now on.
+   */
+  async read(
+    client: Client,
+    ask: AskComputed | undefined,
+    isStreaming: boolean,
+  ): Promise<readonly SourceTable[]> {
+    const { selection, partitionsAsRoot } = this.reading;
+    const tables = await readTableShapes(client, selection, partitionsAsRoot);
+    const generated = tables.filter(({ generatedColumns }) => generatedColumns.length > 0);
+    const choices = await this.#choose(client, generated, ask);
+    const isNewlySent = ([key, { kind }]: readonly [string, Choice]) =>
+      kind === "sent" && (this.#choices.get(key) ?? { kind }).kind !== "sent";
+    const isChanged = isStreaming && [...choices].some(isNewlySent);
+    this.#choices = choices;
+    if (isChanged) {
+      throw new MillraceError(
+        "table_changed",
+        "A generated column is sent from here on: the run begins again.",
+      );
+    }
+    this.#unsent = unsentNames(generated, choices);
+    this.#warn(generated);
+    const sent = generated.filter((table) => this.#numbersOf(table, "sent").length > 0);
+    const ids = sent.map(({ relation }) => relation.id);
+    const again =
+      ids.length === 0 ? [] : await readTableShapes(client, selection, partitionsAsRoot, ids, this.sends);
+    const byId = new Map(again.map((table) => [table.relation.id, table]));
+    return tables.map((table) => this.#withComputed(byId.get(table.relation.id) ?? table));
+  }
+
+  /**
+   * A table counts as unpublished up to now when it sends a column that it did not send when it was published last: a
+   * copy from before lacks its values.
+   */
+  withCoverage(tables: readonly SourceTable[]): readonly SourceTable[] {
+    const isNew = (table: SourceTable) => {
+      const known = JSON.parse(this.context.state.get(sentKey(table)) ?? "[]") as number[];
+      return table.sentGenerated.some((number) => !known.includes(number));
+    };
+    return tables.map((table) => {
+      const { coverage } = table;
+      return coverage && isNew(table) ? { ...table, coverage: { ...coverage, isUnpublished: true } } : table;
+    });
+  }
+
+  /** The tables' changes are published as they were read. */
+  published(tables: readonly SourceTable[]): void {
+    for (const table of tables) {
+      const { sentGenerated: sent } = table;
+      this.context.state.set(sentKey(table), sent.length === 0 ? null : JSON.stringify(sent));
+    }
+  }
+
+  async #choose(
+    client: Client,
+    tables: readonly SourceTable[],
+    ask: AskComputed | undefined,
+  ): Promise<Map<string, Choice>> {
+    const { selection } = this.reading;
+    const ids = tables.map(({ relation }) => relation.id);
+    const facts = new Map(
+      (await readGeneratedFacts(client, ids)).map((each) => [`${each.tableId} ${each.number}`, each]),
+    );
+    const sending = await this.#sending(client, ids);
+    const known = (table: SourceTable) =>
+      table.generatedColumns.flatMap((each) => {
+        const found = facts.get(keyOf(table, each));
+        return found ? [[each, found] as const] : [];
+      });
+    const asked = tables.map((table): TableShape => {
+      const columns = known(table).map(([each, found]) => computable(table, each, found, selection, sending));
+      return { ...table, generated: columns.filter((column) => typeof column !== "string") };
+    });
+    const answers = ask ? await ask(asked.filter(({ generated = [] }) => generated.length > 0)) : null;
+    const choice = (table: SourceTable, each: SelectedGenerated, found: GeneratedFacts) =>
+      chooseGenerated(table, each, found, selection, sending, answerTo(answers, table, each));
+    return new Map(
+      tables.flatMap((table) =>
+        known(table).map(([each, found]) => [keyOf(table, each), choice(table, each, found)] as const),
+      ),
+    );
+  }
+
+  async #sending(client: Client, ids: readonly number[]): Promise<Sending> {
+    const { publication } = this;
+    if (publication === undefined) return { stream: null };
+    const version = await serverVersion(client);
+    const isAsked = publication !== null && version >= firstWithGenerated && ids.length > 0;
+    const published = isAsked ? await readPublishedGenerated(client, publication, ids) : new Set<string>();
+    return { stream: { version, publication, published } };
+  }
+
+  #withComputed(table: SourceTable): SourceTable {
+    const generated = table.generatedColumns.flatMap((each) => {
+      const choice = this.#choices.get(keyOf(table, each));
+      return choice?.kind === "computed" ? [choice.column] : [];
+    });
+    return generated.length === 0 ? table : { ...table, generated };
+  }
+
+  #numbersOf(table: SourceTable, kind: Choice["kind"]): readonly number[] {
+    const numbers = table.generatedColumns.map(({ column }) => column.number);
+    return numbers.filter((number) => this.#choices.get(`${table.relation.id} ${number}`)?.kind === kind);
+  }
+
+  #warn(tables: readonly SourceTable[]): void {
+    const reasons = tables.flatMap((table) =>
+      table.generatedColumns.flatMap((each) => {
+        const choice = this.#choices.get(keyOf(table, each));
+        if (choice?.kind !== "left out") return [];
+        return [`${qualifiedName(table.relation)}.${each.column.name} (${choice.reason})`];
+      }),
+    );
+    const more = reasons.length > shownColumns ? ` and ${reasons.length - shownColumns} more` : "";
+    this.context.events.warning(
+      "generated columns",
+      reasons.length === 0
+        ? null
+        : `Generated columns are left out: ${reasons.slice(0, shownColumns).join(", ")}${more}. What a sink has of them stays ` +
+            "as it is. Exclude them in the catalog to end this warning.",
+    );
+  }
+}
+
+const shownColumns = 5;
+const sentKey = ({ relation }: SourceTable) => `generated columns of ${relation.id}`;
+const keyOf = ({ relation }: SourceTable, { column }: SelectedGenerated) => `${relation.id} ${column.number}`;
+
+function answerTo(
+  answers: ComputedColumns | null,
+  { relation }: SourceTable,
+  { column }: SelectedGenerated,
+): string | null {
+  if (answers === null) return "it computes none";
+  const answer = answers.get(relation.id)?.get(column.number);
+  return answer === undefined ? "it was not asked" : answer;
+}
+
+function unsentNames(tables: readonly SourceTable[], choices: ReadonlyMap<string, Choice>): Set<string> {
+  return new Set(
+    tables.flatMap((table) =>
+      table.generatedColumns
+        .filter((each) => choices.get(keyOf(table, each))?.kind !== "sent")
+        .map(({ column }) => `${table.relation.id} ${column.name}`),
+    ),
+  );
+}

@@ -1,0 +1,239 @@
+// Which alerts are due for one connector: once for each change, at most one of a kind in 15 minutes, and never a last word
+// that is wrong.
+
+import { expect, test } from "bun:test";
+import type { Alert } from "../../src/alerts/alert.ts";
+import { AlertWatch } from "../../src/alerts/alert-watch.ts";
+import { retryingMs, settledMs, windowMs } from "../../src/alerts/connector-alerts.ts";
+import type { SetAsideTable, Status } from "../../src/connector/status.ts";
+import { rowOf } from "../../src/errors/row-in-reason.ts";
+
+const startMs = Date.parse("2026-01-02T03:04:05.678Z");
+const minute = 60_000;
+
+/** A watch whose clock the test moves. It is looked at every 5 seconds, as in the service. */
+class Rig {
+  nowMs = startMs;
+  readonly sent: (Alert & { readonly sentMs: number })[] = [];
+  readonly watch = new AlertWatch(
+    (alert) => this.sent.push({ ...alert, sentMs: this.nowMs - startMs }),
+    () => this.nowMs,
+  );
+
+  pass(ms: number): void {
+    for (const endMs = this.nowMs + ms; this.nowMs < endMs; this.watch.tick()) {
+      this.nowMs = Math.min(endMs, this.nowMs + 5_000);
+    }
+  }
+
+  report(
+    status: Status["status"],
+    state: Status["state"] = { realtime: { name: "slot" } },
+    id = "orders",
+  ): void {
+    this.watch.reported(id, { state, status });
+  }
+
+  /** What was sent since the last call. */
+  get told(): string[] {
+    return this.sent.splice(0).map(({ type }) => type);
+  }
+}
+
+const failed = { failed: { reason: "The password is wrong." } };
+const retry = (attempt: number) => ({ retry: { attempt, reason: "Nothing answers." } });
+const well = { heartbeat: {} };
+const start = { start: {} };
+
+test("a failure is told at once, and its end when the connector has been well for a while", () => {
+  const rig = new Rig();
+  rig.report(start, start);
+  rig.report(well);
+  rig.pass(minute);
+  expect(rig.told).toEqual([]);
+  rig.report(failed);
+  rig.report(failed, { scheduled: {} });
+  const [alert] = rig.sent;
+  expect(alert).toMatchObject({
+    ...{ type: "connector.failed", atMs: startMs + minute, sentMs: minute },
+    data: { connector_id: "orders", state: "realtime", reason: "The password is wrong." },
+    text: "Connector orders has failed: The password is wrong.",
+  });
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual(["connector.failed"]);
+  rig.report(start, start);
+  rig.report(start, { initialize: { sub_state: "connect", commands: [] } });
+  rig.pass(minute);
+  expect(rig.told).toEqual([]);
+  rig.report(well);
+  rig.pass(settledMs);
+  expect(rig.sent[0]?.data).toEqual({
+    ...{ connector_id: "orders", state: "realtime", recovered_from: "connector.failed" },
+  });
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual(["connector.recovered"]);
+});
+
+test("retries are told after five minutes, though they stream for a moment between", () => {
+  const rig = new Rig();
+  for (let attempt = 1; attempt <= 29; attempt++) {
+    rig.report(retry(attempt));
+    rig.pass(retryingMs / 30 - 5_000);
+    rig.report(well);
+    rig.pass(5_000);
+  }
+  expect(rig.told).toEqual([]);
+  rig.report(retry(30));
+  rig.pass(minute);
+  const [alert] = rig.sent;
+  expect(alert).toMatchObject({ type: "connector.retrying", atMs: startMs, sentMs: retryingMs });
+  expect(alert?.text).toBe(
+    "Connector orders has been trying again for 5 minutes (attempt 30): Nothing answers.",
+  );
+  rig.report(well);
+  rig.pass(minute);
+  expect(rig.told).toEqual(["connector.retrying", "connector.recovered"]);
+});
+
+test("retries that are over within five minutes are not told, nor is their end", () => {
+  const rig = new Rig();
+  for (let round = 0; round < 20; round++) {
+    rig.report(retry(1));
+    rig.pass(4 * minute);
+    rig.report(well);
+    rig.pass(minute);
+  }
+  expect(rig.told).toEqual([]);
+});
+
+test("retries that end in a failure tell both, and a stop ends neither", () => {
+  const rig = new Rig();
+  rig.report(retry(1));
+  rig.pass(6 * minute);
+  rig.report(failed);
+  expect(rig.told).toEqual(["connector.retrying", "connector.failed"]);
+  rig.report({ complete: {} }, { shutdown: {} });
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual([]);
+  rig.report(start, start);
+  rig.report(well);
+  rig.pass(minute);
+  expect(rig.told).toEqual(["connector.recovered"]);
+});
+
+test("a flapping connector is told of once in 15 minutes for each kind, and the last word is right", () => {
+  const rig = new Rig();
+  for (let round = 0; round < 90; round++) {
+    rig.report(failed);
+    rig.pass(30_000);
+    rig.report(well);
+    rig.pass(30_000);
+  }
+  for (const kind of ["connector.failed", "connector.recovered"]) {
+    const times = rig.sent.filter(({ type }) => type === kind).map(({ sentMs }) => sentMs);
+    expect(times.length).toBeWithin(5, 7);
+    for (const [index, time] of times.entries()) {
+      if (index > 0) expect(time - times[index - 1]!).toBeGreaterThanOrEqual(windowMs);
+    }
+  }
+  rig.pass(windowMs);
+  expect(rig.told.at(-1)).toBe("connector.recovered");
+  // Now it stays failed, though nobody could be told when that began.
+  rig.report(failed);
+  rig.pass(20_000);
+  rig.report(well);
+  rig.pass(20_000);
+  rig.report(failed);
+  expect(rig.told.slice(-2)).toEqual(["connector.failed", "connector.recovered"]);
+  rig.pass(windowMs);
+  expect(rig.told).toEqual(["connector.failed"]);
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual([]);
+});
+
+test("connectors do not take each other's turn, and a deleted one is forgotten", () => {
+  const rig = new Rig();
+  for (const id of ["a", "b"]) rig.report(failed, { realtime: { name: "s" } }, id);
+  expect(rig.sent.map(({ data }) => data.connector_id)).toEqual(["a", "b"]);
+  rig.report(retry(1), { realtime: { name: "s" } }, "c");
+  for (const id of ["a", "b", "c"]) rig.watch.forget(id);
+  rig.sent.length = 0;
+  rig.pass(60 * minute);
+  expect(rig.told).toEqual([]);
+});
+
+test("a log in danger is told once until the danger is over", () => {
+  const rig = new Rig();
+  const slot = (retainedBytes: number, warning: string | null) =>
+    rig.watch.measuredSlot("orders", { retainedBytes, safeBytes: 100, warning });
+  slot(10, null);
+  slot(60, "Slot s keeps 60 GB. Run: ALTER SYSTEM;");
+  slot(70, "Slot s keeps 70 GB. Run: ALTER SYSTEM;");
+  rig.pass(60 * minute);
+  expect(rig.sent[0]?.data).toEqual({
+    ...{ connector_id: "orders", retained_bytes: 60, safe_bytes: 100 },
+    reason: "Slot s keeps 60 GB. Run: ALTER SYSTEM;",
+  });
+  expect(rig.told).toEqual(["source.log_in_danger"]);
+  slot(10, null);
+  slot(61, "Slot s keeps 61 GB.");
+  expect(rig.told).toEqual(["source.log_in_danger"]);
+});
+
+test("tables that are set aside are told once each, those of a quarter of an hour together", () => {
+  const rig = new Rig();
+  const table = (name: string): SetAsideTable => ({
+    ...{ schema: "public", name, reason: `${name} lacks a column.`, commands: ["ALTER TABLE …;"] },
+  });
+  const setAside = (...names: string[]) => rig.watch.setAside("orders", names.map(table));
+  setAside("a");
+  setAside("a");
+  setAside("a", "b");
+  setAside("a", "b", "c");
+  rig.pass(windowMs);
+  expect(rig.sent.map(({ data }) => data.count)).toEqual([1, 2]);
+  expect(rig.sent[0]?.text).toBe("Table public.a is set aside by connector orders: a lacks a column.");
+  expect(rig.sent[1]?.data.tables).toEqual([table("b"), table("c")]);
+  setAside("b");
+  rig.pass(windowMs);
+  setAside("a", "b");
+  expect(rig.sent.map(({ data }) => data.count)).toEqual([1, 2, 1]);
+});
+
+test("failed tasks of a quarter of an hour come together, and at most twenty are named", () => {
+  const rig = new Rig();
+  const fail = (id: string) =>
+    rig.watch.taskFailed("orders", {
+      ...{ id, state: "Failed", reason: "There is no such table.", created_at: "", attempt: 1 },
+      spec: {
+        Snapshot: { database: "d", schema: "public", name: "t", truncate: false, force_parallel: false },
+      },
+    });
+  fail("1");
+  for (let id = 2; id <= 31; id++) fail(String(id));
+  rig.pass(windowMs);
+  expect(rig.sent.map(({ data }) => [data.count, (data.tasks as unknown[]).length])).toEqual([
+    [1, 1],
+    [30, 20],
+  ]);
+  expect(rig.sent[0]?.text).toBe(
+    "The snapshot of public.t by connector orders failed: There is no such table.",
+  );
+});
+
+test("no row value is in an alert, and its text is one plain line of bounded length", () => {
+  const rig = new Rig();
+  const refusal = `Table public.t:\n refused <!channel>.${rowOf("(email)=(planted)")}. ${"Mend it. ".repeat(500)}`;
+  rig.report({ failed: { reason: refusal } });
+  rig.watch.setAside("orders", [{ schema: "public", name: "t", reason: refusal, commands: [] }]);
+  rig.watch.taskFailed("orders", {
+    ...{ id: "1", state: "Failed", reason: refusal, created_at: "", attempt: 1 },
+    spec: {},
+  });
+  expect(rig.sent).toHaveLength(3);
+  expect(JSON.stringify(rig.sent)).not.toContain("planted");
+  for (const { text } of rig.sent) {
+    expect(text).not.toMatch(/[\n<>]/);
+    expect(text.length).toBeLessThanOrEqual(1_000);
+  }
+});

@@ -1,0 +1,609 @@
+// Generated columns at a Postgres sink: computed there as at the source, sent where the server publishes them, or left out
+// with a warning.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Catalog } from "../../src/connector/config/catalog.ts";
+import { logicalReplication } from "../support/connector-config.ts";
+import { PipelineRig, type RigOptions } from "../support/pipeline-rig.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const servers = new Map<number, PostgresServer>();
+const majors = [14, 17, 18];
+beforeAll(async () => {
+  for (const major of majors) {
+    servers.set(major, await PostgresServer.start({ major, settings: { fsync: "off" } }));
+  }
+});
+afterAll(async () => {
+  for (const server of servers.values()) await server[Symbol.asyncDispose]();
+});
+const server = (major: number) => servers.get(major)!;
+
+let count = 0;
+const create = (major: number, options: RigOptions = {}) =>
+  PipelineRig.create(server(major), `gen_${++count}`, { isSupervised: true, ...options });
+
+/** Tables at the source, and at the sink, and a run that streams. */
+async function streaming(
+  major: number,
+  sql: string,
+  options: RigOptions = {},
+  atSink = "",
+): Promise<PipelineRig> {
+  const rig = await create(major, options);
+  await rig.source(sql);
+  if (atSink !== "") await rig.sink(atSink);
+  rig.start();
+  await rig.untilRealtime();
+  return rig;
+}
+
+/** Columns as `name kind`, in order; the kind is `s`, `v`, or `-` for an ordinary one. */
+async function columns(rig: PipelineRig, table = "t"): Promise<string> {
+  const rows = await rig.sink<{ text: string }>(
+    `select attname || ' ' || coalesce(nullif(attgenerated::text, ''), '-') as text from pg_attribute
+     where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped order by attnum`,
+  );
+  return rows.map(({ text }) => text).join(", ");
+}
+
+const untilColumns = (rig: PipelineRig, wanted: string, table = "t") =>
+  waitFor("the columns", async () => (await columns(rig, table)) === wanted, { timeoutMs: 20_000 }).catch(
+    async () => expect(await columns(rig, table)).toBe(wanted),
+  );
+
+const table = `create table t (id int primary key, a int, g int generated always as (a * 2) stored, name text,
+  full_name text generated always as (upper(coalesce(name, '?')) || '!') stored);
+  insert into t (id, a, name) select i, i, 'n' || i from generate_series(1, 5) i`;
+const changes =
+  "insert into t (id, a, name) values (6, 6, 'six'); update t set a = 100, name = null where id = 1; delete from t where id = 2";
+const own = (publication: string) => ({
+  source: { replication_type: { logical_replication: logicalReplication(publication) } },
+});
+
+function catalog(columnsOf: Catalog["schemas"][number]["tables"][number]["columns"]): Catalog {
+  const tables = [{ name: "t", action: "Include" as const, history_enabled: false, columns: columnsOf }];
+  return {
+    ...{ name: "db", default_action: "Include", column_hashing: { algorithm: "Sha256", salt: "s" } },
+    schemas: [{ name: "public", action: "Include", tables }],
+  };
+}
+
+describe.each(majors)("of PostgreSQL %i", (major) => {
+  test("stored ones are computed at the sink, by copies and by the stream", async () => {
+    await using rig = await streaming(major, table);
+    expect(await columns(rig)).toBe("id -, a -, g s, name -, full_name s");
+    await rig.source(changes);
+    await rig.expectEqual();
+    expect(await rig.snapshot("t", true)).toBeNull();
+    await rig.source("update t set a = a + 1");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(rig.warnings).toEqual([]);
+    // Another run finds them as they are.
+    rig.start();
+    await rig.source("insert into t (id, a) values (9, 9)");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(rig.warnings).toEqual([]);
+  });
+
+  test("they follow what is done to them at the source", async () => {
+    await using rig = await streaming(major, table);
+    const plain = "id -, a -, g s, name -, full_name s";
+    await rig.source("alter table t rename a to b; update t set b = 50 where id = 3");
+    await rig.expectEqual();
+    await rig.source("alter table t rename g to h; update t set b = 51 where id = 3");
+    await untilColumns(rig, plain.replace("a -, g s", "b -, h s"));
+    await rig.expectEqual();
+    await rig.source(
+      "alter table t add column i int generated always as (b + id) stored; update t set b = 52 where id = 4",
+    );
+    await untilColumns(rig, "id -, b -, h s, name -, full_name s, i s");
+    await rig.expectEqual();
+    // The columns that use it go first.
+    await rig.source("alter table t drop column h, drop column i; alter table t alter b type bigint");
+    await rig.source(
+      "alter table t add column h bigint generated always as (b * 3) stored; insert into t (id, b) values (20, 20)",
+    );
+    await untilColumns(rig, "id -, b -, name -, full_name s, h s");
+    await rig.expectEqual();
+    await rig.source("alter table t drop column b cascade; insert into t (id) values (21)");
+    await untilColumns(rig, "id -, name -, full_name s");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("one that is computed no longer keeps its values, and takes those of the source", async () => {
+    await using rig = await streaming(major, table);
+    await rig.source("update t set a = 7 where id = 3; alter table t alter g drop expression");
+    await rig.source("update t set a = 8 where id = 4; insert into t (id, a, g) values (7, 7, 70)");
+    await rig.expectEqual();
+    expect(await columns(rig)).toBe("id -, a -, g -, name -, full_name s");
+    await rig.source(
+      "alter table t drop column g; alter table t rename a to g; insert into t (id, g) values (8, 8)",
+    );
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("one whose name another column gets makes room for it", async () => {
+    await using rig = await streaming(major, table);
+    await rig.source(
+      `alter table t drop column g; alter table t add column g int; insert into t (id, a, g) values (7, 7, 1);
+       alter table t drop column g; alter table t rename a to g; insert into t (id, g) values (8, 8)`,
+    );
+    await rig.expectEqual();
+    expect(await columns(rig)).toBe("id -, g -, name -, full_name s");
+    await rig.stop();
+  });
+
+  test("tables that are there already: with the column computed, plain, or without it", async () => {
+    const plainTable = "(id int primary key, a int";
+    await using rig = await streaming(
+      major,
+      ["t", "u", "v"]
+        .map(
+          (name) =>
+            `create table ${name} ${plainTable}, g int generated always as (a * 2) stored); insert into ${name} values (1, 1)`,
+        )
+        .join(";"),
+      {},
+      `create table t ${plainTable}, g int generated always as (a + a) stored); create table u ${plainTable}); create table v ${plainTable}, g int)`,
+    );
+    await untilColumns(rig, "id -, a -, g s", "u");
+    await rig.source("insert into t values (2, 2); insert into u values (2, 2); update v set a = 3");
+    for (const name of ["t", "u"]) await rig.expectSame(`select * from ${name} order by id`);
+    await rig.expectSame("select id, a from v");
+    expect(await columns(rig)).toBe("id -, a -, g s");
+    expect(await columns(rig, "v")).toBe("id -, a -, g -");
+    if (major >= 18) await rig.expectEqual();
+    else
+      await waitFor("the warning", () =>
+        rig.warnings.some((warning) => /public\.v\.g \(.*ordinary column/.test(warning)),
+      );
+    await rig.stop();
+  });
+
+  test("a function that the sink lacks: the column is sent where it can be, and left out otherwise", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    await using rig = await streaming(
+      major,
+      `${twice}; create table t (id int primary key, a int, g int generated always as (twice(a)) stored); insert into t values (1, 1)`,
+    );
+    await rig.source("insert into t values (2, 2); update t set a = 9 where id = 1");
+    if (major >= 18) {
+      await rig.expectEqual();
+      expect(await columns(rig)).toBe("id -, a -, g -");
+      // Added while rows stream: the ones that were there before have values too.
+      await rig.source(
+        "alter table t add column h int generated always as (twice(a) + 1) stored; insert into t values (3, 3)",
+      );
+      await rig.expectEqual();
+      await rig.source("alter table t rename g to g2; update t set a = 11");
+      await rig.expectEqual();
+      await rig.source("delete from t where id = 2");
+      await rig.expectEqual();
+      expect(await rig.snapshot("t", true)).toBeNull();
+      await rig.expectEqual();
+    } else {
+      await rig.expectSame("select id, a from t order by id");
+      expect(await columns(rig)).toBe("id -, a -");
+      expect(rig.warnings.join()).toMatch(/public\.t\.g \(.*version 18 on; .*twice\(integer\) is missing/);
+    }
+    await rig.stop();
+  });
+
+  test("another function of the same name is not trusted; an equal one is", async () => {
+    const half = (body: string) =>
+      `create function half(n int) returns int immutable language sql as 'select ${body}'`;
+    await using rig = await streaming(
+      major,
+      `${half("n / 2")}; ${half("n / 2").replace("half", "same")};
+       create table t (id int primary key, g int generated always as (half(id)) stored, s int generated always as (same(id)) stored)`,
+      {},
+      `${half("n / 3")}; ${half("n / 2").replace("half", "same")}`,
+    );
+    await rig.source("insert into t values (6)");
+    if (major >= 18) await rig.expectEqual();
+    await rig.expectSame("select id, s from t");
+    expect(await columns(rig)).toBe(major >= 18 ? "id -, g -, s s" : "id -, s s");
+    await rig.stop();
+  });
+
+  test("what is computed from a hashed or an excluded column is left out", async () => {
+    const source = {
+      catalog: catalog([
+        { name: "secret", action: "Include", hash: {} },
+        { name: "left", action: "Exclude" },
+      ]),
+    };
+    await using rig = await streaming(
+      major,
+      `create table t (id int primary key, secret text, "left" int, a int, s text generated always as (lower(secret)) stored,
+         l int generated always as ("left" + 1) stored, g int generated always as (a + 1) stored);
+       insert into t values (1, 'X', 1, 1)`,
+      { source },
+    );
+    await rig.source("insert into t values (2, 'Y', 2, 2); update t set secret = 'Z', a = 5 where id = 1");
+    await rig.expectSame("select id, a, g from t order by id");
+    expect(await columns(rig)).toBe("id -, secret -, a -, g s");
+    expect(rig.warnings.join()).toContain(
+      "public.t.s (it is computed from a column that is hashed or excluded)",
+    );
+    expect(rig.warnings.join()).toContain(
+      "public.t.l (it is computed from a column that is hashed or excluded)",
+    );
+    await rig.stop();
+  });
+
+  test("where nothing may be added, the column is sent or left out", async () => {
+    const sink = { migration_strategy: { allowed: ["Drop" as const], disable_all: false } };
+    await using rig = await streaming(
+      major,
+      table,
+      { sink },
+      "create table t (id int primary key, a int, name text, g int, full_name text)",
+    );
+    await rig.source(changes);
+    if (major >= 18) await rig.expectEqual();
+    else await rig.expectSame("select id, a, name from t order by id");
+    await rig.stop();
+  });
+
+  test("copies without a stream bring those that the sink does not compute", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    await using rig = await create(major, { work: "copies" });
+    await rig.source(`${twice}; create table t (id int primary key, g int generated always as (twice(id)) stored, h int generated always as (id + 1) stored);
+      insert into t values (1), (2)`);
+    rig.start();
+    expect(await rig.ended()).toBeNull();
+    expect(await columns(rig)).toBe("id -, g -, h s");
+    // The next round of a schedule.
+    rig.initialized = false;
+    await rig.source("insert into t values (3)");
+    rig.start();
+    expect(await rig.ended()).toBeNull();
+    await rig.expectEqual();
+  });
+
+  test("partitions, as leaves and as their root, and large tables in ranges", async () => {
+    const partitioned = `create table t (id int primary key, a int, g int generated always as (a * 2) stored) partition by range (id);
+      create table t1 partition of t for values from (0) to (1000); create table t2 partition of t for values from (1000) to (100000);
+      insert into t select i, i from generate_series(1, 3000) i`;
+    for (const partitions_as_root of [false, true]) {
+      await using rig = await streaming(major, partitioned, {
+        source: { partitions_as_root },
+        copyPace: { dividedFromBytes: 1, rangeBytes: 16_384, firstRangeBytes: 16_384 },
+      });
+      await rig.source("update t set a = 0 where id % 10 = 0; delete from t where id % 7 = 0");
+      await rig.expectEqual();
+      expect(await columns(rig, partitions_as_root ? "t" : "t1")).toBe("id -, a -, g s");
+      await rig.stop();
+    }
+  });
+});
+
+describe("of PostgreSQL 18, which publishes them", () => {
+  test("virtual ones are computed at a sink of 18, and left out at an older one", async () => {
+    const sql = `create table t (id int primary key, a int, v int generated always as (10 / a) virtual);
+      insert into t values (1, 1), (2, 0)`;
+    const rows = "insert into t values (3, 5); update t set a = 2 where id = 1";
+    await using newest = await streaming(18, sql);
+    await newest.source(rows);
+    await newest.expectSame("select id, a from t order by id");
+    await newest.expectSame("select id, v from t where a <> 0 order by id");
+    expect(await columns(newest)).toBe("id -, a -, v v");
+    await newest.stop();
+    expect(newest.warnings).toEqual([]);
+    await using older = await streaming(18, sql, { sinkServer: server(17) });
+    await older.source(rows);
+    await older.expectSame("select id, a from t order by id");
+    expect(await columns(older)).toBe("id -, a -");
+    expect(older.warnings.join()).toMatch(
+      /public\.t\.v \(it is virtual, .*no virtual columns before version 18/,
+    );
+    await older.stop();
+  });
+
+  test("between versions: an expression that the older sink lacks is sent", async () => {
+    await using down = await streaming(
+      18,
+      "create table t (id int primary key, a bytea, h text generated always as (reverse(a)::text) stored, g int generated always as (id + 1) stored); insert into t values (1, 'abc')",
+      { sinkServer: server(17) },
+    );
+    await down.source("insert into t values (2, 'xyz'); update t set a = 'cba' where id = 1");
+    await down.expectEqual();
+    expect(await columns(down)).toBe("id -, a -, h -, g s");
+    await down.stop();
+    await using up = await streaming(14, table, { sinkServer: server(18) });
+    await up.source(changes);
+    await up.expectEqual();
+    expect(await columns(up)).toBe("id -, a -, g s, name -, full_name s");
+    await up.stop();
+  });
+
+  test("a key that has one: rows are updated and deleted by it", async () => {
+    const key = "b int, g int generated always as (b * 2) stored, primary key (a, g)";
+    await using rig = await streaming(
+      18,
+      `create table t (a int, ${key}); insert into t values (1, 1), (1, 2), (1, 4);
+       create table f (a int, ${key}); alter table f replica identity full; insert into f values (1, 1), (1, 2)`,
+    );
+    await rig.source(
+      "insert into t values (1, 3); update t set b = 7 where b = 1; delete from t where b = 2; update t set a = 5 where b = 4",
+    );
+    await rig.source(
+      "insert into f values (1, 3); update f set b = 7 where b = 1; delete from f where b = 2",
+    );
+    await rig.expectEqual();
+    expect(await columns(rig)).toBe("a -, b -, g -");
+    expect(await rig.snapshot("t", true)).toBeNull();
+    await rig.expectEqual();
+    await rig.stop();
+    expect(rig.warnings).toEqual([]);
+  });
+
+  test("a publication of the user's: what it publishes is sent where the sink computes nothing", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    const sql = `${twice}; create table t (id int primary key, a int, g int generated always as (twice(a)) stored, h int generated always as (a + 1) stored);
+      insert into t values (1, 1); create publication own for table t`;
+    await using rig = await streaming(18, sql, own("own"));
+    const left = () =>
+      /public\.t\.g \(publication own does not publish it.*publish_generated_columns = stored/.test(
+        rig.warnings.join(),
+      );
+    expect(left()).toBe(true);
+    expect(await columns(rig)).toBe("id -, a -, h s");
+    await rig.source("insert into t values (2, 2)");
+    // What was copied before lacks its values: the table is copied again.
+    await rig.source("alter publication own set (publish_generated_columns = stored)");
+    await rig.source("update t set a = 5 where id = 1");
+    await rig.expectEqual();
+    expect(await columns(rig)).toMatch(/^id -, a -, h s, g -$/);
+    await rig.source("insert into t values (3, 3); delete from t where id = 2");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("a publication of the user's that lists columns, and a connector that excludes one", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    const sql = `${twice}; create table t (id int primary key, a int, x int, g int generated always as (twice(a)) stored); insert into t values (1, 1, 1)`;
+    const excluding = { catalog: catalog([{ name: "x", action: "Exclude" as const }]) };
+    await using listed = await streaming(18, `${sql}; create publication own for table t (id, a, g)`, {
+      source: { ...own("own").source, ...excluding },
+    });
+    await using made = await streaming(18, sql, { source: excluding });
+    for (const rig of [listed, made]) {
+      await rig.source("insert into t values (2, 2, 2); update t set a = 7 where id = 1");
+      await rig.expectEqual();
+      expect(await columns(rig)).toBe("id -, a -, g -");
+      await rig.stop();
+      expect(rig.warnings).toEqual([]);
+    }
+  });
+
+  test("a connector that copies nothing begins with what is published", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    const sql = `${twice}; create table t (id int primary key, g int generated always as (twice(id)) stored, h int generated always as (id + 1) stored);
+      insert into t values (1); create publication own for table t with (publish_generated_columns = stored)`;
+    await using rig = await streaming(18, sql, { ...own("own"), skipSnapshots: true });
+    await rig.source("insert into t values (2), (3); delete from t where id = 3");
+    await rig.expectSame("select * from t where id > 1 order by id");
+    await rig.stop();
+    rig.start();
+    await rig.source("insert into t values (4)");
+    await rig.expectSame("select * from t where id > 1 order by id");
+    expect(await columns(rig)).toBe("id -, g -, h s");
+    await rig.stop();
+    expect(rig.copies).toEqual([]);
+  });
+
+  test("a hashed one is sent as its hash", async () => {
+    const source = { catalog: catalog([{ name: "g", action: "Include" as const, hash: {} }]) };
+    await using rig = await streaming(18, table, { source });
+    await rig.source(changes);
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("another expression: computed anew at the sink; where the column is sent, a warning names the task", async () => {
+    await using rig = await streaming(18, table);
+    await rig.source("alter table t alter g set expression as (a * 5); update t set a = a + 1 where id = 2");
+    await rig.expectEqual();
+    expect(await columns(rig)).toBe("id -, a -, name -, full_name s, g s");
+    await rig.stop();
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    await using sent = await streaming(
+      18,
+      `${twice}; create table t (id int primary key, g int generated always as (twice(id)) stored); insert into t values (1)`,
+    );
+    await sent.source("alter table t alter g set expression as (twice(id) + 1); insert into t values (2)");
+    await waitFor("the warning", () => /public\.t: column g was rewritten/.test(sent.silentChanges));
+    expect(await sent.snapshot("t", true)).toBeNull();
+    await sent.expectEqual();
+    await sent.stop();
+  });
+
+  test("added while rows stream, in the transaction that writes to it", async () => {
+    await using rig = await streaming(
+      18,
+      "create table t (id int primary key, a int); insert into t values (1, 1)",
+    );
+    await rig.source(
+      "begin; insert into t values (2, 2); alter table t add column g int generated always as (a * 2) stored; insert into t values (3, 3); update t set a = 9 where id = 1; commit",
+    );
+    await rig.expectEqual();
+    await untilColumns(rig, "id -, a -, g s");
+    await rig.stop();
+  });
+});
+
+describe("one that the sink can compute no longer, or not yet", () => {
+  const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+  const start = `${twice}; create table t (id int primary key, a int, g int generated always as (a * 2) stored); insert into t values (1, 1), (2, 2)`;
+
+  test("is sent from then on, and its table copied again", async () => {
+    await using rig = await streaming(18, start);
+    expect(await columns(rig)).toBe("id -, a -, g s");
+    await rig.source(
+      "alter table t alter g set expression as (twice(a) + 1); update t set a = 5 where id = 1",
+    );
+    await rig.expectEqual();
+    expect(await columns(rig)).toBe("id -, a -, g -");
+    await rig.source("insert into t values (3, 3); update t set a = 6 where id = 2");
+    await rig.expectEqual();
+    await rig.stop();
+    rig.start();
+    await rig.source("insert into t values (4, 4)");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("is left out before PostgreSQL 18: the sink drops what it computed otherwise", async () => {
+    await using rig = await streaming(17, start);
+    await rig.source(
+      "alter table t alter g set expression as (twice(a) + 1); update t set a = 5 where id = 1",
+    );
+    await untilColumns(rig, "id -, a -");
+    await rig.expectSame("select id, a from t order by id");
+    expect(rig.warnings.join()).toContain("twice(integer) is missing");
+    // Once the sink has the function, the next look at the tables finds it.
+    await rig.sink(twice);
+    await rig.source("create table other (id int primary key)");
+    await untilColumns(rig, "id -, a -, g s");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("is added while rows stream", async () => {
+    await using rig = await streaming(
+      18,
+      `${twice}; create table t (id int primary key, a int); create table u (id int primary key, g int generated always as (id + 1) stored);
+      insert into t values (1, 1); insert into u values (1)`,
+    );
+    await rig.source(
+      "begin; insert into t values (2, 2); alter table t add column g int generated always as (twice(a)) stored; insert into t values (3, 3); update t set a = 9 where id = 1; commit; insert into u values (2)",
+    );
+    await rig.expectEqual();
+    await rig.source("update t set a = a + 1; insert into u values (3)");
+    await rig.expectEqual();
+    expect(await columns(rig, "u")).toBe("id -, g s");
+    await rig.stop();
+  });
+});
+
+describe("at sinks that are not as the source", () => {
+  test("in another schema, and where names are made anew", async () => {
+    await using moved = await streaming(17, table, { sink: { target_schema: "elsewhere" } });
+    await moved.source(changes);
+    const rows = "select id, a, g, name, full_name from";
+    await waitFor("the rows", async () => {
+      const atSink = await moved.sink(`${rows} elsewhere.t order by id`);
+      return Bun.deepEquals(atSink, await moved.source(`${rows} t order by id`));
+    });
+    expect(await columns(moved, "elsewhere.t")).toBe("id -, a -, g s, name -, full_name s");
+    await moved.stop();
+    const naming = {
+      FivetranNaming: {
+        schema_prefix: null,
+        column_conflict: "Fail" as const,
+        table_conflict: "Fail" as const,
+      },
+    };
+    await using named = await streaming(17, table, { naming });
+    await named.source(changes);
+    await named.expectSame("select id, a, name from t order by id");
+    expect(await columns(named)).toBe("id -, a -, name -");
+    expect(named.warnings.join()).toContain("identifier_naming renames columns");
+    await named.stop();
+  });
+
+  test("a view upon one: what the sink cannot follow is told, and the rest goes on", async () => {
+    await using rig = await streaming(17, table);
+    await rig.sink("create view upon as select g from t");
+    await rig.source("alter table t drop column g");
+    await rig.source("alter table t add column g int generated always as (a * 5) stored");
+    await waitFor("the warning", () =>
+      rig.warnings.some((warning) => /generated columns of public\.t cannot be made/.test(warning)),
+    );
+    await rig.source("update t set a = 20 where id = 1");
+    await rig.expectSame("select id, a from t order by id");
+    await rig.sink("drop view upon");
+    await rig.source("alter table t add column more int");
+    await rig.expectSame("select id, a, g, more from t order by id");
+    await rig.stop();
+  });
+
+  test("text under another locale is not trusted to compare alike", async () => {
+    await using other = await PostgresServer.start({ major: 17, settings: { fsync: "off" } });
+    const rig = await PipelineRig.create(server(17), `gen_${++count}`, {
+      isSupervised: true,
+      sinkServer: other,
+    });
+    await using _rig = rig;
+    await other.query(`drop database "${rig.sinkDatabase}"`);
+    await other.query(
+      `create database "${rig.sinkDatabase}" template template0 encoding utf8 locale_provider icu icu_locale 'tr' locale 'C'`,
+    );
+    await rig.source(table);
+    await rig.source("alter table t add j jsonb, add low text generated always as (lower(j->>'x')) stored");
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source(changes);
+    await rig.expectSame("select id, a, g, name, j from t order by id");
+    expect(await columns(rig)).toBe("id -, a -, g s, name -, j -");
+    expect(rig.warnings.join()).toMatch(/full_name \(.*another locale or encoding/);
+    expect(rig.warnings.join()).toMatch(/low \(.*the database has another locale or encoding there/);
+    await rig.stop();
+  });
+
+  test("transactions in progress, and deaths at any call", async () => {
+    await using rig = await streaming(17, table);
+    await rig.sendInProgress();
+    await rig.source(changes);
+    await rig.expectEqual();
+    await rig.source(
+      "begin; insert into t (id, a) select i, i from generate_series(100, 400) i; update t set a = a + 1; commit",
+    );
+    await rig.expectEqual();
+    await rig.stop();
+    for (let calls = 1; calls < 12; calls++) {
+      rig.start();
+      rig.dieAt(calls);
+      await rig.source(`alter table t drop column g; alter table t add column g int generated always as (a * ${calls}) stored;
+        insert into t (id, a) values (${1000 + calls}, ${calls}); update t set a = ${calls} where id = 3`);
+      await Promise.race([
+        rig.ended(),
+        waitFor("nothing to do", async () => rig.isDead, { timeoutMs: 3_000 }).catch(() => {}),
+      ]);
+      await rig.crash();
+      rig.start();
+      await rig.expectEqual();
+      await rig.stop();
+    }
+  });
+
+  test("deaths at any call while columns are added that the sink cannot compute", async () => {
+    await using rig = await streaming(
+      18,
+      "create function twice(n int) returns int immutable language sql as 'select n * 2'; create table t (id int primary key, a int); insert into t values (1, 1)",
+    );
+    await rig.stop();
+    for (let calls = 1; calls < 12; calls++) {
+      rig.start();
+      rig.dieAt(calls);
+      await rig.source(`begin; update t set a = ${calls}; alter table t add column g${calls} int generated always as (twice(a) + ${calls}) stored;
+        insert into t (id, a) values (${1000 + calls}, ${calls}); commit; update t set a = a + 1 where id % 2 = 0`);
+      await Promise.race([
+        rig.ended(),
+        waitFor("the death", async () => rig.isDead, { timeoutMs: 3_000 }).catch(() => {}),
+      ]);
+      await rig.crash();
+      rig.start();
+      await rig.expectEqual();
+      await rig.stop();
+    }
+  });
+});
