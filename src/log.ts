@@ -4,8 +4,7 @@
 import { Writable } from "node:stream";
 import pino from "pino";
 import type { LogLevel } from "./config.ts";
-import { withoutAnswer } from "./errors/answer-in-reason.ts";
-import { withoutRow } from "./errors/row-in-reason.ts";
+import { withoutValues } from "./errors/row-in-reason.ts";
 
 export type Log = pino.Logger;
 
@@ -72,10 +71,6 @@ function describeError(error: unknown): unknown {
 /** The reason in a status. */
 function describeReason(reason: unknown): unknown {
   return typeof reason === "string" ? withoutValues(reason) : reason;
-}
-
-function withoutValues(reason: string): string {
-  return withoutRow(withoutAnswer(reason));
 }
 
 const colours: Readonly<Record<string, string>> = {

@@ -85,7 +85,7 @@ export class AlertSender implements AsyncDisposable {
     clearTimeout(timer);
     stop();
     if (this.#waiting.length > 0) {
-      this.tools.log.warn({ alerts: this.#waiting.length }, "alerts that did not get through are lost");
+      this.tools.log.warn({ waiting: this.#waiting.length }, "alerts that did not get through are lost");
     }
   }
 

@@ -1,7 +1,7 @@
 // What an alert says: to a program in `data`, to people in `text`. Pure. It leaves the house, so no row value is in it.
 
 import type { SetAsideTable, Status } from "../connector/status.ts";
-import { withoutRow } from "../errors/row-in-reason.ts";
+import { withoutValues } from "../errors/row-in-reason.ts";
 
 export const alertTypes = [
   "connector.failed",
@@ -81,7 +81,7 @@ export function logAlert(connector: string, atMs: number, slot: SlotDanger): Ale
 export function tablesAlert(connector: string, atMs: number, tables: readonly SetAsideTable[]): Alert {
   const named = tables.slice(0, maxListed).map(({ reason, ...table }) => ({
     ...table,
-    reason: withoutRow(reason),
+    reason: withoutValues(reason),
   }));
   const [first] = named;
   const what = tables.length === 1 ? `Table ${nameOf(named)} is` : `${tables.length} tables are`;
@@ -90,7 +90,7 @@ export function tablesAlert(connector: string, atMs: number, tables: readonly Se
 }
 
 export function tasksAlert(connector: string, atMs: number, tasks: readonly FailedTask[]): Alert {
-  const named = tasks.slice(0, maxListed).map((task) => ({ ...task, reason: withoutRow(task.reason) }));
+  const named = tasks.slice(0, maxListed).map((task) => ({ ...task, reason: withoutValues(task.reason) }));
   const [first] = named;
   const what = tasks.length === 1 ? `The snapshot of ${nameOf(named)}` : `${tasks.length} snapshots`;
   const text = `${what} by connector ${connector} failed: ${first?.reason ?? ""}`;
@@ -111,7 +111,7 @@ function alert(
   facts: Readonly<Record<string, unknown>>,
 ): Alert {
   const { reason, ...others } = facts;
-  const told = typeof reason === "string" ? { reason: withoutRow(reason) } : {};
+  const told = typeof reason === "string" ? { reason: withoutValues(reason) } : {};
   return { type, atMs, data: { connector_id: connector, ...others, ...told }, text: plainLine(text) };
 }
 
@@ -120,7 +120,7 @@ function alert(
  * in a Slack channel.
  */
 function plainLine(text: string): string {
-  const line = withoutRow(text).replace(/\s+/g, " ").replaceAll("<", "‹").replaceAll(">", "›").trim();
+  const line = withoutValues(text).replace(/\s+/g, " ").replaceAll("<", "‹").replaceAll(">", "›").trim();
   return line.length <= maxTextLength ? line : `${line.slice(0, maxTextLength - 1)}…`;
 }
 

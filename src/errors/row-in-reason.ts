@@ -1,6 +1,8 @@
 // How a reason names the row that a sink has refused, so that somebody can find it; and how a log removes that row
 // again.
 
+import { withoutAnswer } from "./answer-in-reason.ts";
+
 /** ` The row is (id)=(7)`, appended to a reason. `key`: as `(a, b)=(1, x)`. */
 export const rowOf = (key: string) => ` The row is ${key}`;
 /** ` It is row 3 of the copy: (id)=(7)` */
@@ -15,4 +17,9 @@ const row =
 /** `reason` without the row's columns and values. */
 export function withoutRow(reason: string): string {
   return reason.replace(row, "$1 (told by the status)");
+}
+
+/** `reason` without any value: of the row, and of what a receiver said. */
+export function withoutValues(reason: string): string {
+  return withoutRow(withoutAnswer(reason));
 }
