@@ -172,6 +172,11 @@ function quotedIfOdd(name: string): string {
   return /^[a-z_][a-z0-9_$]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
+/** The key's columns, in its order. */
+export function keyNames({ key, columns }: Pick<Relation, "key" | "columns">): readonly string[] {
+  return key.map((i) => columns[i]!.name);
+}
+
 /** Whether updates and deletes of the table's rows can be carried, and not inserts alone. */
 export function isIdentified({ replicaIdentity, key, isKeyedByHash }: Relation): boolean {
   return replicaIdentity === "full" || (replicaIdentity !== "nothing" && key.length > 0 && !isKeyedByHash);

@@ -15,7 +15,7 @@ const row =
   /(The row is|of the copy:) \([\s\S]*\)=\([\s\S]*\)(?=, of the transaction that was committed at |\.)/;
 
 /** `reason` without the row's columns and values. */
-export function withoutRow(reason: string): string {
+function withoutRow(reason: string): string {
   return reason.replace(row, "$1 (told by the status)");
 }
 

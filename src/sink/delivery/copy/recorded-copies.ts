@@ -6,7 +6,7 @@ import { copyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import { qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import { keyNames, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
 import { keptForTaskMs } from "../../../connector/task-state.ts";
 import type { DurableRanges } from "../../copy-sink.ts";
 import { type CompiledTable, isTracked } from "../../format/compiled-table.ts";
@@ -17,7 +17,6 @@ import {
   begunCopy,
   type ChunkedCopy,
   type CopyOrigin,
-  keyNamesOf,
   rangesMark,
   withRange,
 } from "../record/chunked-copy.ts";
@@ -66,7 +65,7 @@ export class RecordedCopies implements ChangeWatch {
     const isKept = isSame && known.phase === phase && hasStream(this.keeper.record);
     const copy = isKept ? known : begunCopy(mark, phase);
     const points = copy.points ?? (isIncremental ? { first: zeroLsn, last: zeroLsn } : null);
-    this.#put(name, { ...copy, points, keyNames: keyNamesOf(table) });
+    this.#put(name, { ...copy, points, keyNames: keyNames(table.relation) });
     if (isIncremental) this.#underWay.add(name);
     return { done: copy.done, begun: copy.begun, rows: copy.rows };
   }
@@ -251,7 +250,7 @@ export class RecordedCopies implements ChangeWatch {
     incomplete = new IncompleteKeys(),
   ): void {
     const name = qualifiedName(table.relation);
-    const joined = { phase: "joined", points, keyNames: keyNamesOf(table), incomplete } as const;
+    const joined = { phase: "joined", points, keyNames: keyNames(table.relation), incomplete } as const;
     if (!isBehind && incomplete.isEmpty) this.forget(name);
     else this.#put(name, { ...begunCopy(rangesMark(table)), ...joined });
   }

@@ -5,7 +5,7 @@ import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import type { RowKey } from "../../../change/copy-part.ts";
 import { formatLsn, type Lsn, parseLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import type { TableShape } from "../../../change/relation.ts";
+import { keyNames, type TableShape } from "../../../change/relation.ts";
 import { IncompleteKeys } from "./incomplete-keys.ts";
 
 /** What the rows of a copy carry. */
@@ -59,13 +59,9 @@ export interface StoredChunkedCopy {
   readonly keyNames?: readonly string[];
 }
 
-export function keyNamesOf({ relation: { key, columns } }: TableShape): readonly string[] {
-  return key.map((i) => columns[i]!.name);
-}
-
 /** The table has another key than the incomplete rows that are recorded: these name no rows any more. */
-export function hasOtherKey({ keyNames, incomplete }: ChunkedCopy, table: TableShape): boolean {
-  return !incomplete.isEmpty && keyNames !== undefined && keyNames.join() !== keyNamesOf(table).join();
+export function hasOtherKey({ keyNames: recorded, incomplete }: ChunkedCopy, table: TableShape): boolean {
+  return !incomplete.isEmpty && recorded !== undefined && recorded.join() !== keyNames(table.relation).join();
 }
 
 /** Ranges count while it stays. */
@@ -101,7 +97,7 @@ function merged(ranges: readonly PageRange[]): readonly PageRange[] {
 }
 
 export function storeChunked(copy: ChunkedCopy): StoredChunkedCopy {
-  const { phase, mark, origin, done, begun, rows, points, keyNames, incomplete } = copy;
+  const { phase, mark, origin, done, begun, rows, points, keyNames: names, incomplete } = copy;
   const stored = (each: readonly PageRange[]) => each.map(({ from, to }) => [from, to] as const);
   return {
     phase,
@@ -112,12 +108,12 @@ export function storeChunked(copy: ChunkedCopy): StoredChunkedCopy {
     rows,
     points: points && [formatLsn(points.first), formatLsn(points.last)],
     owed: incomplete.list(),
-    ...(keyNames ? { keyNames } : {}),
+    ...(names ? { keyNames: names } : {}),
   };
 }
 
 export function readChunked(stored: StoredChunkedCopy): ChunkedCopy {
-  const { phase, mark, origin, ranges, inHand = [], rows, points, owed, keyNames } = stored;
+  const { phase, mark, origin, ranges, inHand = [], rows, points, owed, keyNames: names } = stored;
   const read = (each: readonly StoredRange[]) => each.map(([from, to]) => ({ from, to }));
   return {
     phase,
@@ -127,7 +123,7 @@ export function readChunked(stored: StoredChunkedCopy): ChunkedCopy {
     begun: read(inHand),
     rows,
     points: points && { first: parseLsn(points[0]), last: parseLsn(points[1]) },
-    keyNames,
+    keyNames: names,
     incomplete: new IncompleteKeys(owed),
   };
 }

@@ -5,7 +5,7 @@
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
 import type { RowKey } from "../../../change/copy-part.ts";
 import type { Lsn } from "../../../change/lsn.ts";
-import type { Relation, TableShape } from "../../../change/relation.ts";
+import { keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import type { IncompleteRows as RowsToCopy } from "../../sink.ts";
 import type { PreparedTable } from "../apply/prepared-table.ts";
@@ -205,10 +205,6 @@ export async function deleteIncomplete(
     [connectorId, tableId],
   );
   return rowCount === 0;
-}
-
-function keyNames({ key, columns }: Relation): readonly string[] {
-  return key.map((i) => columns[i]!.name);
 }
 
 /** The key of a staged row, as SQL texts. */

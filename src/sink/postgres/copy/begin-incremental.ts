@@ -4,7 +4,7 @@ import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
-import type { Relation, TableShape } from "../../../change/relation.ts";
+import { keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import type { CopyMode, TableCopy } from "../../copy-sink.ts";
 import { dropCopy, recordBegun } from "../bookkeeping/copy-records.ts";
 import { recordPartial } from "../bookkeeping/incomplete-rows.ts";
@@ -136,7 +136,7 @@ async function fingerprintOf(
   { tables: { touched }, connector: { connectorId } }: IncrementalCopyContext,
   { table, target, isFirst, replaces }: Beginning,
 ): Promise<string> {
-  const { id, key, columns, schema, name } = table.relation;
+  const { id, schema, name } = table.relation;
   // If the table is copied anew meanwhile, the time of that record differs.
   const { rows } = await client.query<{ stamp: string }>(
     "select extract(epoch from copied_at)::text as stamp from millrace.table_copy " +
@@ -148,7 +148,7 @@ async function fingerprintOf(
     table: chunkedCopyFingerprint(table),
     replaces,
     facts: JSON.stringify([isFirst, isFirst ? null : (rows[0]?.stamp ?? null), targetFacts(target)]),
-    keyNames: key.map((i) => columns[i]!.name),
+    keyNames: keyNames(table.relation),
     shape: touched.shapeOf(id),
   };
   return JSON.stringify(fingerprint);

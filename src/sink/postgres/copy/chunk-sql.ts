@@ -2,10 +2,11 @@
 // touched their keys. Pure.
 
 import { escapeIdentifier } from "pg";
+import { keyNames } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList, type TargetName } from "../schema/target-name.ts";
 import type { HelperTables } from "./helper-tables.ts";
-import { type ComparedRows, keyNames, matchSql, sameSql } from "./row-match.ts";
+import { type ComparedRows, matchSql, sameSql } from "./row-match.ts";
 
 export interface ChunkTarget extends ComparedRows {
   readonly tables: HelperTables;

@@ -2,11 +2,11 @@
 // transaction.
 
 import { type Client, escapeIdentifier } from "pg";
-import type { Relation } from "../../../change/relation.ts";
+import { keyNames, type Relation } from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlList } from "../schema/target-name.ts";
 import { keyIndexOf, type TargetTable } from "../schema/target-table.ts";
-import { keyNames, matchSql, sameSql } from "./row-match.ts";
+import { matchSql, sameSql } from "./row-match.ts";
 
 export interface CopiedRows {
   /** The staging table, as SQL. It has the relation's columns under their names. */

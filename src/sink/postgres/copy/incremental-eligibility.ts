@@ -3,7 +3,7 @@
 
 import type { Client } from "pg";
 import type { TupleForm } from "../../../change/change-batch.ts";
-import { isIdentified, type Relation, type TableShape } from "../../../change/relation.ts";
+import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { takesBinary } from "../schema/binary-fit.ts";
 import type { TargetNaming } from "../schema/target-naming.ts";
 import { keyIndexOf, readTargetTable, type TargetTable } from "../schema/target-table.ts";
@@ -50,7 +50,7 @@ export async function readChunkTarget(
 
 /** Whether the relation's key finds the target's rows, and all columns can be written. */
 function isWrittenByKey(target: TargetTable, relation: Relation): boolean {
-  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const key = keyNames(relation);
   const index = keyIndexOf(target, relation);
   const isExact = index?.columns.length === key.length && index.columns.every(({ isLoose }) => !isLoose);
   const isWritable = relation.columns.every(({ name }) => {

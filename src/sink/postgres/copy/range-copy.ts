@@ -6,7 +6,7 @@ import type { TupleForm } from "../../../change/change-batch.ts";
 import { chunkedCopyFingerprint } from "../../../change/copy-fingerprint.ts";
 import { type Lsn, zeroLsn } from "../../../change/lsn.ts";
 import type { PageRange } from "../../../change/page-range.ts";
-import { isIdentified, type Relation, type TableShape } from "../../../change/relation.ts";
+import { isIdentified, keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { sqlState } from "../../../connection/sql-state.ts";
@@ -85,7 +85,7 @@ export async function beginRanges(
 function isDivisible(target: TargetTable | null, relation: Relation): boolean {
   if (!isIdentified(relation) || relation.key.length === 0) return false;
   if (target === null) return true;
-  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const key = keyNames(relation);
   const isKey = target.uniqueKeys.every(
     ({ columns }) => columns.length === key.length && columns.every(({ column }) => key.includes(column)),
   );
@@ -197,7 +197,7 @@ async function grantDefaults(client: Client, target: TargetName): Promise<void> 
  * last state.
  */
 async function deduplicate(client: Client, table: TargetName, relation: Relation): Promise<void> {
-  const key = sqlList(relation.key.map((i) => relation.columns[i]!.name));
+  const key = sqlList(keyNames(relation));
   await client.query(
     `delete from ${sqlName(table)} where ctid in (select unnest((array_agg(ctid))[2:]) from ${sqlName(table)} ` +
       `group by ${key} having count(*) > 1)`,

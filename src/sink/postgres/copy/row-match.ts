@@ -1,7 +1,7 @@
 // Compares rows of two tables in SQL: by their key, and byte by byte. Pure.
 
 import { escapeIdentifier } from "pg";
-import { isSystemColumn, type Relation } from "../../../change/relation.ts";
+import { isSystemColumn, keyNames, type Relation } from "../../../change/relation.ts";
 import { equalSql, keyIndexOf, type TargetTable } from "../schema/target-table.ts";
 
 export interface ComparedRows {
@@ -9,10 +9,6 @@ export interface ComparedRows {
   readonly relation: Relation;
   /** Two rows that differ only in system columns (the row's origin) count as equal. */
   readonly keepsOrigin: boolean;
-}
-
-export function keyNames({ key, columns }: Relation): readonly string[] {
-  return key.map((i) => columns[i]!.name);
 }
 
 /** The condition that two rows have the same key. `t` and `s` use the columns' names, `k` uses `k0`, `k1`, … */

@@ -2,7 +2,7 @@
 // records each key that the stream touches.
 
 import type { Client } from "pg";
-import { qualifiedName, type Relation } from "../../../change/relation.ts";
+import { keyNames, qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { forgetCopy } from "../bookkeeping/copy-records.ts";
 import type { ShapeLedger, ShapeRecord } from "../bookkeeping/shape-ledger.ts";
@@ -80,8 +80,8 @@ export class TouchedKeys {
   async checkShape(client: Client, relation: Relation): Promise<void> {
     const table = this.#tables.get(relation.id);
     if (!table) return;
-    const names = relation.key.map((i) => relation.columns[i]?.name);
-    const isSame = this.shapeOf(relation.id) === table.shape && names.join() === table.keyNames.join();
+    const isSame =
+      this.shapeOf(relation.id) === table.shape && keyNames(relation).join() === table.keyNames.join();
     if (!isSame || table.invalidatedBy !== null) await this.invalidate(client, relation.id, "was altered");
   }
 }

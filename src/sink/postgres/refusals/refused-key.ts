@@ -2,7 +2,7 @@
 // It queries the constraint's definition and the rows.
 
 import { type Client, DatabaseError, escapeIdentifier } from "pg";
-import type { Relation } from "../../../change/relation.ts";
+import { keyNames, type Relation } from "../../../change/relation.ts";
 import type { TargetTable } from "../schema/target-table.ts";
 import { isRefusal, shownKey } from "./refused-row.ts";
 import { CopyRowRefused } from "./refused-rows.ts";
@@ -80,7 +80,7 @@ async function refusedSql(
 
 /** For a unique or an exclusion constraint: another of the rows, or one that stays, conflicts with `r`. */
 function takenSql({ target, relation, rows, isMerged }: WrittenRows, constraint: Constraint): string {
-  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const key = keyNames(relation);
   const same = (one: string, other: string, names: readonly string[], operators: readonly string[]) =>
     names
       .map((name, i) => {

@@ -1,10 +1,10 @@
 // Makes a table's shape from the stream's relation message alone, for a table that the source's catalog reader has not found.
 
-import type { Relation, TableShape } from "../../../change/relation.ts";
+import { keyNames, type Relation, type TableShape } from "../../../change/relation.ts";
 
 /** The shape of a table that the stream announced and the run did not know. */
 export function announcedShape(relation: Relation): TableShape {
-  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const key = keyNames(relation);
   return {
     relation,
     primaryKey: key,

@@ -1,7 +1,7 @@
 // Decides how the key that millrace has made at a target changes with the source's key. A key that somebody else has made stays. Pure;
 // migration-sql.ts writes the SQL.
 
-import { isIdentified, type Relation } from "../../../change/relation.ts";
+import { isIdentified, keyNames, type Relation } from "../../../change/relation.ts";
 import type { TargetTable, UniqueKey } from "./target-table.ts";
 
 export type DropKey = { readonly kind: "drop key"; readonly name: string; readonly isPrimary: boolean };
@@ -54,7 +54,7 @@ export function planKey(
 /** A table that carries only inserts gets no key: a key may come again after its row was deleted at the source. */
 function wantedKey(relation: Relation): readonly string[] {
   const isKeyed = isIdentified(relation) || relation.isKeyedByHash === true;
-  return isKeyed ? relation.key.map((i) => relation.columns[i]!.name) : [];
+  return isKeyed ? keyNames(relation) : [];
 }
 
 function isSameSet(names: readonly (string | null)[], others: readonly string[]): boolean {

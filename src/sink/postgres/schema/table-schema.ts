@@ -1,7 +1,7 @@
 // Creates targets like the source's tables. table-migration.ts plans how existing ones change.
 
 import { type Client, escapeIdentifier, escapeLiteral } from "pg";
-import { type Column, isIdentified, type TableShape } from "../../../change/relation.ts";
+import { type Column, isIdentified, keyNames, type TableShape } from "../../../change/relation.ts";
 import { BinaryLayouts, firstUnpinnedOid } from "../../../connection/binary-layout.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 import { computedCommentSql, computedSql } from "../generated/computed-column.ts";
@@ -52,7 +52,7 @@ export async function createTable(client: Client, target: TargetName, shape: Tab
 export async function addKeyOf(client: Client, target: TargetName, shape: TableShape): Promise<void> {
   const { relation, primaryKey } = shape;
   if (!isIdentified(relation) && !relation.isKeyedByHash) return;
-  const key = relation.key.map((i) => relation.columns[i]!.name);
+  const key = keyNames(relation);
   const isPrimary = primaryKey.length > 0 && primaryKey.every((name) => key.includes(name));
   if (isPrimary) await addKey(client, target, { key: primaryKey, isPrimary });
   else if (key.length > 0) await addKey(client, target, { key, isPrimary });
