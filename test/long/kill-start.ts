@@ -111,6 +111,7 @@ class Victim implements AsyncDisposable {
 test(`a state opens after each of ${kills} deaths`, async () => {
   const command = await compiledBinary();
   using _burning = burn();
+  const begunAt = performance.now();
   for (let kill = 0; kill < kills; ) {
     await using victim = await Victim.create(command);
     for (let i = 0; i < killsPerState && kill < kills; i++, kill++) {
@@ -122,5 +123,6 @@ test(`a state opens after each of ${kills} deaths`, async () => {
       await deaths[kill % deaths.length]!();
       await victim.expectWhole();
     }
+    console.log(`${kill} of ${kills} deaths, after ${Math.round((performance.now() - begunAt) / 1000)} s`);
   }
 }, 7_200_000);
