@@ -43,7 +43,8 @@ const hostKeys = Type.Array(
     minItems: 1,
     maxItems: 64,
     description:
-      "Keys of the SSH servers: each server must present one of them. Left out: any key is accepted, and validation shows the fingerprint.",
+      "Keys of the SSH servers, as lines of known_hosts without the host (`ssh-ed25519 AAAA…`) or as fingerprints (`SHA256:…`): each server " +
+      "must present one of them. Left out: any key is accepted, and validation shows the fingerprint.",
   },
 );
 const publicKey = Type.String({ description: "The key's public half, in OpenSSH form." });

@@ -64,6 +64,8 @@ function describe(error: ValueError): string {
       return "expected an object";
     case ValueErrorType.Array:
       return "expected an array";
+    case ValueErrorType.ArrayMinItems:
+      return [`expected at least ${schema.minItems} item(s).`, schema.description ?? ""].join(" ").trim();
     case ValueErrorType.ArrayMaxItems:
       return `expected at most ${schema.maxItems} item(s)`;
     case ValueErrorType.ArrayUniqueItems:

@@ -343,6 +343,10 @@ describe("kinds that are known but not implemented", () => {
     });
     const empty = refused({ source: sourceSample({ connection: through([]) }) });
     expect(Object.keys(empty?.errors ?? {})).toEqual(["/source/postgres/connection/tunnel/ssh/host_keys"]);
+    const [message] = Object.values(empty?.errors ?? {});
+    expect(message).toMatch(
+      /^expected at least 1 item\(s\)\. .*ssh-ed25519 AAAA….*SHA256:….*Left out: any key is accepted/,
+    );
   });
 
   test("an unknown kind is an unknown key", () => {
