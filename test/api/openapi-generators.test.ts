@@ -249,6 +249,10 @@ describe("rules between fields are in the document", () => {
     ["a schema with a like name", { sink: sink("millrace_copy") }, false],
     ["each table's own schema", { sink: sink(null) }, false],
     ["null for a registry", { sink: { webhook: { url: "http://h", format: registry(null) } } }, false],
+    ["a static header of the connection", { sink: withHeader("tRANSFER-Encoding") }, true],
+    ["a static header of the proxy", { sink: withHeader("Proxy-Anything") }, true],
+    ["a static header with a like name", { sink: withHeader("X-Host") }, false],
+    ["a static header that yields", { sink: withHeader("Content-Type") }, false],
     ["an object for a registry", { sink: { webhook: { url: "http://h", format: registry({}) } } }, true],
   ])("%s", async (_, overrides, isRefused) => {
     const body = connector(overrides);
@@ -261,6 +265,10 @@ describe("rules between fields are in the document", () => {
     expect(components.ScheduleCronValue?.properties.timezone.description).toContain("IANA");
   });
 });
+
+function withHeader(name: string): object {
+  return { webhook: { url: "http://h", headers: { static_: [{ name, value: "a" }] } } };
+}
 
 function registry(schemaRegistry: unknown): object {
   return { native: { format_config: { value_serde: { json: { schema_registry: schemaRegistry } } } } };

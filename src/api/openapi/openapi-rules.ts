@@ -1,6 +1,7 @@
 // Rules that code checks rather than a schema (check-request.ts, unusable-json.ts), as far as OpenAPI 3.0 can state them;
 // it has no `if`. The descriptions of the fields say the rest. Pure.
 
+import { neverStatic } from "../../connector/config/webhook-headers.ts";
 import { asObject, type JsonObject } from "./openapi-schemas.ts";
 
 /** Holds for every body, before any schema is looked at. */
@@ -42,6 +43,11 @@ const excludedKeyColumn: JsonObject = {
     action: { type: "string", enum: ["Exclude"] },
   },
 };
+
+/** JSON Schema has no flag for it. */
+function inAnyCase(name: string): string {
+  return name.replaceAll(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`);
+}
 
 const rules: readonly Rule[] = [
   { schema: "ConnectorRequest", keywords: { not: scheduleOfStream } },
@@ -96,7 +102,18 @@ const rules: readonly Rule[] = [
     keywords: {
       description:
         "The headers that are sent have names of their own, whatever their case, and none is one that the HTTP client sets: " +
-        "`Content-*`, `Host`, `Connection`, `Transfer-Encoding` and the like. A static header yields to another of its name.",
+        "`Content-*`, `Host`, `Connection`, `Transfer-Encoding` and the like. Static headers yield to these, to `auth` and to " +
+        "`Content-*`.",
+    },
+  },
+  {
+    schema: "WebhookSinkHeadersStaticItemRequest",
+    property: "name",
+    keywords: {
+      not: { type: "string", pattern: `^(?:${neverStatic.map(inAnyCase).join("|")})$` },
+      description:
+        "Name of the header. No two static headers have one name, whatever its case. Headers that the HTTP client sets are refused, " +
+        "and with `signing` those of the signature.",
     },
   },
   {

@@ -19,14 +19,23 @@ const duration = (description: string, minimum = 0) =>
 
 // RFC 9110 section 5.6.2: a token.
 const headerName = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 256, pattern: "^[!#$%&'*+.^_`\\|~0-9A-Za-z\\-]+$", description });
+  Type.String({
+    minLength: 1,
+    maxLength: 256,
+    pattern: "^[!#$%&'*+.^_`\\|~0-9A-Za-z\\-]+$",
+    description: `${description} Letters, digits and !#$%&'*+-.^_\`|~ alone, as in X-Env.`,
+  });
 
 // RFC 9110 section 5.5, without obs-text: visible characters, with single spaces and tabs between them.
 const headerValuePattern = "^(?:[\\x21-\\x7e](?:[\\x20-\\x7e\\t]*[\\x21-\\x7e])?)?$";
 const headerValueOptions = { maxLength: 8192, pattern: headerValuePattern, format: "password" };
 
 // A secret that becomes part of a header.
-const headerSecret = (description: string) => Type.String({ ...headerValueOptions, description });
+const headerSecret = (description: string) =>
+  Type.String({
+    ...headerValueOptions,
+    description: `${description} Visible ASCII characters, with blanks between them only.`,
+  });
 const headerSecretInput = (description: string) => Type.Optional(headerSecret(description));
 
 // --- fields ----------------------------------------------------------------------------------
@@ -133,7 +142,9 @@ export const WebhookSinkRequestSchema = strictObject({
       source_schema_header: Type.Optional(headerSwitches.source_schema_header),
       source_table: Type.Optional(headerSwitches.source_table),
       source_table_header: Type.Optional(headerSwitches.source_table_header),
-      static_: Type.Optional(staticHeaders({ description: "`static` is accepted as another name of it." })),
+      static_: Type.Optional(
+        staticHeaders({ description: "`static` is accepted as another name of it; answers have `static_`." }),
+      ),
       static: Type.Optional(staticHeaders({ "x-alias-of": "static_" })),
     }),
   ),

@@ -1,5 +1,5 @@
-// The headers of a webhook whose names can be chosen: their default names, clashes between them, and which of them
-// answers hide. Pure; the sink sets their values.
+// The headers of a webhook whose names can be chosen: their default names, clashes between them, which of them can
+// never be sent, and which of them answers hide. Pure; the sink sets their values.
 
 import type { Violation } from "../../errors/millrace-error.ts";
 import type { WebhookSinkRequest } from "./webhook-config.ts";
@@ -12,13 +12,29 @@ export const defaultHeaderNames = {
 type SourceHeader = keyof typeof defaultHeaderNames;
 const sourceHeaders = Object.keys(defaultHeaderNames) as SourceHeader[];
 
-/** Headers of the connection and of the body's framing, which the HTTP client sets. */
-const reserved =
-  /^(content-.*|host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|proxy-.*|expect)$/i;
+/** Headers of the connection, which the HTTP client sets or leaves out. As patterns, in lower case. */
+const connectionHeaders = [
+  "host",
+  "connection",
+  "keep-alive",
+  "transfer-encoding",
+  "te",
+  "trailer",
+  "upgrade",
+  "proxy-.*",
+  "expect",
+];
+const reserved = new RegExp(`^(?:content-.*|${connectionHeaders.join("|")})$`, "i");
+/** What no static header can be. One of another `Content-*` yields to the body's own. */
+export const neverStatic: readonly string[] = ["content-length", ...connectionHeaders];
+const neverStaticName = new RegExp(`^(?:${neverStatic.join("|")})$`, "i");
 
 export function isReservedHeader(name: string): boolean {
   return reserved.test(name);
 }
+
+/** Those of Standard Webhooks. */
+const signatureHeaders: readonly string[] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 const credentialWords = "authorization|cookie|key|token|secret|auth|password|signature";
 const credentialName = new RegExp(credentialWords, "i");
@@ -41,7 +57,10 @@ interface ChosenHeader {
   readonly name: string;
 }
 
-/** A static header yields to another one of its name. All others must be sent, so each needs a name of its own. */
+/**
+ * All chosen headers must be sent, so each needs a name of its own. A static one yields to another of its name, but for
+ * names that are never free for it.
+ */
 export function headerClashes(webhook: WebhookSinkRequest): Violation[] {
   const isGivenTwice = webhook.headers?.static && webhook.headers.static_;
   const aliases = isGivenTwice
@@ -56,7 +75,27 @@ export function headerClashes(webhook: WebhookSinkRequest): Violation[] {
       taken.has(lower) || chosen.slice(0, index).some((other) => other.name.toLowerCase() === lower);
     return isTaken ? [{ path, message: "another header has this name" }] : [];
   });
-  return [...aliases, ...clashes];
+  return [...aliases, ...clashes, ...staticViolations(webhook)];
+}
+
+function staticViolations({ headers = {}, signing }: WebhookSinkRequest): Violation[] {
+  const key = headers.static_ ? "static_" : "static";
+  const names = (headers[key] ?? []).map(({ name }) => name.toLowerCase());
+  return names.flatMap((name, index): Violation[] => {
+    const message = staticProblem(name, names.slice(0, index), Boolean(signing));
+    return message === null ? [] : [{ path: `/sink/webhook/headers/${key}/${index}/name`, message }];
+  });
+}
+
+/** `name` in lower case, as those `before` it in the list. */
+function staticProblem(name: string, before: readonly string[], isSigned: boolean): string | null {
+  if (name === "host") return "the host of the url is sent: leave this header out, and name the host in url";
+  if (neverStaticName.test(name)) return "the HTTP client sets this header by itself: leave it out";
+  if (isSigned && signatureHeaders.includes(name))
+    return "signing sets this header: leave it out, or set signing to null";
+  if (before.includes(name))
+    return "another static header has this name, whatever its case: give one, with both values and a comma between them";
+  return null;
 }
 
 function chosenHeaders({ headers = {}, auth }: WebhookSinkRequest): readonly ChosenHeader[] {

@@ -81,6 +81,9 @@ describe("valid requests", () => {
     const name = "X-Source-Table";
     const headers = { source_table: false, idempotency_key_header: name, static_: [{ name, value: "a" }] };
     expect(refusedWebhook({ headers })).toBeNull();
+    const overridden = ["Content-Type", "authorization", "X-Source-Schema", "User-Agent", "Webhook-Id"];
+    const static_ = overridden.map((each) => ({ name: each, value: "a" }));
+    expect(refusedWebhook({ headers: { static_ }, auth: { bearer: { token: "a" } } })).toBeNull();
     const signing = { secret: `whsec_${"A".repeat(32)}` };
     expect(refusedWebhook({ headers: { idempotency_key_header: "webhook-id" }, signing })).toBeNull();
   });
