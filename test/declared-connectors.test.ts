@@ -69,6 +69,8 @@ test("they are created, left alone, or replaced; an invalid file changes nothing
   await service.stop();
   await service.launch();
   const second = await list();
+  for (const [id, outcome] of [...Object.entries({ a: "unchanged", b: "replaced", c: "created" })])
+    expect(service.log).toContain(`"connector":"${id}","outcome":"${outcome}"`);
   expect(second.get("a")?.run_id).toBe(first.get("a")!.run_id);
   expect(second.get("b")?.connector.name).toBe("other");
   expect([...second.keys()].sort()).toEqual(["a", "b", "c"]);
@@ -78,7 +80,7 @@ test("they are created, left alone, or replaced; an invalid file changes nothing
   const statuses = () => service.log.split("connector status").length;
   const begun = statuses();
   await expect(service.launch()).rejects.toThrow(
-    /--config \(MILLRACE_CONFIG\): b: [\s\S]*\/sinks: unknown key[\s\S]*d: /,
+    /--config \(MILLRACE_CONFIG\): b: \/sinks: unknown key\nd: \/schedule: expected an object/,
   );
   // No connector has started in its previous form.
   expect(statuses()).toBe(begun);

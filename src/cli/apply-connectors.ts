@@ -6,8 +6,11 @@ import { isConnectorId } from "../connector/connector-id.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 
+/** `unchanged`: it was so already, and goes on undisturbed. */
+export type ApplyOutcome = "created" | "replaced" | "unchanged";
+
 export interface ApplyEvents {
-  readonly applied: (id: string, outcome: "created" | "replaced") => void;
+  readonly applied: (id: string, outcome: ApplyOutcome) => void;
   /** The connector is valid, but could not be stored now. If this throws, applying ends. */
   readonly failed: (id: string, failure: CommandFailure) => void;
 }
@@ -20,24 +23,40 @@ export async function applyConnectors(
   connectors: readonly FileConnector[],
   { applied, failed }: ApplyEvents,
 ): Promise<void> {
-  const stored = await storedIds(client);
+  const runs = new Map((await allConnectors(client)).map((each) => [each.connector.id, each.run_id]));
+  const stored = new Set(runs.keys());
   const refused: string[] = [];
   for (const connector of connectors) {
     await check(client, connector, stored).catch((error: unknown) => {
       if (!isRefusal(error)) throw error;
-      refused.push(`${connector.id}: ${error.message}`);
+      refused.push(named(connector.id, error));
     });
   }
   if (refused.length > 0) throw new CommandFailure(refused.join("\n"));
   for (const { id, body } of connectors) {
     try {
       const { status } = await client.call("POST", connectorPath(id), body);
-      applied(id, status === 201 ? "created" : "replaced");
+      applied(id, status === 201 ? "created" : await replacement(client, id, runs.get(id)));
     } catch (error) {
       if (!isRefusal(error)) throw error;
       failed(id, error);
     }
   }
+}
+
+/** What is wrong with a connector, which each line names. */
+export function named(id: string, { message }: CommandFailure): string {
+  return message.replaceAll(/^/gm, `${id}: `);
+}
+
+/** A connector that changes begins a new run. `before`: the run that it had. */
+async function replacement(
+  client: ServiceClient,
+  id: string,
+  before: string | undefined,
+): Promise<ApplyOutcome> {
+  const { body } = await client.call<GivenConnector>("GET", connectorPath(id));
+  return body.run_id === before ? "unchanged" : "replaced";
 }
 
 export async function storedIds(client: ServiceClient): Promise<ReadonlySet<string>> {

@@ -2,7 +2,14 @@
 
 import type { GivenConnector } from "../connector/connector.ts";
 import type { ConnectorStatus } from "../connector/status.ts";
-import { allConnectors, applyConnectors, connectorPath, requireId, storedIds } from "./apply-connectors.ts";
+import {
+  allConnectors,
+  applyConnectors,
+  connectorPath,
+  named,
+  requireId,
+  storedIds,
+} from "./apply-connectors.ts";
 import type { FileConnector } from "./connector-file.ts";
 import { CommandFailure, type ServiceClient } from "./service-client.ts";
 import { type CommandContext, printJson } from "./terminal.ts";
@@ -65,9 +72,9 @@ export async function applyFile(
       outcomes.push({ id, outcome });
       if (!json) terminal.print(`${id}: ${outcome}`);
     },
-    failed: (id, { message }) => {
-      outcomes.push({ id, outcome: "failed", reason: message });
-      failures.push(`${id}: ${message}`);
+    failed: (id, failure) => {
+      outcomes.push({ id, outcome: "failed", reason: failure.message });
+      failures.push(named(id, failure));
     },
   });
   if (json) printJson(terminal, outcomes);

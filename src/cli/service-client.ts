@@ -120,28 +120,30 @@ export class ServiceClient {
   }
 }
 
-/** The text of an RFC 9457 problem, with each violation on its own line. */
+/** The text of an RFC 9457 problem, with each violation on its own line; of an invalid request the violations alone. */
 function problem(status: number, text: string): CommandFailure {
   const hint = status === 401 ? " Set MILLRACE_API_TOKEN, or MILLRACE_USERNAME and MILLRACE_PASSWORD." : "";
   const parsed = parseProblem(text);
   if (parsed === null) {
     return new CommandFailure(`The answer was ${status}, and is none of this service's.${hint}`);
   }
-  const { detail, errors } = parsed;
-  const lines = [`${detail}${hint}`, ...errors.map(({ path, message }) => `  ${path}: ${message}`)];
-  return new CommandFailure(lines.join("\n"));
+  const { detail, code, errors } = parsed;
+  const violations = errors.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`));
+  if (code === "invalid_request" && violations.length > 0) return new CommandFailure(violations.join("\n"));
+  return new CommandFailure([`${detail}${hint}`, ...violations.map((each) => `  ${each}`)].join("\n"));
 }
 
 interface ParsedProblem {
   readonly detail: string;
+  readonly code: string;
   readonly errors: readonly { readonly path: string; readonly message: string }[];
 }
 
 function parseProblem(text: string): ParsedProblem | null {
   try {
-    const { detail, code, errors } = JSON.parse(text) as Partial<ParsedProblem & { code: string }>;
+    const { detail, code, errors } = JSON.parse(text) as Partial<ParsedProblem>;
     if (typeof detail !== "string" || typeof code !== "string") return null;
-    return { detail, errors: Array.isArray(errors) ? errors : [] };
+    return { detail, code, errors: Array.isArray(errors) ? errors : [] };
   } catch {
     return null;
   }

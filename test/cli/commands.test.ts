@@ -103,7 +103,18 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
   expect((await millrace(["connectors", "start", "shop", "--json"])).out).toBe(
     '{\n  "id": "shop",\n  "outcome": "started"\n}\n',
   );
+  const run = async () => JSON.parse((await millrace(["connectors", "get", "shop", "--json"])).out).run_id;
+  const before = await run();
+  expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("shop: unchanged\n");
+  expect(await run()).toBe(before);
+  await writeFile(file, JSON.stringify({ ...connectorFile("shop", server.port), name: "Shop" }));
   expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("shop: replaced\n");
+  expect(await run()).not.toBe(before);
+  const other = { SECRET: "planted-other-2b" };
+  expect((await millrace(["connectors", "apply", "-f", file], other)).out).toBe("shop: replaced\n");
+  expect(await millrace(["connectors", "apply", "-f", file, "--json"], other)).toMatchObject({
+    out: '[\n  {\n    "id": "shop",\n    "outcome": "unchanged"\n  }\n]\n',
+  });
   expect(await millrace(["connectors", "delete", "shop"])).toEqual({
     code: 0,
     out: "shop: deleted\n",
@@ -127,10 +138,10 @@ test("the output does not claim that a disabled connector was started", async ()
 
 test("a refusal shows each violation's path, and the exit code shows the kind of error", async () => {
   const file = join(directory, "wrong.json");
-  await writeFile(file, JSON.stringify({ ...connectorFile("wrong", server.port), sources: {} }));
+  await writeFile(file, JSON.stringify({ ...connectorFile("wrong", server.port), sources: {}, name: "" }));
   const refused = await millrace(["connectors", "apply", "-f", file]);
-  expect(refused).toMatchObject({ code: 1, out: "" });
-  expect(refused.error).toContain("/sources: unknown key");
+  const lines = ["wrong: /sources: unknown key", "wrong: /name: expected at least 1 character(s)"];
+  expect(refused).toEqual({ code: 1, out: "", error: `millrace: ${lines.join("\n")}\n` });
   await writeFile(file, JSON.stringify({ id: "wrong", name: `$\{${unset}}` }));
   const lacking = await millrace(["connectors", "apply", "-f", file]);
   expect(lacking).toMatchObject({ code: 1, out: "", error: expect.stringContaining("NOT_SET") });
