@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "bun:test";
+import { testRootCertificate } from "../support/tls-certificates.ts";
 import {
   type ApiClient,
   apiClient,
@@ -80,17 +81,18 @@ describe("POST /api/v1/connectors/{connector_id}", () => {
   });
 
   test("on replace, an omitted required secret is kept, and an omitted optional one is cleared", async () => {
-    const withCert = connection({ ssl_cert: `${planted}-cert` });
+    const cert = `${planted}-cert\n${testRootCertificate}`;
+    const withCert = connection({ ssl_root_cert: cert });
     await api.call(
       "POST",
       "/api/v1/connectors/mine",
       connector({ source: source({ connection: withCert }) }),
     );
-    const kept = source({ connection: { ...withoutPassword, ssl_cert: "***" } });
+    const kept = source({ connection: { ...withoutPassword, ssl_root_cert: "***" } });
     expect((await api.call("POST", "/api/v1/connectors/mine", connector({ source: kept }))).status).toBe(200);
     expect(api.services.stored.get("mine")?.record.connector.source.postgres?.connection).toMatchObject({
       password: `${planted}-password`,
-      ssl_cert: `${planted}-cert`,
+      ssl_root_cert: cert,
     });
     const cleared = source({ connection: withoutPassword });
     expect((await api.call("POST", "/api/v1/connectors/mine", connector({ source: cleared }))).status).toBe(
@@ -98,7 +100,7 @@ describe("POST /api/v1/connectors/{connector_id}", () => {
     );
     const stored = api.services.stored.get("mine")?.record.connector.source.postgres?.connection;
     expect(stored?.password).toBe(`${planted}-password`);
-    expect(stored).not.toHaveProperty("ssl_cert");
+    expect(stored).not.toHaveProperty("ssl_root_cert");
   });
 
   test("clone_from: omitted secrets come from that connector", async () => {

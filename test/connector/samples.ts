@@ -2,6 +2,10 @@
 
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import { resolveConnector } from "../../src/connector/request/resolve-connector.ts";
+import { testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
+
+/** A certificate and its key, as a client has them. */
+export const clientCertificate = { ssl_cert: testServerCertificate, ssl_key: testServerKey } as const;
 
 export const connectionSample = (overrides: object = {}) => ({
   host: "db.internal",

@@ -1,7 +1,14 @@
 import { expect, test } from "bun:test";
 import { looksLikeCredential } from "../../src/connector/config/webhook-headers.ts";
 import { redactConnector } from "../../src/connector/secrets.ts";
-import { configSample, connectionSample, sourceSample, webhookSinkSample } from "./samples.ts";
+import { testRootCertificate } from "../support/tls-certificates.ts";
+import {
+  clientCertificate,
+  configSample,
+  connectionSample,
+  sourceSample,
+  webhookSinkSample,
+} from "./samples.ts";
 
 const ssh = (auth: object) => ({ ssh: { bastion_host: "b", user: "u", auth } });
 
@@ -13,9 +20,10 @@ const everySecret = [
       catalog: { column_hashing: { salt: "s3cret-salt" } },
       connection: connectionSample({
         password: "s3cret-1",
-        ssl_cert: "s3cret-2",
-        ssl_key: "s3cret-3",
-        ssl_root_cert: "s3cret-4",
+        // Text before the first line of PEM is allowed.
+        ssl_cert: `s3cret-2\n${clientCertificate.ssl_cert}`,
+        ssl_key: `s3cret-3\n${clientCertificate.ssl_key}`,
+        ssl_root_cert: `s3cret-4\n${testRootCertificate}`,
         tunnel: ssh({ generated_key: { private_key: pem("s3cret-5"), public_key: "public" } }),
       }),
     }),

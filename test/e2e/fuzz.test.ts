@@ -12,6 +12,7 @@ import { brokenRequest, marker, type Operation, operationsOf } from "../support/
 import { compiledBinary } from "../support/compiled-binary.ts";
 import { type CheckAnswer, checksAnswers } from "../support/documented-answers.ts";
 import { PostgresServer } from "../support/postgres-server.ts";
+import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
 
 /** Part of every secret that is sent. */
 const planted = "planted-s3cret";
@@ -80,7 +81,9 @@ function adapted(example: unknown): unknown {
 function connectorWithSecrets(id: string): string {
   const connection = (database: string) => ({
     ...{ host: "127.0.0.1", port: server.port, user: "postgres", password: `${planted}-${id}`, database },
-    ...{ ssl_cert: `${planted}-cert`, ssl_key: `${planted}-key`, ssl_root_cert: `${planted}-root` },
+    ssl_cert: `${planted}-cert\n${testServerCertificate}`,
+    ssl_key: `${planted}-key\n${testServerKey}`,
+    ssl_root_cert: `${planted}-root\n${testRootCertificate}`,
     ssl_mode: "Disable",
   });
   const note = { name: "note", hash: {}, action: "Include" };

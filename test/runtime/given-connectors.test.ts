@@ -9,6 +9,7 @@ import { givenDifferences } from "../support/given-differences.ts";
 import { randomConnector } from "../support/random-connector.ts";
 import { RuntimeFixture } from "../support/runtime-fixture.ts";
 import { sampleRequest } from "../support/sample-connector.ts";
+import { testRootCertificate, testServerCertificate, testServerKey } from "../support/tls-certificates.ts";
 
 const ids = Array.from({ length: 300 }, (_, index) => `c${index}`);
 const bodies = ids.map((id) => fc.sample(randomConnector(id), 1)[0] as unknown as ConnectorRequest);
@@ -102,7 +103,7 @@ test("a replacement without an optional secret clears it, and the history says s
   const source = (connection: object) => ({
     postgres: { ...postgres!, connection: { ...open, ...connection } },
   });
-  const tls = { ssl_root_cert: "ca", ssl_cert: "cert", ssl_key: "key" };
+  const tls = { ssl_root_cert: testRootCertificate, ssl_cert: testServerCertificate, ssl_key: testServerKey };
   await connectors.createOrReplace(
     "orders",
     { ...body, source: source({ password: "secret-1", ...tls }) },

@@ -2,6 +2,7 @@
 
 import fc from "fast-check";
 import { bringKey } from "./ssh-keys.ts";
+import { testRootCertificate, testServerCertificate, testServerKey } from "./tls-certificates.ts";
 
 const text = fc.stringMatching(/^[a-z][a-z0-9_]{0,12}$/);
 const secret = fc.stringMatching(/^secret-[a-z0-9]{4,12}$/);
@@ -30,7 +31,21 @@ const tunnel = fc.record({
   ),
 });
 
-const connection = fc.record(
+/** With text before the PEM that tells two apart. */
+const pem = (text: string) => secret.map((note) => `${note}\n${text}`);
+const tls = fc.oneof(
+  some({ ssl_root_cert: pem(testRootCertificate) }),
+  fc.record(
+    {
+      ssl_cert: pem(testServerCertificate),
+      ssl_key: pem(testServerKey),
+      ssl_root_cert: pem(testRootCertificate),
+    },
+    { requiredKeys: ["ssl_cert", "ssl_key"] },
+  ),
+);
+
+const plainConnection = fc.record(
   {
     host: text,
     port: whole,
@@ -38,15 +53,13 @@ const connection = fc.record(
     password: secret,
     database: text,
     ssl_mode: words("Disable", "Prefer", "Require", "VerifyCa", "VerifyFull"),
-    ssl_cert: secret,
-    ssl_key: secret,
-    ssl_root_cert: secret,
     max_pool_size: whole,
     operation_lock_timeout_seconds: whole,
     tunnel,
   },
   { requiredKeys: ["host", "user", "password", "database"] },
 );
+const connection = fc.tuple(plainConnection, tls).map(([plain, material]) => ({ ...plain, ...material }));
 
 const action = words("Include", "Exclude");
 const named = (members: Record<string, fc.Arbitrary<unknown>>) =>
@@ -144,9 +157,9 @@ const webhookSink = fc.record(
       idempotency_key_header: words("Idempotency-Key", "X-Id"),
       source_schema: fc.boolean(),
       source_table: fc.boolean(),
-      static_: fc.array(
+      static_: fc.uniqueArray(
         fc.record({ name: words("X-Env", "X-Api-Key", "X-Team"), value: words("prod", "Bearer secret-abc") }),
-        { maxLength: 3 },
+        { maxLength: 3, selector: ({ name }) => name },
       ),
     }),
     batch: some({ max_batch_size: whole, max_payload_bytes: whole }),

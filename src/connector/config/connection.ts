@@ -101,8 +101,8 @@ const lockTimeout = wholeNumber({
   maximum: 86_400,
   description: "How long a statement may wait for a lock, in seconds; 0: built-in default.",
 });
-const certText = "Client certificate, PEM text.";
-const keyText = "Private key of the client certificate, PEM text.";
+const certText = "Client certificate, PEM text. Needs `ssl_key`.";
+const keyText = "Private key of the client certificate `ssl_cert`, PEM text, not encrypted.";
 const rootText = "Certificates that the server's must be signed by, PEM text.";
 
 export const PostgresConnectionRequestSchema = strictObject({

@@ -4,6 +4,7 @@
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { SinkConfig, SinkRequest } from "../config/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../config/source-config.ts";
+import { tlsProblems } from "../config/tls-material.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../connector.ts";
 import { type FillMissing, fillSecrets, missingSecrets, unusableKeys } from "../secrets.ts";
 import { invalidRequest } from "./check-request.ts";
@@ -26,7 +27,7 @@ export interface ResolveOptions {
  * optional one.
  *
  * Throws `missing_secret` with the paths of required secrets that neither it nor `stored` has, and `invalid_request` for
- * a private key that cannot work.
+ * a private key or a certificate that cannot work.
  */
 export function resolveGiven(request: ConnectorRequest, options: ResolveOptions): ConnectorRequest {
   const { id, stored, replaces = false } = options;
@@ -53,22 +54,31 @@ export function resolveSink(sink: SinkRequest, stored: ConnectorConfig | null): 
   return completeSink(fill({ sink: withoutAliases(sink) }, stored, "all").sink);
 }
 
-function fill<T extends object>(request: T, stored: ConnectorConfig | null, fillMissing: FillMissing): T {
+function fill<T extends Partial<Pick<ConnectorRequest, "source" | "sink">>>(
+  request: T,
+  stored: ConnectorConfig | null,
+  fillMissing: FillMissing,
+): T {
   const filled = fillSecrets(request, stored, fillMissing);
   requireSecrets(filled);
   return filled;
 }
 
 /**
- * Throws `missing_secret` unless every required secret is present, and `invalid_request` for a key that cannot work.
+ * Throws `missing_secret` unless every required secret is present, and `invalid_request` for a key or a certificate that
+ * cannot work.
  */
-export function requireSecrets(request: object): void {
+export function requireSecrets(request: Partial<Pick<ConnectorRequest, "source" | "sink">>): void {
   const violations = missingSecrets(request);
   if (violations.length > 0) {
     const text = "A secret is required, and there is none stored to fill it from.";
     throw new MillraceError("missing_secret", text, { violations });
   }
-  const unusable = unusableKeys(request);
+  const unusable = [
+    ...unusableKeys(request),
+    ...tlsProblems(request.source?.postgres?.connection, "/source/postgres/connection"),
+    ...tlsProblems(request.sink?.postgres?.connection, "/sink/postgres/connection"),
+  ];
   if (unusable.length > 0) throw invalidRequest(unusable);
 }
 

@@ -4,10 +4,16 @@ import { completeConnector } from "../../../src/connector/request/complete-conne
 import type { JsonObject } from "../../../src/connector/request/merge-patch.ts";
 import { patchConnector as patchGiven } from "../../../src/connector/request/patch-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
-import { configSample, connectionSample, sourceSample, webhookSinkSample } from "../samples.ts";
+import {
+  clientCertificate,
+  configSample,
+  connectionSample,
+  sourceSample,
+  webhookSinkSample,
+} from "../samples.ts";
 
 const toPostgres = configSample({
-  source: sourceSample({ connection: connectionSample({ ssl_cert: "cert" }) }),
+  source: sourceSample({ connection: connectionSample(clientCertificate) }),
 });
 const toWebhook = configSample({
   sink: webhookSinkSample({
@@ -64,9 +70,21 @@ describe("secrets", () => {
   test("a redacted one stays, a new one replaces it, and null clears an optional one", () => {
     const kept = patchConnector(toPostgres, sourceConnection({ password: "***", ssl_cert: "***" }));
     expect(kept).toEqual(toPostgres);
-    const changed = patchConnector(toPostgres, sourceConnection({ password: "new", ssl_cert: null }));
+    const patch = sourceConnection({ password: "new", ssl_cert: null, ssl_key: null });
+    const changed = patchConnector(toPostgres, patch);
     expect(changed.source.postgres?.connection.password).toBe("new");
     expect(changed.source.postgres?.connection).not.toHaveProperty("ssl_cert");
+  });
+
+  test("a client certificate and its key go together, also where one is kept", () => {
+    const at = "/source/postgres/connection";
+    expect(refusal(toPostgres, sourceConnection({ ssl_cert: null }))).toEqual({
+      ...{ code: "invalid_request", paths: [`${at}/ssl_cert`] },
+    });
+    expect(refusal(toPostgres, sourceConnection({ ssl_key: null })).paths).toEqual([`${at}/ssl_key`]);
+    expect(refusal(toPostgres, sourceConnection({ ssl_key: "new" })).paths).toEqual([`${at}/ssl_key`]);
+    const kept = patchConnector(toPostgres, sourceConnection({ ssl_cert: "***", user: "other" }));
+    expect(kept.source.postgres?.connection).toMatchObject({ user: "other", ...clientCertificate });
   });
 
   test("a required one cannot be removed", () => {
@@ -82,7 +100,7 @@ describe("secrets", () => {
       code: "invalid_request",
       paths: ["/schedul", "/sink/postgres/target_schemaa"],
     });
-    const tunnel = { source: { postgres: { connection: { tunnel: null, ssl_key: null } } } };
+    const tunnel = { source: { postgres: { connection: { tunnel: null, ssl_cert: null, ssl_key: null } } } };
     expect(patchConnector(toPostgres, tunnel).source.postgres?.connection).not.toHaveProperty("tunnel");
   });
 

@@ -10,6 +10,7 @@ import {
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { bringKey } from "../../support/ssh-keys.ts";
 import {
+  clientCertificate,
   configSample,
   connectionSample,
   postgresSinkSample,
@@ -217,7 +218,7 @@ describe("message formats", () => {
 
 describe("secrets", () => {
   const stored = configSample({
-    source: sourceSample({ connection: connectionSample({ ssl_cert: "cert", ssl_key: "key" }) }),
+    source: sourceSample({ connection: connectionSample(clientCertificate) }),
     sink: webhookSinkSample({
       auth: { basic: { username: "u", password: "basic-password" } },
       headers: {
@@ -243,8 +244,7 @@ describe("secrets", () => {
     const config = resolveConnector(request, { id: "orders", stored });
     expect(config.source.postgres?.connection).toMatchObject({
       password: "source-password",
-      ssl_cert: "cert",
-      ssl_key: "key",
+      ...clientCertificate,
     });
     expect(config.sink.webhook?.auth).toEqual({ basic: { username: "u", password: "basic-password" } });
     expect(config.sink.webhook?.signing).toEqual({ secret: `whsec_${"B".repeat(32)}` });
@@ -256,10 +256,12 @@ describe("secrets", () => {
   });
 
   test("an explicit null clears an optional one", () => {
-    const request = requestSample({ source: sourceSample({ connection: { ...open, ssl_cert: null } }) });
+    const cleared = { ssl_cert: null, ssl_key: null };
+    const request = requestSample({ source: sourceSample({ connection: { ...open, ...cleared } }) });
     const connection = resolveSource(request.source, stored).postgres?.connection;
-    expect(connection).not.toHaveProperty("ssl_cert");
-    expect(connection).toHaveProperty("ssl_key", "key");
+    for (const key of Object.keys(cleared)) expect(connection).not.toHaveProperty(key);
+    const kept = resolveSource(sourceSample({ connection: open }), stored).postgres?.connection;
+    expect(kept).toMatchObject(clientCertificate);
   });
 
   test("of a disabled feature are not filled", () => {
