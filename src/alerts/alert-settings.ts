@@ -2,6 +2,7 @@
 
 import { signingSecretForm } from "../connector/config/webhook-config.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
+import { egressPolicy, literalRefusal } from "../sink/webhook/egress.ts";
 
 export interface AlertSettings {
   /** Where alerts are posted to. It may be a secret itself: chat services put theirs into the path. */
@@ -24,6 +25,7 @@ export function readAlertSettings(variable: (name: string) => string | null): Al
         "https://chat.example.com/hooks/abc.",
     );
   }
+  refuseAddress(new URL(url).hostname, variable);
   if (secret !== null && !signingSecretForm.test(secret)) {
     throw invalid(
       "MILLRACE_ALERT_SECRET must be whsec_ and the base64 of 24 to 64 bytes. Make one with: " +
@@ -31,6 +33,18 @@ export function readAlertSettings(variable: (name: string) => string | null): Al
     );
   }
   return { url, secret };
+}
+
+/** Of a name DNS decides, at each alert. */
+function refuseAddress(host: string, variable: (name: string) => string | null): void {
+  const policy = egressPolicy({ MILLRACE_WEBHOOK_EGRESS: variable("MILLRACE_WEBHOOK_EGRESS") ?? undefined });
+  const why = literalRefusal(host, policy);
+  if (why === null) return;
+  const remedy =
+    literalRefusal(host, "default") === null
+      ? "set it to a public address, or unset MILLRACE_WEBHOOK_EGRESS"
+      : "set it to another address";
+  throw invalid(`MILLRACE_ALERT_URL names an address that ${why}, and nothing is sent there: ${remedy}.`);
 }
 
 function isPlainHttpUrl(text: string): boolean {

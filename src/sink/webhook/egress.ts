@@ -34,6 +34,12 @@ export function refusal(address: string, policy: EgressPolicy): string | null {
   return null;
 }
 
+/** As `refusal`, for a URL's hostname; null too for a name that DNS decides. */
+export function literalRefusal(hostname: string, policy: EgressPolicy): string | null {
+  const literal = /^(?:.+\.)?localhost\.?$/i.test(hostname) ? "127.0.0.1" : hostname.replace(/^\[|\]$/g, "");
+  return ipaddr.isValid(literal) ? refusal(literal, policy) : null;
+}
+
 /** The IPv4 address within one of NAT64 (64:ff9b::/96) or 6to4 (2002::/16): that is where packets end up. */
 function embeddedIpv4(address: ipaddr.IPv4 | ipaddr.IPv6): ipaddr.IPv4 | ipaddr.IPv6 {
   if (address.kind() === "ipv4") return address;
