@@ -100,7 +100,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     configFile: nonEmpty(flags.config) ?? variable("MILLRACE_CONFIG"),
     workerThreads: parseThreads(variable("MILLRACE_WORKER_THREADS")),
     alerts: readAlertSettings(variable),
-    otlp: readOtlpSettings(variable),
+    otlp: readOtlpSettings((name) => environment[name] || null),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);

@@ -17,16 +17,20 @@ export interface OtlpSettings {
 const defaultIntervalMs = "60000";
 const maxIntervalMs = 24 * 3_600_000;
 
-/** Null: no endpoint is given. Throws `invalid_setting` with what to write instead, never with a value. */
+/**
+ * Null: no endpoint is given. Throws `invalid_setting` with what to write instead, never with a value, also where there
+ * is no endpoint: a wrong setting is a mistake in any case.
+ *
+ * @param variable null: unset, or empty. What holds blanks alone is a value, and none that is right.
+ */
 export function readOtlpSettings(variable: (name: string) => string | null): OtlpSettings | null {
   const url = metricsUrl(variable);
-  if (url === null) return null;
-  return {
-    url,
+  const settings = {
     headers: readHeaders(variable("OTEL_EXPORTER_OTLP_HEADERS")),
     intervalMs: readInterval(variable("OTEL_METRIC_EXPORT_INTERVAL") ?? defaultIntervalMs),
     resource: readResource(variable("OTEL_RESOURCE_ATTRIBUTES"), variable("OTEL_SERVICE_NAME")),
   };
+  return url === null ? null : { url, ...settings };
 }
 
 /** The address of the signal is taken as it is; below the one for all signals, metrics have a path of their own. */
@@ -82,6 +86,9 @@ function readResource(
   const form =
     "OTEL_RESOURCE_ATTRIBUTES must be attributes as key=value,key=value, with percent-encoded values, like " +
     "deployment.environment=production";
+  if (serviceName?.trim() === "") {
+    throw invalid("OTEL_SERVICE_NAME must not be blank: name the service, like millrace, or unset it.");
+  }
   const named = serviceName === null ? {} : { "service.name": serviceName };
   return { "service.name": "millrace", ...readPairs(attributes, form), ...named };
 }

@@ -5,7 +5,22 @@ const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const otlp = (environment: Record<string, string>) => readSettings({}, environment).otlp;
 
 test("without an endpoint nothing is pushed, whatever else is set", () => {
-  expect(otlp({ OTEL_SERVICE_NAME: "x", OTEL_METRIC_EXPORT_INTERVAL: "bad" })).toBeNull();
+  expect(otlp({ OTEL_SERVICE_NAME: "x", OTEL_METRIC_EXPORT_INTERVAL: "5000" })).toBeNull();
+  expect(otlp({ OTEL_SERVICE_NAME: "", OTEL_METRIC_EXPORT_INTERVAL: "", [endpoint]: "" })).toBeNull();
+});
+
+test.each([
+  ["OTEL_METRIC_EXPORT_INTERVAL", "abc"],
+  ["OTEL_METRIC_EXPORT_INTERVAL", " "],
+  ["OTEL_EXPORTER_OTLP_HEADERS", "planted"],
+  ["OTEL_RESOURCE_ATTRIBUTES", "planted"],
+  ["OTEL_SERVICE_NAME", " "],
+])("%s=%s is refused without an endpoint too", (name, value) => {
+  const refused = expect.objectContaining({
+    ...{ code: "invalid_setting", message: expect.stringContaining(name) },
+  });
+  expect(() => otlp({ [name]: value })).toThrow(refused);
+  expect(() => otlp({ [endpoint]: "http://collector:4318", [name]: value })).toThrow(refused);
 });
 
 test.each([
