@@ -199,7 +199,10 @@ function tlsBefore({ ssl_mode }: PostgresConnection, failure: MillraceError): Fi
 function tlsFinding(connection: PostgresConnection, encrypted: boolean): Finding {
   if (connection.ssl_mode === "Disable") return disabled;
   if (encrypted) return passed;
-  return { type: "warned", message: "The server offers no TLS: passwords and rows travel unencrypted." };
+  const way = connection.tunnel?.ssh
+    ? "passwords and rows are encrypted up to the SSH server, and travel unencrypted from there to the database"
+    : "passwords and rows travel unencrypted";
+  return { type: "warned", message: `The server offers no TLS: ${way}.` };
 }
 
 /** `seen`: the fingerprint of the SSH server's host key. */

@@ -114,7 +114,16 @@ describe.each([...sshServerKinds])("of %s", (kind) => {
       const { status, message } = findTest(events, "Authentication");
       expect(status).toEqual({ Warn: {} });
       expect(message).toContain(`"host_keys": ["${fingerprintOf(key)}"]`);
+      expect(findTest(events, "TLS").message).toBe(
+        "The server offers no TLS: passwords and rows are encrypted up to the SSH server, and travel unencrypted from " +
+          "there to the database.",
+      );
     }
+    const direct = fullConnection(server.connection());
+    const events = await validatePostgresSink(postgresSink(direct), signal());
+    expect(findTest(events, "TLS").message).toBe(
+      "The server offers no TLS: passwords and rows travel unencrypted.",
+    );
     for (const events of await validate({ host_keys: [fingerprintOf(key)] }))
       expect(findTest(events, "Authentication").status).toEqual({ Success: {} });
   });
