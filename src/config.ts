@@ -6,6 +6,7 @@ import type { Authentication } from "./api/guards/authentication.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type OtlpSettings, readOtlpSettings } from "./runtime/metrics/otlp-settings.ts";
+import { egressPolicy } from "./sink/webhook/egress.ts";
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
@@ -103,6 +104,7 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     otlp: readOtlpSettings((name) => environment[name] || null),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
   };
+  egressPolicy(environment); // The workers read it for themselves. A wrong word ends the start.
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
   return settings;
 }

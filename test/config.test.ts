@@ -105,6 +105,7 @@ test("the message for an invalid value does not repeat it", () => {
     { MILLRACE_WORKER_THREADS: "planted" },
     { MILLRACE_WORKER_THREADS: "0" },
     { MILLRACE_WORKER_THREADS: "-1" },
+    { MILLRACE_WEBHOOK_EGRESS: "planted" },
   ];
   for (const environment of wrong) {
     const { code, message } = refusal(() => readSettings({}, environment));

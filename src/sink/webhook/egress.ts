@@ -8,8 +8,11 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 /** `public`: all private ranges are refused. `default`: link-local addresses and metadata services are. */
 export type EgressPolicy = "default" | "public";
 
+/** Throws `invalid_setting` for another word: to take it as `default` would open what somebody meant to close. */
 export function egressPolicy(environment: Readonly<Record<string, string | undefined>>): EgressPolicy {
-  return environment.MILLRACE_WEBHOOK_EGRESS === "public" ? "public" : "default";
+  const word = environment.MILLRACE_WEBHOOK_EGRESS?.trim() || "default";
+  if (word === "public" || word === "default") return word;
+  throw new MillraceError("invalid_setting", "MILLRACE_WEBHOOK_EGRESS must be public, or unset.");
 }
 
 /** Metadata services that are not link-local: AWS over IPv6, Alibaba, Oracle, Azure's host agent. */

@@ -1,9 +1,10 @@
 // The secrets that a request carries, and how a text that may echo them is freed of them. Pure.
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
+import { looksLikeCredential } from "../../connector/config/webhook-headers.ts";
 import { redacted } from "../../connector/secrets.ts";
 
-/** A shorter value of a static header is no credential, and its removal could make every word unreadable. */
+/** A shorter value of a static header that does not look like a credential is none. Its removal could make every word unreadable. */
 const shortestStatic = 8;
 
 /** Each secret in the forms in which a receiver may echo it, the longest first. */
@@ -16,7 +17,8 @@ export function requestSecrets({ auth, headers, signing }: WebhookSinkConfig): r
     secrets.add(Buffer.from(`${username}:${password}`, "utf8").toString("base64"));
   }
   if (auth?.header) secrets.add(auth.header.value);
-  for (const { value } of headers.static_) if (value.length >= shortestStatic) secrets.add(value);
+  for (const { name, value } of headers.static_)
+    if (value.length >= shortestStatic || looksLikeCredential(name, value)) secrets.add(value);
   if (signing) {
     secrets.add(signing.secret);
     secrets.add(signing.secret.replace(/^whsec_/, ""));

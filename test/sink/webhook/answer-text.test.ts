@@ -80,6 +80,7 @@ describe("secrets of the request", () => {
     headers: {
       static_: [
         { name: "X-Tenant-Key", value: "static-secret" },
+        { name: "X-Pass-Key", value: "pin1234" },
         { name: "X-Env", value: "prod" },
       ],
     },
@@ -96,11 +97,12 @@ describe("secrets of the request", () => {
     `secret ${webhook!.signing!.secret}`,
     `key ${webhook!.signing!.secret.slice(6)}`,
     "X-Tenant-Key: static-secret",
+    "X-Pass-Key: pin1234",
     "hidden by what is left out: sta\u200btic-sec\0ret",
   ])("%s", async (echo) => {
     const text = await say(echo, {}, secrets);
     expect(text).toContain("***");
-    expect(text).not.toMatch(/a&|a%26|a&amp;|static-|BwcH|bWU6/);
+    expect(text).not.toMatch(/a&|a%26|a&amp;|static-|pin1234|BwcH|bWU6/);
   });
 
   test("a bearer token, and the value of a header", () => {
