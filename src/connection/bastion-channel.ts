@@ -128,7 +128,7 @@ function hostKeyRefusal(key: Buffer, { host_keys: entries }: SshTunnel): TunnelF
     "refused",
     `The SSH server presented host key ${seen} (${hostKeyType(key) ?? "of no type"}), and host_keys expects ` +
       `${wanted.join(" or ")}. Somebody may be in between. If the server really has this key now (ask whoever runs it), ` +
-      "put it into host_keys.",
+      "put it into host_keys. Of a server with keys of several kinds give the whole key (`ssh-rsa AAAA…`): a fingerprint does not tell the kind.",
   );
 }
 

@@ -181,7 +181,18 @@ function authenticationFinding(result: PostResult): Finding {
 function deliveryFinding(result: PostResult): Finding {
   if (result.kind !== "answered") return { type: "skipped", reason: "There was no answer." };
   if (responseVerdict(result.status) === "delivered") return passed;
-  return { type: "warned", message: `The receiver answered ${result.status} to an empty list.` };
+  const answer = `The receiver answered ${result.status} to an empty list`;
+  if (result.status >= 300 && result.status < 400) {
+    return {
+      type: "failed",
+      reason: `${answer}. Redirects are not followed: set url to the address that it names.`,
+    };
+  }
+  const message =
+    responseVerdict(result.status) === "rejected"
+      ? `${answer}. A change that it answers so stops the connector: check url.`
+      : `${answer}.`;
+  return { type: "warned", message };
 }
 
 /** Opens a socket, waits for `event`, and closes it again. Throws what keeps it from opening in time. */

@@ -58,9 +58,16 @@ test.each([401, 403])("%d fails the authentication", async (status) => {
   expect(told(events).slice(-3)).toEqual(["Authentication Failed", "Delivery Skipped", "failed"]);
 });
 
-test.each([400, 404, 302, 500])("%d is a warning", async (status) => {
+test.each([
+  [302, "Failed", "Redirects are not followed: set url to the address that it names."],
+  [400, "Warn", "A change that it answers so stops the connector: check url."],
+  [404, "Warn", "A change that it answers so stops the connector: check url."],
+  [500, "Warn", "The receiver answered 500 to an empty list."],
+] as const)("%d: %s", async (status, type, text) => {
   const to = await receiver({ script: () => status });
-  expect(told(await validate(to.url)).slice(-2)).toEqual(["Delivery Warn", "success"]);
+  const events = await validate(to.url);
+  expect(told(events).slice(-2)).toEqual([`Delivery ${type}`, type === "Failed" ? "failed" : "success"]);
+  expect(JSON.stringify(events.at(-2))).toContain(text);
 });
 
 test("a receiver that does not answer is a warning", async () => {
