@@ -112,14 +112,21 @@ export async function commandConnector(
   id: string,
   what: ConnectorAction,
 ): Promise<void> {
+  const before = what === "Start" ? await readConnector(context.client, id) : null;
   await command(context.client, id, what);
-  if (what !== "Stop" && (await isDisabled(context.client, id))) {
+  const after = await readConnector(context.client, id);
+  if (what !== "Stop" && after.connector.disabled === true) {
     throw new CommandFailure(
       `${id} is disabled, and runs when it no longer is: "disabled": false in its file and millrace connectors apply, ` +
         `or PATCH /api/v1/${connectorPath(id)} with {"disabled": false}.`,
     );
   }
-  printOutcome(context, id, outcomes[what]);
+  const ran = before !== null && before.run_id === after.run_id;
+  printOutcome(
+    context,
+    id,
+    ran ? "runs already; millrace connectors restart begins its run anew" : outcomes[what],
+  );
 }
 
 async function command(client: ServiceClient, id: string, what: string): Promise<void> {
@@ -127,9 +134,9 @@ async function command(client: ServiceClient, id: string, what: string): Promise
   await client.call("POST", `connector/command/${id}`, { command: what });
 }
 
-async function isDisabled(client: ServiceClient, id: string): Promise<boolean> {
-  const { body } = await client.call<GivenConnector>("GET", connectorPath(id));
-  return body.connector.disabled === true;
+async function readConnector(client: ServiceClient, id: string): Promise<GivenConnector> {
+  requireId(id);
+  return (await client.call<GivenConnector>("GET", connectorPath(id))).body;
 }
 
 function printOutcome({ terminal, json }: CommandContext, id: string, outcome: string): void {

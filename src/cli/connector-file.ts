@@ -1,6 +1,8 @@
 // Reads connectors from a file: one, or {"connectors": […]}. ${NAME} in a string stands for an environment variable.
 
+import { createReadStream } from "node:fs";
 import { scanJson } from "../api/guards/json-scan.ts";
+import { slotName } from "../connector/connector-id.ts";
 import { isJsonObject } from "../connector/request/merge-patch.ts";
 import { CommandFailure } from "./service-client.ts";
 
@@ -12,6 +14,9 @@ export interface FileConnector {
 /** A body may be nested 64 levels deep, and is two levels down in the file. */
 const maxDepth = 66;
 
+/** Thousands of connectors. */
+const maxBytes = 16 * 2 ** 20;
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** `path`: `-` for standard input. Throws CommandFailure. */
@@ -21,10 +26,24 @@ export async function readConnectors(
 ): Promise<readonly FileConnector[]> {
   const isInput = path === "-";
   const name = isInput ? "standard input" : path;
-  const bytes = await (isInput ? Bun.stdin : Bun.file(path)).bytes().catch((error: unknown) => {
-    throw new CommandFailure(`${name} cannot be read: ${error instanceof Error ? error.message : error}`);
-  });
+  const bytes = await readBounded(isInput ? process.stdin : createReadStream(path)).catch(
+    (error: unknown) => {
+      throw new CommandFailure(`${name} cannot be read: ${error instanceof Error ? error.message : error}`);
+    },
+  );
   return parseConnectors(textOf(bytes, name), name, environment);
+}
+
+/** Bytes as they come: the size of a pipe or a device is not known before. */
+async function readBounded(stream: AsyncIterable<Buffer>): Promise<Uint8Array> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of stream) {
+    size += chunk.length;
+    if (size > maxBytes) throw new Error(`it has more than ${maxBytes / 2 ** 20} MB`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
 }
 
 function textOf(bytes: Uint8Array, name: string): string {
@@ -45,15 +64,18 @@ export function parseConnectors(
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}`);
+    throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}. "jq . <file>" shows the place.`);
   }
   const { repeatedKeys, tooDeep } = scanJson(text, maxDepth);
   if (tooDeep) throw new CommandFailure(`${name} is nested too deep.`);
   if (repeatedKeys.length > 0)
     throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
-  const listed = isJsonObject(parsed) && Array.isArray(parsed.connectors) ? parsed.connectors : [parsed];
-  const unknownKeys =
-    listed[0] === parsed ? [] : Object.keys(parsed as object).filter((key) => key !== "connectors");
+  const isList = isJsonObject(parsed) && Array.isArray(parsed.connectors);
+  if (!isJsonObject(parsed) || ("connectors" in parsed && !isList)) {
+    throw new CommandFailure(`${name} must be one connector, or {"connectors": [ … ]} with a list of them.`);
+  }
+  const listed = isList ? (parsed.connectors as readonly unknown[]) : [parsed];
+  const unknownKeys = isList ? Object.keys(parsed).filter((key) => key !== "connectors") : [];
   if (unknownKeys.length > 0) {
     throw new CommandFailure(
       `${name} has keys beside "connectors" that nothing is known of: ${unknownKeys.join(", ")}.`,
@@ -69,6 +91,14 @@ export function parseConnectors(
   });
   const twice = connectors.find(({ id }, i) => connectors.findIndex((other) => other.id === id) < i);
   if (twice) throw new CommandFailure(`${name}: two connectors have the id "${twice.id}".`);
+  const slots = connectors.map(({ id }) => slotName(id));
+  const second = slots.findIndex((slot, i) => slots.indexOf(slot) < i);
+  if (second >= 0) {
+    const ids = [slots.indexOf(slots[second]!), second].map((i) => `"${connectors[i]!.id}"`);
+    throw new CommandFailure(
+      `${name}: the ids ${ids.join(" and ")} lead to the same slot name, ${slots[second]}. Choose another id for one.`,
+    );
+  }
   if (missing.size > 0) {
     throw new CommandFailure(`${name} names variables that are not set: ${[...missing].join(", ")}.`);
   }

@@ -103,6 +103,7 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
   expect((await millrace(["connectors", "start", "shop", "--json"])).out).toBe(
     '{\n  "id": "shop",\n  "outcome": "started"\n}\n',
   );
+  expect((await millrace(["connectors", "start", "shop"])).out).toContain("shop: runs already");
   const run = async () => JSON.parse((await millrace(["connectors", "get", "shop", "--json"])).out).run_id;
   const before = await run();
   expect((await millrace(["connectors", "apply", "-f", file])).out).toBe("shop: unchanged\n");

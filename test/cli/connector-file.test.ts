@@ -39,7 +39,11 @@ test("errors name the cause, without the value of a variable", () => {
   expect(() => parse({ connectors: [{ id: "a" }, { name: "b" }] })).toThrow(
     'c.json: connector 2 has no "id"',
   );
-  expect(() => parse([])).toThrow('has no "id"');
+  for (const shape of [[], [{ id: "a" }], "a", { connectors: { a: {} } }])
+    expect(() => parse(shape)).toThrow('c.json must be one connector, or {"connectors": [ … ]}');
+  expect(() => parse({ connectors: [{ id: "a-b" }, { id: "c" }, { id: "A_B" }] })).toThrow(
+    'the ids "a-b" and "A_B" lead to the same slot name, millrace_a_b',
+  );
   expect(() => parse({ connectors: [{ id: "a" }, { id: "a" }] })).toThrow('two connectors have the id "a"');
   expect(() => parse({ connectors: [{ id: "a" }], connector: {} })).toThrow('beside "connectors"');
   expect(() => parseConnectors("[".repeat(100_000) + "]".repeat(100_000), "c.json", {})).toThrow("too deep");
@@ -67,6 +71,10 @@ test("the file must be UTF-8", async () => {
   expect(await readConnectors(path, {})).toEqual([{ id: "a", body: { id: "a", name: "ü" } }]);
   expect(readConnectors(tmpdir(), {})).rejects.toThrow("cannot be read");
   expect(readConnectors(`${path}.not`, {})).rejects.toThrow("cannot be read");
+});
+
+test("a file without an end is not read for ever", async () => {
+  expect(readConnectors("/dev/zero", {})).rejects.toThrow("it has more than 16 MB");
 });
 
 test("names from elsewhere cannot control the terminal, and wide characters count as two columns", () => {

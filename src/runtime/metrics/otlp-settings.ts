@@ -30,7 +30,19 @@ export function readOtlpSettings(variable: (name: string) => string | null): Otl
     intervalMs: readInterval(variable("OTEL_METRIC_EXPORT_INTERVAL") ?? defaultIntervalMs),
     resource: readResource(variable("OTEL_RESOURCE_ATTRIBUTES"), variable("OTEL_SERVICE_NAME")),
   };
-  return url === null ? null : { url, ...settings };
+  const isPushed = pushes(variable("OTEL_METRICS_EXPORTER"), variable("OTEL_SDK_DISABLED"));
+  return url === null || !isPushed ? null : { url, ...settings };
+}
+
+/** Other exporters than OTLP are known by their names, and are not here: /metrics is there for Prometheus in any case. */
+const exporters: readonly string[] = ["otlp", "prometheus", "console", "none"];
+
+function pushes(exporter: string | null, disabled: string | null): boolean {
+  const named = (exporter ?? "otlp").split(",").map((name) => name.trim());
+  if (!named.every((name) => exporters.includes(name))) {
+    throw invalid("OTEL_METRICS_EXPORTER must be otlp, or none: then no metrics are pushed.");
+  }
+  return named.includes("otlp") && disabled?.trim().toLowerCase() !== "true";
 }
 
 /** The address of the signal is taken as it is; below the one for all signals, metrics have a path of their own. */

@@ -15,6 +15,7 @@ test.each([
   ["OTEL_EXPORTER_OTLP_HEADERS", "planted"],
   ["OTEL_RESOURCE_ATTRIBUTES", "planted"],
   ["OTEL_SERVICE_NAME", " "],
+  ["OTEL_METRICS_EXPORTER", "planted"],
 ])("%s=%s is refused without an endpoint too", (name, value) => {
   const refused = expect.objectContaining({
     ...{ code: "invalid_setting", message: expect.stringContaining(name) },
@@ -32,6 +33,16 @@ test.each([
   expect(otlp({ [endpoint]: base })).toEqual({
     ...{ url, headers: {}, intervalMs: 60_000, resource: { "service.name": "millrace" } },
   });
+});
+
+test("the switches of OpenTelemetry turn the push off", () => {
+  const pushes = (more: Record<string, string>) =>
+    otlp({ [endpoint]: "http://collector:4318", ...more }) !== null;
+  for (const exporter of ["none", "prometheus"])
+    expect(pushes({ OTEL_METRICS_EXPORTER: exporter })).toBeFalse();
+  expect(pushes({ OTEL_METRICS_EXPORTER: "prometheus, otlp" })).toBeTrue();
+  expect(pushes({ OTEL_SDK_DISABLED: "True" })).toBeFalse();
+  expect(pushes({ OTEL_SDK_DISABLED: "false" })).toBeTrue();
 });
 
 test("an address for metrics alone is taken as it is, and wins", () => {
