@@ -104,7 +104,7 @@ export interface TransactionTable {
   readonly commitLsn: BigUint64Array;
   /** LSN behind the commit record. 0 while the transaction continues in the next batch. */
   readonly endLsn: BigUint64Array;
-  /** Commit time in microseconds since 1970-01-01 UTC. */
+  /** Commit time in microseconds since 1970-01-01 UTC; 0: not known, as of a shape. */
   readonly commitTimeUs: BigInt64Array;
   readonly xid: Uint32Array;
 }

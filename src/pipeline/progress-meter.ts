@@ -76,12 +76,11 @@ export class ProgressMeter implements Disposable {
     this.progress.bytesIn += bytesOfTuples(batch);
     if (count > 0) this.#measures.rows.observe(count);
     if (inProgress && inProgress.outcome !== "committed") return;
-    if (transactions.count === 0) return;
-    const known = commitOf(transactions, transactions.count - 1);
-    const first = firstKnown(transactions);
-    // Before the first commit there may be shapes, which have no time.
-    if (first === null) return;
-    const last = { ...known, lsn: inProgress?.commitLsn ?? known.lsn };
+    // A shape has no time, and is no commit.
+    const known = knownCommits(transactions);
+    if (known === null) return;
+    const { first } = known;
+    const last = { ...known.last, lsn: inProgress?.commitLsn ?? known.last.lsn };
     // A transaction in many batches counts from its first batch.
     if (this.#inFlight.at(-1)?.last.lsn === last.lsn) return;
     this.#inFlight.push({ first, last, handedAtMs });
@@ -196,17 +195,13 @@ export class ProgressMeter implements Disposable {
   }
 }
 
-function commitOf({ commitLsn, commitTimeUs }: TransactionTable, index: number): Commit {
-  return { lsn: lsn(commitLsn[index] ?? 0n), timeUs: commitTimeUs[index] ?? 0n };
-}
-
-/** The first commit whose time is known; null: there is none. */
-function firstKnown(transactions: TransactionTable): Commit | null {
-  for (let index = 0; index < transactions.count; index++) {
-    const commit = commitOf(transactions, index);
-    if (commit.timeUs !== 0n) return commit;
-  }
-  return null;
+/** The first and the last commit whose times are known; null: there is none. */
+function knownCommits({ count, commitLsn, commitTimeUs }: TransactionTable) {
+  const times = commitTimeUs.subarray(0, count);
+  const isKnown = (timeUs: bigint) => timeUs !== 0n;
+  const [first, last] = [times.findIndex(isKnown), times.findLastIndex(isKnown)];
+  const commit = (index: number): Commit => ({ lsn: lsn(commitLsn[index]!), timeUs: times[index]! });
+  return first < 0 ? null : { first: commit(first), last: commit(last) };
 }
 
 const msOf = ({ timeUs }: Commit) => Number(timeUs / 1000n);

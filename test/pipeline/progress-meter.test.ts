@@ -123,6 +123,12 @@ test("what is of no time is not behind since the beginning of time", async () =>
   expect(await behind(transaction(2, [row(2)], 0n), known)).toBe(Number(known.commitTimeUs / 1000n));
   meter.durable({ resumeLsn: known.endLsn, partial: null, lastVersion: 0n }, 1, 1);
   expect(meter.progress.latencyMs).toBeLessThan(Date.now() - 1_600_000_000_000);
+  // A shape behind a commit ends where its batch ends.
+  const [commit, shape] = [transaction(4, [row(4)]), transaction(5, [row(5)], 0n)];
+  expect(await behind(commit, shape)).toBe(Number(commit.commitTimeUs / 1000n));
+  meter.durable({ resumeLsn: shape.commitLsn, partial: null, lastVersion: 0n }, 1, 1);
+  expect(await behind()).toBeNull();
+  expect(meter.progress.latencyMs).toBeLessThan(Date.now() - 1_600_000_000_000);
 });
 
 test("is told when something is new, and only then", async () => {

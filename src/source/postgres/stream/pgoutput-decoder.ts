@@ -286,13 +286,16 @@ export class PgoutputDecoder {
     }
   }
 
-  /** A shape marker stands between transactions and becomes one of its own. Messages of others carry nothing for us. */
+  /**
+   * A shape marker stands between transactions and becomes one of its own, without a time: nobody waits for it. Messages
+   * of others carry nothing for us.
+   */
   #message(bytes: Buffer): void {
     const message = readLogicalMessage(bytes, shapeMarkerPrefix);
     if (message === null || message.lsn < this.checkpoint.resumeLsn || this.#active.inTransaction) return;
     const shapes = this.shapesAt(message.content, message.lsn);
     if (shapes.length === 0) return;
-    this.#active.begin(message.lsn, this.lastCommitTimeUs ?? 0n, 0);
+    this.#active.begin(message.lsn, 0n, 0);
     shapes.forEach((relation, ordinal) => {
       const index = this.#active.addRelation(relation);
       this.#active.add(ChangeKind.shape, 0, index, ordinal, 0, 0, 0, 0);
