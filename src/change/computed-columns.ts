@@ -2,8 +2,16 @@
 
 import type { TableShape } from "./relation.ts";
 
-/** By OID of the table and number of the column: why the sink cannot compute the column; null: it does. */
-export type ComputedColumns = ReadonlyMap<number, ReadonlyMap<number, string | null>>;
+export type ComputedAnswer =
+  /** `isThere`: the sink has the column, and computes it as the source does. */
+  | { readonly isComputed: true; readonly isThere: boolean }
+  | { readonly isComputed: false; readonly reason: string };
 
-/** Asks a sink which columns of `TableShape.generated` it computes itself. Such a column is not sent to it. */
-export type AskComputed = (tables: readonly TableShape[]) => Promise<ComputedColumns>;
+/** By OID of the table and number of the column. */
+export type ComputedColumns = ReadonlyMap<number, ReadonlyMap<number, ComputedAnswer>>;
+
+/**
+ * Asks a sink which columns of `TableShape.generated` it computes itself. Such a column is not sent to it.
+ * `sourceVersion`: of the source's server, as `server_version_num`.
+ */
+export type AskComputed = (tables: readonly TableShape[], sourceVersion: number) => Promise<ComputedColumns>;

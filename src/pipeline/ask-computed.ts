@@ -9,8 +9,8 @@ export function askComputed(
   opened: Promise<unknown> = Promise.resolve(),
 ): AskComputed | undefined {
   if (!sink.computed) return undefined;
-  return async (tables) => {
+  return async (tables, sourceVersion) => {
     await opened;
-    return (await sink.computed?.(tables)) ?? new Map();
+    return (await sink.computed?.(tables, sourceVersion)) ?? new Map();
   };
 }

@@ -51,9 +51,9 @@ export interface Sink extends AsyncDisposable {
 
   /**
    * Which columns of `TableShape.generated` the sink can compute itself. Call it between two batches. Then `prepare` gets the tables with
-   * those alone, and makes the columns. Absent: the sink computes none.
+   * those alone, and makes the columns. `sourceVersion`: see `AskComputed`. Absent: the sink computes none.
    */
-  computed?(tables: readonly TableShape[]): Promise<ComputedColumns>;
+  computed?(tables: readonly TableShape[], sourceVersion: number): Promise<ComputedColumns>;
 
   readonly copies: CopySink;
 

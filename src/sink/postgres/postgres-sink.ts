@@ -165,9 +165,10 @@ export class PostgresSink implements Sink {
     );
   }
 
-  async computed(tables: readonly TableShape[]): Promise<ComputedColumns> {
+  async computed(tables: readonly TableShape[], sourceVersion: number): Promise<ComputedColumns> {
     if (tables.length === 0) return new Map();
-    return await this.#guard((client) => this.#tables.registry.computed.answers(client, tables));
+    const { computed } = this.#tables.registry;
+    return await this.#guard((client) => computed.answers(client, tables, sourceVersion));
   }
 
   get copies(): CopySink {

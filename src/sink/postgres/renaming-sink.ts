@@ -52,8 +52,9 @@ export class RenamingSink implements Sink {
     };
   }
 
-  async computed(tables: readonly TableShape[]): Promise<ComputedColumns> {
-    return (await this.sink.computed?.(tables.map((table) => this.naming.shape(table)))) ?? new Map();
+  async computed(tables: readonly TableShape[], sourceVersion: number): Promise<ComputedColumns> {
+    const named = tables.map((table) => this.naming.shape(table));
+    return (await this.sink.computed?.(named, sourceVersion)) ?? new Map();
   }
 
   get copies(): CopySink {

@@ -1,8 +1,9 @@
 // Answers which of the source's generated columns this server computes to the same values. It must have the functions and
-// the types that an expression uses, and the same rules for text. Whether it takes the expression, it is asked.
+// the types that an expression uses, and the same rules for text, and be no older than the source. Whether it takes the
+// expression, it is asked.
 
 import { type Client, escapeIdentifier } from "pg";
-import type { ComputedColumns } from "../../../change/computed-columns.ts";
+import type { ComputedAnswer, ComputedColumns } from "../../../change/computed-columns.ts";
 import type { Column, GeneratedColumn, Relation, TableShape } from "../../../change/relation.ts";
 import { columnLocaleSql } from "../../../connection/column-locale.ts";
 import { sqlStateOf } from "../../../connection/postgres-failure.ts";
@@ -15,9 +16,6 @@ import { readTargetTables, type TargetTable } from "../schema/target-table.ts";
 import { computedSql } from "./computed-column.ts";
 import { isComputedAs, ownColumns } from "./computed-plan.ts";
 
-/** The first version with virtual generated columns. */
-const firstWithVirtual = 180_000;
-
 /** A table as the sink has it. */
 interface AtSink {
   readonly relation: Relation;
@@ -26,57 +24,75 @@ interface AtSink {
   readonly known: FollowedShape | null;
 }
 
+interface Asked {
+  readonly naming: TargetNaming;
+  readonly shapes: ShapeLedger;
+  readonly strategy: MigrationStrategy;
+  readonly sourceVersion: number;
+}
+
 /** In no transaction. The client's search_path must be empty. */
 export async function computedAnswers(
   client: Client,
-  naming: TargetNaming,
-  shapes: ShapeLedger,
-  strategy: MigrationStrategy,
+  { naming, shapes, strategy, sourceVersion }: Asked,
   tables: readonly TableShape[],
 ): Promise<ComputedColumns> {
+  const older = olderProblem(await serverVersion(client), sourceVersion);
   const targets = await readTargetTables(
     client,
     tables.map(({ relation }) => naming.target(shapes.of(relation) ?? relation)),
   );
-  const answers = new Map<number, Map<number, string | null>>();
+  const answers = new Map<number, Map<number, ComputedAnswer>>();
   for (const [i, { relation, generated = [] }] of tables.entries()) {
     const table = { relation, target: targets[i] ?? null, known: shapes.of(relation) };
-    const ofTable = new Map<number, string | null>();
+    const ofTable = new Map<number, ComputedAnswer>();
     for (const column of generated) {
       const known = naming.renames
-        ? "identifier_naming renames columns"
-        : knownAnswer(table, column, strategy);
-      ofTable.set(column.column.number, known === undefined ? await tryOut(client, table, column) : known);
+        ? answerOf("identifier_naming renames columns")
+        : knownAnswer(table, column, strategy, older);
+      ofTable.set(column.column.number, known ?? answerOf(await tryOut(client, table, column)));
     }
     answers.set(relation.id, ofTable);
   }
   return answers;
 }
 
-/** What the target's columns tell; undefined: nothing. */
+/** An older server may take an expression, and compute it otherwise, or fail with some values. */
+function olderProblem(version: number, sourceVersion: number): string | null {
+  const [major, sourceMajor] = [Math.trunc(version / 10_000), Math.trunc(sourceVersion / 10_000)];
+  return major < sourceMajor ? `its version ${major} is older than the source's ${sourceMajor}` : null;
+}
+
+/** `problem`: why the sink does not compute the column; null: it does. */
+function answerOf(problem: string | null): ComputedAnswer {
+  return problem === null ? { isComputed: true, isThere: false } : { isComputed: false, reason: problem };
+}
+
+/** What the target's columns and the version tell; null: nothing. `older`: as `olderProblem` gives it. */
 function knownAnswer(
   { target, known }: AtSink,
   generated: GeneratedColumn,
   strategy: MigrationStrategy,
-): string | null | undefined {
+  older: string | null,
+): ComputedAnswer | null {
   const { name, number } = generated.column;
-  if (target && ownColumns(target).some((column) => isComputedAs(column, generated))) return null;
   const there = target?.columns.find((column) => column.name === name);
   // Somebody has made it: it takes no values.
-  if (there?.generatedAs && there.generatedAs.own === null) return null;
+  if (there?.generatedAs && there.generatedAs.own === null) return answerOf(null);
+  if (older !== null) return answerOf(older);
+  if (target && ownColumns(target).some((column) => isComputedAs(column, generated)))
+    return { isComputed: true, isThere: true };
   const isGoing = known?.columns.some(
     (column) => column.name === name && column.number > 0 && column.number !== number && !column.isKept,
   );
   const isFree = there === undefined || there.generated || (isGoing === true && isAllowed(strategy, "Drop"));
-  if (!isFree) return "it is an ordinary column there";
+  if (!isFree) return answerOf("it is an ordinary column there");
   return target === null || isAllowed(strategy, "Add")
-    ? undefined
-    : "migration_strategy does not allow to add it";
+    ? null
+    : answerOf("migration_strategy does not allow to add it");
 }
 
 async function tryOut(client: Client, table: AtSink, generated: GeneratedColumn): Promise<string | null> {
-  if (generated.isVirtual && (await serverVersion(client)) < firstWithVirtual)
-    return "it has no virtual columns before version 18";
   const used = generated.uses.flatMap(({ number, locale }) => {
     const column = table.relation.columns.find((each) => each.number === number);
     return column ? [{ column, locale }] : [];

@@ -22,8 +22,13 @@ export class ComputedTargets {
   ) {}
 
   /** See `Sink.computed`. In no transaction. */
-  async answers(client: Client, tables: readonly TableShape[]): Promise<ComputedColumns> {
-    return await computedAnswers(client, this.naming, this.shapes, this.strategy, tables);
+  async answers(
+    client: Client,
+    tables: readonly TableShape[],
+    sourceVersion: number,
+  ): Promise<ComputedColumns> {
+    const { naming, shapes, strategy } = this;
+    return await computedAnswers(client, { naming, shapes, strategy, sourceVersion }, tables);
   }
 
   /** Whether some targets have generated columns, or are to get some, as of the last refresh. */

@@ -1,6 +1,7 @@
 // Decides what becomes of each generated column: the sink computes it, the source sends it, or it is left out. Pure.
 
 import { escapeIdentifier } from "pg";
+import type { ComputedAnswer } from "../../../change/computed-columns.ts";
 import { type GeneratedColumn, qualifiedName } from "../../../change/relation.ts";
 import type { TableSelection } from "../catalog/table-selection.ts";
 import type { GeneratedFacts } from "./generated-facts.ts";
@@ -19,7 +20,8 @@ export interface Sending {
 }
 
 export type Choice =
-  | { readonly kind: "computed"; readonly column: GeneratedColumn }
+  /** `isThere`: the sink had the column when it was asked. */
+  | { readonly kind: "computed"; readonly column: GeneratedColumn; readonly isThere: boolean }
   | { readonly kind: "sent" }
   /** `reason` continues "left out: ". */
   | { readonly kind: "left out"; readonly reason: string };
@@ -49,23 +51,23 @@ export function computable(
   return { column, expression, isVirtual, uses, functions, locale };
 }
 
-/** `answer`: why the sink cannot compute it; null: it does. */
 export function chooseGenerated(
   table: SourceTable,
   generated: SelectedGenerated,
   facts: GeneratedFacts,
   selection: TableSelection,
   sending: Sending,
-  answer: string | null,
+  answer: ComputedAnswer,
 ): Choice {
   const asked = computable(table, generated, facts, selection, sending);
-  if (answer === null && typeof asked !== "string") return { kind: "computed", column: asked };
+  if (answer.isComputed && typeof asked !== "string")
+    return { kind: "computed", column: asked, isThere: answer.isThere };
   const { name } = generated.column;
   const exposed = exposedBy(table, name, facts, selection);
   if (exposed !== null) return { kind: "left out", reason: exposed };
   const reason = unsent(table, name, facts, sending);
   if (reason === null) return { kind: "sent" };
-  const sink = typeof asked === "string" ? asked : answer;
+  const sink = typeof asked === "string" ? asked : answer.isComputed ? "" : answer.reason;
   return { kind: "left out", reason: `${reason}; the sink cannot compute it: ${sink}` };
 }
 

@@ -2,7 +2,7 @@
 // server publishes it, or left out with a warning: a copy that the stream does not keep up to date would hold old values.
 
 import type { Client } from "pg";
-import type { AskComputed, ComputedColumns } from "../../../change/computed-columns.ts";
+import type { AskComputed, ComputedAnswer, ComputedColumns } from "../../../change/computed-columns.ts";
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import { serverVersion } from "../../../connection/server-version.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -110,7 +110,8 @@ export class GeneratedColumns {
     const facts = new Map(
       (await readGeneratedFacts(client, ids)).map((each) => [`${each.tableId} ${each.number}`, each]),
     );
-    const sending = await this.#sending(client, ids);
+    const version = await serverVersion(client);
+    const sending = await this.#sending(client, ids, version);
     const known = (table: SourceTable) =>
       table.generatedColumns.flatMap((each) => {
         const found = facts.get(keyOf(table, each));
@@ -120,7 +121,8 @@ export class GeneratedColumns {
       const columns = known(table).map(([each, found]) => computable(table, each, found, selection, sending));
       return { ...table, generated: columns.filter((column) => typeof column !== "string") };
     });
-    const answers = ask ? await ask(asked.filter(({ generated = [] }) => generated.length > 0)) : null;
+    const ofAny = asked.filter(({ generated = [] }) => generated.length > 0);
+    const answers = ask ? await ask(ofAny, version) : null;
     const choice = (table: SourceTable, each: SelectedGenerated, found: GeneratedFacts) =>
       chooseGenerated(table, each, found, selection, sending, answerTo(answers, table, each));
     return new Map(
@@ -130,21 +132,26 @@ export class GeneratedColumns {
     );
   }
 
-  async #sending(client: Client, ids: readonly number[]): Promise<Sending> {
+  async #sending(client: Client, ids: readonly number[], version: number): Promise<Sending> {
     const { publication } = this;
     if (publication === undefined) return { stream: null };
-    const version = await serverVersion(client);
     const isAsked = publication !== null && version >= firstWithGenerated && ids.length > 0;
     const published = isAsked ? await readPublishedGenerated(client, publication, ids) : new Set<string>();
     return { stream: { version, publication, published } };
   }
 
   #withComputed(table: SourceTable): SourceTable {
-    const generated = table.generatedColumns.flatMap((each) => {
+    const computed = table.generatedColumns.flatMap((each) => {
       const choice = this.#choices.get(keyOf(table, each));
-      return choice?.kind === "computed" ? [choice.column] : [];
+      return choice?.kind === "computed" ? [choice] : [];
     });
-    return generated.length === 0 ? table : { ...table, generated };
+    if (computed.length === 0) return table;
+    const there = computed.filter(({ isThere }) => isThere);
+    return {
+      ...table,
+      generated: computed.map(({ column }) => column),
+      computedAtSink: there.map(({ column: { column } }) => ({ number: column.number, name: column.name })),
+    };
   }
 
   #numbersOf(table: SourceTable, kind: Choice["kind"]): readonly number[] {
@@ -179,10 +186,10 @@ function answerTo(
   answers: ComputedColumns | null,
   { relation }: SourceTable,
   { column }: SelectedGenerated,
-): string | null {
-  if (answers === null) return "it computes none";
+): ComputedAnswer {
+  if (answers === null) return { isComputed: false, reason: "it computes none" };
   const answer = answers.get(relation.id)?.get(column.number);
-  return answer === undefined ? "it was not asked" : answer;
+  return answer ?? { isComputed: false, reason: "it was not asked" };
 }
 
 function unsentNames(tables: readonly SourceTable[], choices: ReadonlyMap<string, Choice>): Set<string> {

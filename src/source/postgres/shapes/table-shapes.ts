@@ -32,6 +32,8 @@ export interface SourceTable extends TableShape {
   readonly generatedColumns: readonly SelectedGenerated[];
   /** Numbers of those that are sent. */
   readonly sentGenerated: readonly number[];
+  /** Those that the sink had, and computed as they are here, when it was asked; absent: none. */
+  readonly computedAtSink?: readonly Pick<Column, "number" | "name">[];
 }
 
 export interface SelectedGenerated {
