@@ -128,6 +128,89 @@ describe.each(majors)("of PostgreSQL %i", (major) => {
     await rig.stop();
   });
 
+  test("one that is computed no longer before anybody has seen it: its table is copied again", async () => {
+    const source = "create table t (id int primary key, a int); insert into t values (1, 1), (2, 2)";
+    const add = (name: string) => `alter table t add column ${name} int generated always as (a * 2) stored`;
+    await using rig = await streaming(major, source);
+    // In one transaction: no look falls between.
+    await rig.source(`${add("g")}; alter table t alter g drop expression`);
+    await rig.expectEqual();
+    // With rows under each shape.
+    await rig.source(
+      `${add("h")}; insert into t (id, a) values (3, 3); alter table t alter h drop expression; update t set h = 7 where id = 1`,
+    );
+    await rig.expectEqual();
+    await rig.stop();
+    await rig.source(`${add("i")}; alter table t alter i drop expression`);
+    rig.start();
+    await rig.expectEqual();
+    await waitFor("the warning to be over", () => rig.silentChanges === "");
+    expect(await columns(rig)).toBe("id -, a -, g -, h -, i -");
+    await rig.source("update t set i = 0 where id = 2; delete from t where id = 1");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
+  test("one that is computed no longer, and was left out: its table is copied again", async () => {
+    const twice = "create function twice(n int) returns int immutable language sql as 'select n * 2'";
+    await using rig = await streaming(
+      major,
+      `${twice}; create table t (id int primary key, g int generated always as (twice(id)) stored); insert into t values (1), (2)`,
+    );
+    await rig.source("alter table t alter g drop expression");
+    await rig.expectEqual();
+    await waitFor("the warning to be over", () => rig.silentChanges === "");
+    expect(await columns(rig)).toBe("id -, g -");
+    await rig.stop();
+  });
+
+  test("one that is computed no longer, where nothing is copied by itself: a warning names the task", async () => {
+    const source = "create table t (id int primary key, a int); create publication own for table t";
+    const sink = "create table t (id int primary key, a int); insert into t values (1, 1)";
+    await using rig = await streaming(
+      major,
+      `${source}; insert into t values (1, 1)`,
+      { ...own("own"), skipSnapshots: true },
+      sink,
+    );
+    await rig.source(
+      "alter table t add column g int generated always as (a * 2) stored; alter table t alter g drop expression",
+    );
+    await waitFor("the warning", () => /public\.t: column g .*"Snapshot"/.test(rig.silentChanges));
+    await untilColumns(rig, "id -, a -, g -");
+    expect(await rig.snapshot("t", false)).toBeNull();
+    await rig.expectEqual();
+    await waitFor("the warning to be over", () => rig.silentChanges === "");
+    await rig.stop();
+  });
+
+  test("one that is computed no longer, and that the sink is known to have: nothing is copied", async () => {
+    await using rig = await streaming(major, table);
+    await rig.stop();
+    // The run finds the column at the sink.
+    rig.start();
+    await rig.untilRealtime();
+    const copies = rig.copies.length;
+    await rig.source("update t set a = 7 where id = 3");
+    await rig.expectEqual();
+    await rig.source("alter table t alter g drop expression");
+    await untilColumns(rig, "id -, a -, g -, name -, full_name s");
+    await rig.source("update t set a = 8 where id = 4; insert into t (id, a, g) values (7, 7, 70)");
+    await rig.expectEqual();
+    await rig.stop();
+    expect(rig.warnings).toEqual([]);
+    expect(rig.copies.length).toBe(copies);
+    // Nothing but a copy brings the values under another name.
+    rig.start();
+    await rig.untilRealtime();
+    await rig.source(
+      "alter table t alter full_name drop expression; alter table t rename full_name to whole",
+    );
+    await untilColumns(rig, "id -, a -, g -, name -, whole -");
+    await rig.expectEqual();
+    await rig.stop();
+  });
+
   test("one whose name another column gets makes room for it", async () => {
     await using rig = await streaming(major, table);
     await rig.source(

@@ -401,7 +401,7 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
   });
 
-  test("one that was computed and no longer is: what it holds is nowhere at the sink", async () => {
+  test("one that was computed and no longer is, while it was stopped: its table is copied again", async () => {
     await using pair = await PipelineRig.create(server, `shape_${++count}`, { isSupervised: true });
     await pair.source("create table t (id int primary key, a int, g int generated always as (a * 2) stored)");
     await pair.source("insert into t values (1, 1)");
@@ -410,9 +410,8 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
     await pair.source("alter table t alter column g drop expression; insert into t values (2, 2, 2)");
     pair.start();
-    await waitFor("the warning", () => /public\.t: column g did not travel before/.test(pair.silentChanges));
-    await pair.snapshot("t", true);
     await pair.expectEqual();
+    await waitFor("the warning to be over", () => pair.silentChanges === "");
     await pair.stop();
   });
 

@@ -131,7 +131,8 @@ export class PostgresSource implements Source {
     this.#checkNamedTables(shapes);
     const names = await readTableNames(client);
     this.#silentChanges.compare(shapes, names.at);
-    const tables = this.#generated.withCoverage(await this.#publications.read(client, shapes));
+    const published = this.#generated.withCoverage(await this.#publications.read(client, shapes));
+    const tables = this.#silentChanges.withCoverage(published);
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
     this.#shapes.tablesRead(tables);
@@ -151,7 +152,7 @@ export class PostgresSource implements Source {
   async publish(): Promise<void> {
     await this.context.state.willMakeObjects();
     await this.#sessions.with((client) => this.#publications.publish(client, this.#tables));
-    this.#generated.published(this.#tables);
+    for (const each of [this.#generated, this.#silentChanges]) each.published(this.#tables);
   }
 
   async tablesChanged(): Promise<void> {

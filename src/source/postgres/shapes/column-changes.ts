@@ -13,6 +13,8 @@ export interface ColumnFacts {
   readonly version: string;
   /** It was added with a default for all existing rows, which the catalog keeps. */
   readonly hasAddedValue: boolean;
+  /** New rows get a value of their own. */
+  readonly hasDefault?: true;
   /** Its partitions do not agree on that default: the sink does not get it. */
   readonly isValueUnclear?: true;
   /** Absent: a built-in type. */
@@ -30,6 +32,8 @@ export interface RememberedTable {
   readonly storage: string;
   /** The highest column number, including columns that are not sent. */
   readonly highest?: number;
+  /** As `SourceTable.computedAtSink`. */
+  readonly computedAtSink?: readonly Pick<ColumnFacts, "number" | "name">[];
 }
 
 export interface RememberedColumn extends ColumnFacts, RememberedParts {
@@ -55,6 +59,14 @@ export interface SeenTable {
   readonly dropped: readonly number[];
   readonly relation: Pick<Relation, "withheld">;
   readonly storage: string;
+  readonly computedAtSink?: readonly Pick<ColumnFacts, "number" | "name">[];
+}
+
+/** Existing rows may differ at the sink now. */
+export interface SilentChange {
+  readonly reason: string;
+  /** A column came that the sink lacks, and rows have values in it: the table is copied again. */
+  readonly isCopiedAgain: boolean;
 }
 
 const rememberedNames = 5;
@@ -68,6 +80,7 @@ export function remember(before: RememberedTable | null, seen: SeenTable, at: Ls
   return {
     storage: seen.storage,
     highest: Math.max(0, ...present, ...dropped, ...seen.relation.withheld),
+    ...(seen.computedAtSink ? { computedAtSink: seen.computedAtSink } : {}),
     columns: [
       ...seen.facts.map((column) => rememberedColumn(column, known.get(column.number), at)),
       ...absent.map((column) => ({ ...column, isDropped: true as const })),
@@ -90,30 +103,42 @@ function droppedColumn(number: number, old: RememberedColumn | undefined, at: Ls
 }
 
 /**
- * Why existing rows may differ at the sink now; null: they do not. A sink that `followsShapes` renames columns itself,
+ * Null: existing rows do not differ at the sink. A sink that `followsShapes` renames columns itself,
  * and adds them with their default.
  *
  * A rewrite of values changes both the column's catalog row and the table's files. A rewrite of the table alone (VACUUM
  * FULL, TRUNCATE) touches no value, and neither does a change of the catalog row alone (a default, a longer varchar).
  * Both may coincide: a needless warning is better than a missing one.
+ *
+ * A column that was computed when it was added, and is no longer, looks like one that came with a default of its own for
+ * each row, but has no default now.
  */
 export function silentChange(
   before: RememberedTable,
   after: RememberedTable,
   followsShapes: boolean,
-): string | null {
+): SilentChange | null {
   const known = new Map(before.columns.map((column) => [column.number, column]));
   const isRewritten = before.storage !== after.storage;
+  let isCopiedAgain = false;
   const reasons = after.columns.flatMap((column) => {
     if (column.isDropped) return [];
     const old = known.get(column.number);
-    if (!old && column.number <= (before.highest ?? 0))
+    if (!old && column.number <= (before.highest ?? 0)) {
+      // The sink has computed it up to now under this name, and keeps what it has.
+      const isAtSink = before.computedAtSink?.some(
+        ({ number, name }) => number === column.number && name === column.name,
+      );
+      if (isAtSink && !isRewritten) return [];
+      isCopiedAgain = true;
       return [`column ${column.name} did not travel before`];
+    }
     if (!old) {
       if (column.hasAddedValue)
         return followsShapes && !column.isValueUnclear
           ? []
           : [`column ${column.name} was added with a default`];
+      isCopiedAgain ||= isRewritten && !column.hasDefault;
       return isRewritten ? [`column ${column.name} was added with a value of its own in each row`] : [];
     }
     if (isRewritten && old.version !== column.version) return [`column ${column.name} was rewritten`];
@@ -124,7 +149,7 @@ export function silentChange(
       ? []
       : [`column ${old.name} was renamed to ${column.name}`];
   });
-  return reasons.length > 0 ? reasons.join(", ") : null;
+  return reasons.length > 0 ? { reason: reasons.join(", "), isCopiedAgain } : null;
 }
 
 /** The warning, with the task that fixes it. */

@@ -34,10 +34,25 @@ export class SilentChanges {
   compare(tables: readonly SourceTable[], at: Lsn): void {
     this.#tables = new Map(tables.map(({ relation }) => [relation.id, relation]));
     this.#removeAbsent(warningPrefix, 0);
+    this.#removeAbsent(againPrefix, 0);
     // The stream may still bring rows of tables that are gone.
     this.#removeAbsent(factsPrefix, rememberedGone);
     for (const table of tables) this.#compareTable(table, at);
     this.#warn();
+  }
+
+  /** Tables that are to be copied again count as unpublished up to now, until `published` is called with them. */
+  withCoverage(tables: readonly SourceTable[]): readonly SourceTable[] {
+    return tables.map((table) => {
+      const { coverage } = table;
+      const isAgain = this.state.get(againKey(table.relation.id)) !== undefined;
+      return coverage && isAgain ? { ...table, coverage: { ...coverage, isUnpublished: true } } : table;
+    });
+  }
+
+  /** The tables' changes are published as they were read, and the sink knows that. */
+  published(tables: readonly SourceTable[]): void {
+    for (const { relation } of tables) this.state.set(againKey(relation.id), null);
   }
 
   /** Records a change that was found elsewhere. The next `compare` warns of it. */
@@ -110,9 +125,10 @@ export class SilentChanges {
     const before = this.#known(id);
     const after = remember(before, table, at);
     const change = before ? silentChange(before, after, this.sinkFollowsShapes) : null;
-    // Both entries are saved together.
+    // All entries are saved together.
     if (change !== null) {
-      this.state.set(warningKey(id), change);
+      this.state.set(warningKey(id), change.reason);
+      if (change.isCopiedAgain) this.state.set(againKey(id), "");
       this.#lastFound.set(id, ++this.#found);
     }
     this.state.set(factsKey(id), JSON.stringify(after));
@@ -144,5 +160,7 @@ const rememberedStreamed = 10;
 const rememberedGone = 100;
 const factsPrefix = "columns of ";
 const warningPrefix = "silent change of ";
+const againPrefix = "copy again of ";
+const againKey = (tableId: number) => `${againPrefix}${tableId}`;
 const factsKey = (tableId: number) => `${factsPrefix}${tableId}`;
 const warningKey = (tableId: number) => `${warningPrefix}${tableId}`;

@@ -75,6 +75,7 @@ interface ColumnRow {
   version: string;
   added_value: string | null;
   has_added_value: boolean;
+  has_default: boolean;
   is_generated: boolean;
 }
 
@@ -119,7 +120,7 @@ cross join lateral (
     'name', a.attname, 'type_oid', a.atttypid::int8, 'typmod', a.atttypmod,
     'type_name', format_type(a.atttypid, a.atttypmod), 'delimiter', nullif(e.typdelim, ','), 'not_null', a.attnotnull,
     'number', a.attnum, 'version', a.xmin::text, 'has_added_value', ${hasAddedValueSql},
-    'is_generated', a.attgenerated <> '', 'added_value', ${addedValueSql}) order by a.attnum)
+    'has_default', a.atthasdef or a.attidentity <> '', 'is_generated', a.attgenerated <> '', 'added_value', ${addedValueSql}) order by a.attnum)
       filter (where t.oid is not null), '[]') as list,
     coalesce(json_agg(a.attnum) filter (where t.oid is null), '[]') as dropped
   from pg_attribute a
@@ -240,6 +241,7 @@ function shapeOf(
       name: column.name,
       version: column.version,
       hasAddedValue: column.has_added_value,
+      ...(column.has_default ? { hasDefault: true as const } : {}),
       ...(column.has_added_value && column.added_value === null ? { isValueUnclear: true as const } : {}),
       ...partsOfType(types.of(column.type_oid)),
       ...(transformed.isKeyedByHash || hashed.includes(column.name) ? { hashedType: column.type_oid } : {}),
