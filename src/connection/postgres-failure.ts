@@ -20,6 +20,8 @@ interface ForeignError {
   readonly constraint: string | undefined;
   /** The server's function that raised it. */
   readonly routine: string | undefined;
+  /** The context, innermost first. */
+  readonly where: string | undefined;
 }
 
 interface Meaning {
@@ -264,11 +266,14 @@ const refusalsBy: Readonly<Record<string, string>> = {
 function serverText(error: ForeignError): string {
   const state = `SQLSTATE ${error.code}`;
   const isRaised = error.routine === "exec_stmt_raise";
+  // The innermost function; the context says it in English, or is not understood.
+  const raiser = /^PL\/pgSQL function (.+\)) line \d+ at RAISE/.exec(error.where ?? "")?.[1];
   if (!isRaised && !/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
   const location = [
     error.constraint ? `constraint ${error.constraint}` : "",
     error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
     error.column ? `column ${error.column}` : "",
+    isRaised && raiser ? `function ${raiser}` : "",
   ].filter((part) => part !== "");
   const why = isRaised ? refusals.P0 : (refusalsBy[error.routine ?? ""] ?? lookUp(refusals, error.code));
   return `The server refused a value${why ? ` ${why}` : ""}${location.length > 0 ? `: ${location.join(", ")}` : ""} (${state}).`;
@@ -286,5 +291,6 @@ function readError(error: unknown): ForeignError {
     column: text(record.column),
     constraint: text(record.constraint),
     routine: text(record.routine),
+    where: text(record.where),
   };
 }

@@ -49,6 +49,18 @@ describe("errors of the server", () => {
     );
   });
 
+  test("what a trigger raises names its function, and not what it says", async () => {
+    const refuse =
+      "create function pg_temp.refuse(text, int) returns int language plpgsql as $$ begin raise exception 'secret %', $1; end $$";
+    const error = describePostgresError(
+      await failureOf("select pg_temp.refuse('secret', 1)", refuse),
+      "sink",
+    );
+    expect(error.message).toMatch(
+      /^The server refused a value in a trigger or a function: function pg_temp\S*refuse\(text,integer\) \(SQLSTATE P0001\)\.$/,
+    );
+  });
+
   test("a read-only sink is reported as missing privileges, with a remedy", async () => {
     const failure = await failureOf(
       "insert into item values (3, 'new')",
