@@ -79,6 +79,10 @@ export const environmentHelp: readonly SettingHelp[] = [
       "push metrics to this collector by OTLP/HTTP in JSON, at /v1/metrics below it; or to exactly this address",
   },
   { variable: "OTEL_EXPORTER_OTLP_HEADERS", meaning: "headers for it: name=value,name=value" },
+  {
+    variable: "OTEL_METRICS_EXPORTER, OTEL_SDK_DISABLED",
+    meaning: "none, or true: push no metrics",
+  },
   { variable: "OTEL_METRIC_EXPORT_INTERVAL", meaning: "milliseconds between pushes; default 60000" },
   {
     variable: "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES",
