@@ -4,6 +4,7 @@ import { createReadStream } from "node:fs";
 import { scanJson } from "../api/guards/json-scan.ts";
 import { slotName } from "../connector/connector-id.ts";
 import { isJsonObject } from "../connector/request/merge-patch.ts";
+import { lineOfMistake } from "./json-line.ts";
 import { CommandFailure } from "./service-client.ts";
 
 export interface FileConnector {
@@ -60,14 +61,14 @@ export function parseConnectors(
   name: string,
   environment: Environment,
 ): readonly FileConnector[] {
+  const { repeatedKeys, tooDeep } = scanJson(text, maxDepth);
+  if (tooDeep) throw new CommandFailure(`${name} is nested too deep.`);
   let parsed: unknown;
   try {
     parsed = JSON.parse(text);
   } catch (error) {
-    throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}. "jq . <file>" shows the place.`);
+    throw new CommandFailure(`${name} is no JSON: ${withoutValues(error)}, in line ${lineOfMistake(text)}.`);
   }
-  const { repeatedKeys, tooDeep } = scanJson(text, maxDepth);
-  if (tooDeep) throw new CommandFailure(`${name} is nested too deep.`);
   if (repeatedKeys.length > 0)
     throw new CommandFailure(`${name} has keys that are there twice: ${repeatedKeys.join(", ")}.`);
   const isList = isJsonObject(parsed) && Array.isArray(parsed.connectors);

@@ -47,7 +47,10 @@ test("errors name the cause, without the value of a variable", () => {
   expect(() => parse({ connectors: [{ id: "a" }, { id: "a" }] })).toThrow('two connectors have the id "a"');
   expect(() => parse({ connectors: [{ id: "a" }], connector: {} })).toThrow('beside "connectors"');
   expect(() => parseConnectors("[".repeat(100_000) + "]".repeat(100_000), "c.json", {})).toThrow("too deep");
-  expect(() => parseConnectors("{", "c.json", {})).toThrow("c.json is no JSON");
+  expect(() => parseConnectors("[\n".repeat(100_000), "c.json", {})).toThrow("too deep");
+  expect(() => parseConnectors('{"id": "a",\n}', "c.json", {})).toThrow(
+    /^c.json is no JSON: .*, in line 2\.$/,
+  );
   expect(() => parseConnectors('{"id": planted}', "c.json", {})).toThrow(/^c.json is no JSON: (?!.*planted)/);
   expect(() => parseConnectors('{"id": "a", "sink": {"x": 1, "x": 2}}', "c.json", {})).toThrow(
     "c.json has keys that are there twice: /sink/x.",
