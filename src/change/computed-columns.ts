@@ -3,7 +3,7 @@
 import type { TableShape } from "./relation.ts";
 
 export type ComputedAnswer =
-  /** `isThere`: the sink has the column, and computes it as the source does. */
+  /** `isThere`: the sink has the column under its name of now, and computes it as the source does. */
   | { readonly isComputed: true; readonly isThere: boolean }
   | { readonly isComputed: false; readonly reason: string };
 

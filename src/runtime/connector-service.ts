@@ -106,7 +106,9 @@ export class StoredConnectorService implements ConnectorService {
 
   async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {
     const filler = fillFrom === null ? null : await this.context.state.connectors.get(fillFrom);
-    return resolveConnector(request, { id: request.id, stored: filler?.config ?? null });
+    // Of the same id: what a replacement would make.
+    const replaces = fillFrom === request.id;
+    return resolveConnector(request, { id: request.id, stored: filler?.config ?? null, replaces });
   }
 
   /** The change of the record that a command makes; null: none. */

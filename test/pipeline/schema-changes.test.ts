@@ -401,6 +401,29 @@ describe("columns that cannot be told apart any more", () => {
     await pair.stop();
   });
 
+  test("one that came beside a new partition: nothing is copied again", async () => {
+    await using pair = await PipelineRig.create(server, `shape_${++count}`, {
+      ...{ isSupervised: true, source: { partitions_as_root: true } },
+    });
+    await pair.source("create table t (id int primary key) partition by range (id)");
+    await pair.source(
+      "create table t1 partition of t for values from (0) to (10); insert into t values (1), (2)",
+    );
+    pair.start();
+    await pair.expectEqual();
+    const copies = pair.copies.length;
+    await pair.stop();
+    await pair.source(
+      "create table t2 partition of t for values from (10) to (20); alter table t add column n int",
+    );
+    await pair.source("insert into t values (3, 3), (12, 12); update t set n = 1 where id = 1");
+    pair.start();
+    await pair.expectEqual();
+    await pair.stop();
+    expect(pair.copies.length).toBe(copies);
+    expect(pair.silentChanges).toBe("");
+  });
+
   test("one that was computed and no longer is, while it was stopped: its table is copied again", async () => {
     await using pair = await PipelineRig.create(server, `shape_${++count}`, { isSupervised: true });
     await pair.source("create table t (id int primary key, a int, g int generated always as (a * 2) stored)");

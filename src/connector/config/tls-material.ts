@@ -9,9 +9,12 @@ type TlsMaterial = Pick<PostgresConnectionRequest, "ssl_cert" | "ssl_key" | "ssl
 
 /** What is wrong, without quoting it. To be called after secrets are filled. */
 export function tlsProblems(connection: TlsMaterial | undefined, path: string): Violation[] {
-  const { ssl_cert: cert, ssl_key: key, ssl_root_cert: root } = connection ?? {};
+  // An empty text is none: a variable of a file of connectors that is not set leaves it behind.
+  const cert = connection?.ssl_cert || null;
+  const key = connection?.ssl_key || null;
+  const root = connection?.ssl_root_cert || null;
   const problems: [string, string | null][] = [
-    ["ssl_root_cert", typeof root === "string" ? certificateProblem(root) : null],
+    ["ssl_root_cert", root === null ? null : certificateProblem(root)],
     ["ssl_cert", certProblem(cert, key)],
     ["ssl_key", keyProblem(cert, key)],
   ];
@@ -26,17 +29,17 @@ const expected = (what: string, label: string) =>
 const stored = '"***" keeps the stored one';
 const damaged = "its text is not complete, or was altered";
 
-type Text = string | null | undefined;
+type Text = string | null;
 
 function certProblem(cert: Text, key: Text): string | null {
-  if (typeof cert === "string") return certificateProblem(cert);
-  if (typeof key !== "string") return null;
+  if (cert !== null) return certificateProblem(cert);
+  if (key === null) return null;
   return `required with ssl_key: the client certificate of that key, as PEM text (${stored}); or leave ssl_key out`;
 }
 
 function keyProblem(cert: Text, key: Text): string | null {
-  if (typeof key !== "string") {
-    if (typeof cert !== "string") return null;
+  if (key === null) {
+    if (cert === null) return null;
     return `required with ssl_cert: the private key of that certificate, as PEM text (${stored}); or leave ssl_cert out`;
   }
   if (!/-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----/.test(key)) return expected("a private key", "PRIVATE KEY");
@@ -45,7 +48,7 @@ function keyProblem(cert: Text, key: Text): string | null {
   }
   const parsed = parsedKey(key);
   if (parsed === null) return `the key cannot be read: ${damaged}, or it is not of a form that TLS uses`;
-  const isOther = typeof cert === "string" && leafOf(cert)?.checkPrivateKey(parsed) === false;
+  const isOther = cert !== null && leafOf(cert)?.checkPrivateKey(parsed) === false;
   return isOther ? "this is not the key of ssl_cert: give the two that belong together" : null;
 }
 

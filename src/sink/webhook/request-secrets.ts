@@ -6,6 +6,8 @@ import { redacted } from "../../connector/secrets.ts";
 
 /** A shorter value of a static header that does not look like a credential is none. Its removal could make every word unreadable. */
 const shortestStatic = 8;
+/** Names with `key` in them may have a number for a value. */
+const shortestCredential = 4;
 
 /** Each secret in the forms in which a receiver may echo it, the longest first. */
 export function requestSecrets({ auth, headers, signing }: WebhookSinkConfig): readonly string[] {
@@ -18,7 +20,8 @@ export function requestSecrets({ auth, headers, signing }: WebhookSinkConfig): r
   }
   if (auth?.header) secrets.add(auth.header.value);
   for (const { name, value } of headers.static_)
-    if (value.length >= shortestStatic || looksLikeCredential(name, value)) secrets.add(value);
+    if (value.length >= (looksLikeCredential(name, value) ? shortestCredential : shortestStatic))
+      secrets.add(value);
   if (signing) {
     secrets.add(signing.secret);
     secrets.add(signing.secret.replace(/^whsec_/, ""));

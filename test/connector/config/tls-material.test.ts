@@ -22,14 +22,16 @@ test("certificates and keys as tools write them are taken", () => {
   expect(problems({ ssl_cert: chain, ssl_key: `Bag Attributes\n${testServerKey}` })).toEqual({});
 });
 
-test.each(["", "/etc/ssl/root.pem", "planted", testServerKey])(
-  "a root certificate that is none: %j",
-  (text) => {
-    const { "/ssl_root_cert": message } = problems({ ssl_root_cert: text });
-    expect(message).toStartWith("expected a certificate as PEM text, from -----BEGIN CERTIFICATE-----");
-    expect(message).not.toContain("planted");
-  },
-);
+test.each(["/etc/ssl/root.pem", "planted", testServerKey])("a root certificate that is none: %j", (text) => {
+  const { "/ssl_root_cert": message } = problems({ ssl_root_cert: text });
+  expect(message).toStartWith("expected a certificate as PEM text, from -----BEGIN CERTIFICATE-----");
+  expect(message).not.toContain("planted");
+});
+
+test("an empty text is none, as a variable that is not set leaves it behind", () => {
+  expect(problems({ ssl_root_cert: "", ssl_cert: "", ssl_key: "" })).toEqual({});
+  expect(Object.keys(problems({ ssl_cert: testServerCertificate, ssl_key: "" }))).toEqual(["/ssl_key"]);
+});
 
 test("a certificate that was cut off or altered is counted", () => {
   const cut = testRootCertificate.slice(0, 300);

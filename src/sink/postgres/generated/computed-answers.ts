@@ -79,9 +79,9 @@ function knownAnswer(
   const there = target?.columns.find((column) => column.name === name);
   // Somebody has made it: it takes no values.
   if (there?.generatedAs && there.generatedAs.own === null) return answerOf(null);
+  const own = target && ownColumns(target).find((column) => isComputedAs(column, generated));
+  if (own) return { isComputed: true, isThere: own.name === name };
   if (older !== null) return answerOf(older);
-  if (target && ownColumns(target).some((column) => isComputedAs(column, generated)))
-    return { isComputed: true, isThere: true };
   const isGoing = known?.columns.some(
     (column) => column.name === name && column.number > 0 && column.number !== number && !column.isKept,
   );

@@ -119,7 +119,9 @@ export function silentChange(
   followsShapes: boolean,
 ): SilentChange | null {
   const known = new Map(before.columns.map((column) => [column.number, column]));
-  const isRewritten = before.storage !== after.storage;
+  const files = after.storage.split(" ");
+  // A partition that came new is no rewrite.
+  const isRewritten = before.storage.split(" ").some((file) => !files.includes(file));
   let isCopiedAgain = false;
   const reasons = after.columns.flatMap((column) => {
     if (column.isDropped) return [];
