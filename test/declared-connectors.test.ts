@@ -9,6 +9,7 @@ import { ServiceProcess } from "../src/demo/service-process.ts";
 import { createLog } from "../src/log.ts";
 import { givenDifferences } from "./support/given-differences.ts";
 import { PostgresServer } from "./support/postgres-server.ts";
+import { testServerCertificate, testServerKey } from "./support/tls-certificates.ts";
 import { waitFor } from "./support/wait-for.ts";
 
 const command = [process.execPath, join(import.meta.dir, "..", "src", "main.ts")];
@@ -127,6 +128,35 @@ test("they are created, left alone, or replaced; an invalid file changes nothing
   expect((await list()).get("a")?.connector.name).toBe("reloaded");
   expect(service.log).toContain("/nmae: unknown key");
   expect(service.log).not.toContain("planted");
+});
+
+test("a secret that the file no longer has is missed before anything is applied", async () => {
+  const config = join(directory, "keys.json");
+  const declare = (...connectors: object[]) => writeFile(config, JSON.stringify({ connectors }));
+  const withTls = (tls: object) => {
+    const { source, ...rest } = declared("z");
+    const { connection } = source.postgres;
+    return { ...rest, source: { postgres: { ...source.postgres, connection: { ...connection, ...tls } } } };
+  };
+  await declare(withTls({ ssl_cert: testServerCertificate, ssl_key: testServerKey }));
+  await using service = await ServiceProcess.start({
+    command,
+    environment: { MILLRACE_CONFIG: config, [secret]: "planted-password-77" },
+    dataDirectory: join(directory, "keys"),
+    workingDirectory: directory,
+  });
+  await service.stop();
+  await declare(declared("y"), withTls({ ssl_cert: testServerCertificate }));
+  await expect(service.launch()).rejects.toThrow(
+    "z: /source/postgres/connection/ssl_key: required with ssl_cert",
+  );
+  await declare();
+  await service.launch();
+  const { connectors } = (await (await fetch(`${service.url}/api/v1/connectors`)).json()) as {
+    connectors: readonly Shown[];
+  };
+  expect(connectors.map(({ connector }) => connector.id)).toEqual(["z"]);
+  await service.stop();
 });
 
 test("a connector that cannot be stored now does not block the others, nor the service", async () => {
