@@ -87,14 +87,14 @@ func main() {
 	report["created"] = created.StatusCode()
 
 	list := must(client.ListConnectorsWithResponse(ctx)).JSON200
-	report["listed"] = slices.ContainsFunc(list.Connectors, func(item api.ConnectorWithStatus) bool {
+	report["listed"] = slices.ContainsFunc(list.Connectors, func(item api.GivenConnector) bool {
 		return item.Connector.Id == id
 	})
 
 	got := must(client.GetConnectorWithResponse(ctx, id)).JSON200
-	source, isPostgres := decode[api.SourcePostgres](got.Connector.Source)
-	webhook, isWebhook := decode[api.SinkWebhook](got.Connector.Sink)
-	auth, isBearer := decode[api.WebhookAuthBearer](webhook.Webhook.Auth)
+	source, isPostgres := decode[api.SourcePostgresRequest](got.Connector.Source)
+	webhook, isWebhook := decode[api.SinkWebhookRequest](got.Connector.Sink)
+	auth, isBearer := decode[api.WebhookAuthBearerRequest](*webhook.Webhook.Auth)
 	schedule, isCron := decode[api.ScheduleCron](got.Connector.Schedule)
 	_, isDisabled := decode[api.StateDisabled](got.Status.State)
 	_, isStart := decode[api.StateStart](got.Status.State)

@@ -79,12 +79,12 @@ func main() {
 	report["created"] = created.StatusCode
 
 	list := must(client.ConnectorsAPI.ListConnectors(ctx).Execute())
-	report["listed"] = slices.ContainsFunc(list.Connectors, func(item api.ConnectorWithStatus) bool {
+	report["listed"] = slices.ContainsFunc(list.Connectors, func(item api.GivenConnector) bool {
 		return item.Connector.Id == id
 	})
 
 	got := must(client.ConnectorsAPI.GetConnector(ctx, id).Execute())
-	webhook := got.Connector.Sink.SinkWebhook.Webhook
+	webhook := got.Connector.Sink.SinkWebhookRequest.Webhook
 	auth := webhook.GetAuth()
 	schedule := got.Connector.GetSchedule()
 	if got.Status.State.StateDisabled == nil || got.Status.Status.HealthComplete == nil {
@@ -92,7 +92,7 @@ func main() {
 	}
 	report["host"] = got.Connector.Source.Postgres.Connection.Host
 	report["url"] = webhook.Url
-	report["token"] = auth.WebhookAuthBearer.Bearer.Token
+	report["token"] = auth.WebhookAuthBearerRequest.Bearer.Token
 	report["cron"] = schedule.ScheduleCron.Cron.Expression
 	report["state"] = "disabled"
 	report["health"] = "complete"

@@ -63,8 +63,8 @@ report["listed"] = any(item.connector.id == connector_id for item in listed)
 got = get_connector.sync(connector_id, client=client)
 assert isinstance(got.status.state, models.StateDisabled)
 assert isinstance(got.status.status, models.HealthComplete)
-assert isinstance(got.connector.sink, models.SinkWebhook)
-assert isinstance(got.connector.sink.webhook.auth, models.WebhookAuthBearer)
+assert isinstance(got.connector.sink, models.SinkWebhookRequest)
+assert isinstance(got.connector.sink.webhook.auth, models.WebhookAuthBearerRequest)
 report["host"] = got.connector.source.postgres.connection.host
 report["url"] = got.connector.sink.webhook.url
 report["token"] = got.connector.sink.webhook.auth.bearer.token
