@@ -266,14 +266,14 @@ const refusalsBy: Readonly<Record<string, string>> = {
 function serverText(error: ForeignError): string {
   const state = `SQLSTATE ${error.code}`;
   const isRaised = error.routine === "exec_stmt_raise";
-  // The innermost function; the context says it in English, or is not understood.
-  const raiser = /^PL\/pgSQL function (.+\)) line \d+ at RAISE/.exec(error.where ?? "")?.[1];
   if (!isRaised && !/^(22|23|44|P0)/.test(error.code)) return `The server says: ${error.message} (${state}).`;
+  // The innermost function; the context says it in English, or is not understood.
+  const raiser = isRaised && /^PL\/pgSQL function (.+\)) line \d+ at RAISE/.exec(error.where ?? "")?.[1];
   const location = [
     error.constraint ? `constraint ${error.constraint}` : "",
     error.table ? `table ${error.schema ? `${error.schema}.` : ""}${error.table}` : "",
     error.column ? `column ${error.column}` : "",
-    isRaised && raiser ? `function ${raiser}` : "",
+    raiser ? `function ${raiser}` : "",
   ].filter((part) => part !== "");
   const why = isRaised ? refusals.P0 : (refusalsBy[error.routine ?? ""] ?? lookUp(refusals, error.code));
   return `The server refused a value${why ? ` ${why}` : ""}${location.length > 0 ? `: ${location.join(", ")}` : ""} (${state}).`;

@@ -34,7 +34,7 @@ export function isReservedHeader(name: string): boolean {
 }
 
 /** Those of Standard Webhooks. */
-const signatureHeaders: readonly string[] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+export const signatureHeaders: readonly string[] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
 const credentialWords = "authorization|cookie|key|token|secret|auth|password|signature";
 const credentialName = new RegExp(credentialWords, "i");

@@ -1,10 +1,10 @@
 // The headers of requests: those that a table's requests share, and those of each attempt. Pure.
 
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
-import { isReservedHeader } from "../../connector/config/webhook-headers.ts";
+import { isReservedHeader, signatureHeaders } from "../../connector/config/webhook-headers.ts";
 import type { RequestBody } from "../format/values/message-body.ts";
 import { contentEncoding } from "./compression.ts";
-import { sign, signatureHeaders, signingKey } from "./signing.ts";
+import { sign, signingKey } from "./signing.ts";
 
 /**
  * Static headers first, so that auth, source headers and Content-* win over one of the same name; several of one name are all sent.

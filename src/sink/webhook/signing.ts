@@ -10,8 +10,6 @@ export interface SignatureHeaders {
   readonly "webhook-signature": string;
 }
 
-export const signatureHeaders = ["webhook-id", "webhook-timestamp", "webhook-signature"] as const;
-
 /** The key in a secret `whsec_<base64>`. */
 export function signingKey(secret: string): Buffer {
   return Buffer.from(secret.replace(/^whsec_/, ""), "base64");

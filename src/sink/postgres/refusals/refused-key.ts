@@ -42,7 +42,7 @@ export async function withRefusedKey(
 }
 
 async function findKey(client: Client, written: WrittenRows, error: DatabaseError): Promise<string | null> {
-  const names = written.relation.key.map((i) => written.relation.columns[i]!.name);
+  const names = keyNames(written.relation);
   if (names.length === 0) return null;
   await client.query(`set local statement_timeout = ${longestLookMs}`);
   const condition = await refusedSql(client, written, error);

@@ -122,37 +122,60 @@ export function silentChange(
   const files = after.storage.split(" ");
   // A partition that came new is no rewrite.
   const isRewritten = before.storage.split(" ").some((file) => !files.includes(file));
-  let isCopiedAgain = false;
-  const reasons = after.columns.flatMap((column) => {
+  const changes = after.columns.flatMap((column): readonly SilentChange[] => {
     if (column.isDropped) return [];
     const old = known.get(column.number);
-    if (!old && column.number <= (before.highest ?? 0)) {
-      // The sink has computed it up to now under this name, and keeps what it has.
-      const isAtSink = before.computedAtSink?.some(
-        ({ number, name }) => number === column.number && name === column.name,
-      );
-      if (isAtSink && !isRewritten) return [];
-      isCopiedAgain = true;
-      return [`column ${column.name} did not travel before`];
-    }
-    if (!old) {
-      if (column.hasAddedValue)
-        return followsShapes && !column.isValueUnclear
-          ? []
-          : [`column ${column.name} was added with a default`];
-      isCopiedAgain ||= isRewritten && !column.hasDefault;
-      return isRewritten ? [`column ${column.name} was added with a value of its own in each row`] : [];
-    }
-    if (isRewritten && old.version !== column.version) return [`column ${column.name} was rewritten`];
-    if (old.hashedType !== column.hashedType) return [`column ${column.name} has other hashes`];
-    const change = partChange(old, column, followsShapes && column.hashedType === undefined);
-    if (change !== null) return [`the type of column ${column.name} ${change}`];
-    return old.name === column.name || followsShapes
-      ? []
-      : [`column ${old.name} was renamed to ${column.name}`];
+    const change = old
+      ? changeOf(old, column, isRewritten, followsShapes)
+      : changeByNew(column, before, isRewritten, followsShapes);
+    return change === null ? [] : [change];
   });
-  return reasons.length > 0 ? { reason: reasons.join(", "), isCopiedAgain } : null;
+  if (changes.length === 0) return null;
+  return {
+    reason: changes.map(({ reason }) => reason).join(", "),
+    isCopiedAgain: changes.some((change) => change.isCopiedAgain),
+  };
 }
+
+/** As `silentChange`, for a column that was not among those that travel. */
+function changeByNew(
+  column: RememberedColumn,
+  { highest = 0, computedAtSink = [] }: RememberedTable,
+  isRewritten: boolean,
+  followsShapes: boolean,
+): SilentChange | null {
+  const { number, name } = column;
+  if (number <= highest) {
+    // The sink has computed it up to now under this name, and keeps what it has.
+    const isAtSink = computedAtSink.some((each) => each.number === number && each.name === name);
+    if (isAtSink && !isRewritten) return null;
+    return { reason: `column ${name} did not travel before`, isCopiedAgain: true };
+  }
+  if (column.hasAddedValue) {
+    return followsShapes && !column.isValueUnclear ? null : warned(`column ${name} was added with a default`);
+  }
+  if (!isRewritten) return null;
+  const reason = `column ${name} was added with a value of its own in each row`;
+  return { reason, isCopiedAgain: !column.hasDefault };
+}
+
+/** As `silentChange`, for a column that travelled before. */
+function changeOf(
+  old: RememberedColumn,
+  column: RememberedColumn,
+  isRewritten: boolean,
+  followsShapes: boolean,
+): SilentChange | null {
+  if (isRewritten && old.version !== column.version) return warned(`column ${column.name} was rewritten`);
+  if (old.hashedType !== column.hashedType) return warned(`column ${column.name} has other hashes`);
+  const change = partChange(old, column, followsShapes && column.hashedType === undefined);
+  if (change !== null) return warned(`the type of column ${column.name} ${change}`);
+  return old.name === column.name || followsShapes
+    ? null
+    : warned(`column ${old.name} was renamed to ${column.name}`);
+}
+
+const warned = (reason: string): SilentChange => ({ reason, isCopiedAgain: false });
 
 /** The warning, with the task that fixes it. */
 export function silentChangeWarning(relation: Relation, change: string): string {

@@ -3,7 +3,13 @@
 // identify a row of the root. Pure.
 // https://www.postgresql.org/docs/current/sql-createpublication.html (publish_via_partition_root)
 
-import { isIdentified, qualifiedName, type Relation, type TableShape } from "../../../change/relation.ts";
+import {
+  isIdentified,
+  keyNames,
+  qualifiedName,
+  type Relation,
+  type TableShape,
+} from "../../../change/relation.ts";
 import { sqlName } from "../../../connection/sql-name.ts";
 
 /** A table below a root. It holds rows, or has partitions itself. */
@@ -88,7 +94,7 @@ export function remedyForRows(came: RowsCame, isLost: boolean, isSmall: boolean)
 /** The first partition whose changes do not identify a row of the root; null: all do. */
 export function unfitPartition(root: Relation, partitions: readonly Partition[]): Partition | null {
   if (!isIdentified(root)) return null;
-  const key = root.key.map((i) => root.columns[i]!.name);
+  const key = keyNames(root);
   const isFit = ({ files, notLogged, sendsWholeRows, identity }: Partition) =>
     files === "" ||
     notLogged !== null ||
