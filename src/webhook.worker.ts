@@ -8,6 +8,7 @@ import { checkpointStore, type MainThreadChannel } from "./runtime/threads/main-
 import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/threads/messages.ts";
 import { DeliverySession } from "./sink/delivery/delivery-session.ts";
 import { LineServer } from "./sink/delivery/line/line-server.ts";
+import { requestTransport } from "./sink/delivery/order/request-transport.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
 import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
@@ -86,7 +87,8 @@ class WebhookAssignment implements Assignment<ToWebhookWorker> {
     const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
       this.#main.send({ type: "log", level, message, fields });
     const store = checkpointStore(this.#main);
-    const tools = { attempt, store, log, monotonic, sleep, random: Math.random };
+    const transport = requestTransport(settings, attempt, { monotonic, sleep, random: Math.random });
+    const tools = { transport, store, log, monotonic };
     this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send));
   }
 

@@ -5,7 +5,7 @@ import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../change/until-aborted.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
-import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
+import type { CompiledTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
 import type { DeliveryContext } from "./copy/copy-context.ts";
 import { DeliveryCopies } from "./copy/delivery-copies.ts";
@@ -14,26 +14,24 @@ import { canStreamGoOn, RecordedCopies } from "./copy/recorded-copies.ts";
 import type { DeliverySettings } from "./delivery-settings.ts";
 import { Inbox } from "./line/inbox.ts";
 import type { FromDelivery, PreparedRecord, ToDelivery } from "./line/line-messages.ts";
-import type { Attempt } from "./order/attempt.ts";
-import { Scheduler } from "./order/scheduler.ts";
-import { schedulerOptions } from "./order/scheduler-options.ts";
+import { CommitPoint } from "./record/commit-point.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
-import { hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
+import { begunRecord, hasStream, parseRecord, placed, type SinkRecord } from "./record/sink-record.ts";
 import { ChangeRows } from "./stream/change-rows.ts";
 import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
+import type { OpenTransport, Transport } from "./transport.ts";
 
 export interface DeliveryTools {
-  readonly attempt: Attempt;
+  readonly transport: OpenTransport;
+  /** The connector's record in the state. */
   readonly store: CheckpointStore;
   readonly log: (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) => void;
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
-  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
-  readonly random: () => number;
 }
 
 const windowBytes = 8 * 1024 * 1024;
@@ -48,7 +46,8 @@ export class DeliverySession {
   readonly #inbox = new Inbox<DeliveryMessage>();
   readonly #tables = new Map<number, CompiledTable>();
   readonly #copies: DeliveryCopies;
-  readonly #scheduler: Scheduler;
+  readonly #transport: Transport;
+  readonly #commitPoint: CommitPoint | null;
   readonly #clock: WindowClock;
   readonly #truncates: TruncateNotice;
   /** Null: nothing has begun. */
@@ -58,6 +57,7 @@ export class DeliverySession {
   /** The tables were looked at. */
   #hasPrepared = false;
   #failed = false;
+  #isStopping = false;
   #stopped = false;
 
   constructor(
@@ -65,15 +65,22 @@ export class DeliverySession {
     private readonly tools: DeliveryTools,
     private readonly send: (message: FromDelivery) => void,
   ) {
-    const { encoding, batch, flushIntervalMs, maxBufferedCopyRows } = settings;
+    const { encoding, flushIntervalMs, maxBufferedCopyRows } = settings;
     this.#truncates = new TruncateNotice(encoding.sends("truncate"), tools.log);
     this.#clock = new WindowClock(flushIntervalMs, tools.monotonic);
-    this.#scheduler = new Scheduler(tools.attempt, schedulerOptions(settings, tools), {
-      retrying: (attempt, reason) => send({ type: "retrying", attempt, reason }),
-      failed: (error) => this.#fail(error),
-    });
+    const events = {
+      retrying: (attempt: number | null, reason: string) => send({ type: "retrying", attempt, reason }),
+      failed: (error: MillraceError) => this.#fail(error),
+    };
+    this.#transport = tools.transport(events, tools.store);
+    this.#commitPoint = this.#makeCommitPoint();
     this.#copies = new DeliveryCopies({
-      chunk: { batch, scheduler: this.#scheduler, sendsReads: encoding.sends("read"), yieldToIo },
+      chunk: {
+        transport: this.#transport,
+        commitPoint: this.#commitPoint,
+        sendsReads: encoding.sends("read"),
+        yieldToIo,
+      },
       filter: encoding,
       maxUndelivered: maxBufferedCopyRows,
       table: (handle) => this.#table(handle),
@@ -108,12 +115,15 @@ export class DeliverySession {
    * Begins nothing new. Returns when what is under way has ended and is recorded, or `signal` aborts it.
    */
   async stop(signal: AbortSignal): Promise<void> {
+    this.#isStopping = this.#commitPoint !== null;
     this.#copies.breakOff();
-    await this.#scheduler.drain(signal);
-    await untilAborted(this.#delivering?.stream.settled() ?? Promise.resolve(), signal).catch(
-      () => undefined,
-    );
+    await this.#transport.drain(signal);
+    const stream = this.#delivering?.stream;
+    if (stream?.isBetween === false) this.#commitPoint?.giveUp();
+    await untilAborted(stream?.settled() ?? Promise.resolve(), signal).catch(() => undefined);
+    this.#commitPoint?.giveUp();
     await this.#delivering?.keeper.close();
+    await this.#transport.close();
     this.#stopped = true;
     this.#inbox.wake();
   }
@@ -137,7 +147,7 @@ export class DeliverySession {
         return this.#reply(message.id, await this.#prepare(message));
       case "relation": {
         const { relation } = message;
-        this.#tables.set(message.handle, compileTable(relation, this.settings.encoding.compile(relation)));
+        this.#tables.set(message.handle, await this.#transport.compile(relation));
         return;
       }
       case "changes": {
@@ -160,7 +170,7 @@ export class DeliverySession {
   }
 
   async #open(): Promise<Checkpoint | null> {
-    const saved = await this.tools.store.load();
+    const saved = await this.#transport.store.load();
     if (saved === null) return null;
     const stored = parseRecord(saved);
     if (stored.kind === "forgotten") {
@@ -177,16 +187,7 @@ export class DeliverySession {
     // Rows that were sent before everything was forgotten must not be newer than the ones that come now.
     const least = this.#forgottenVersion + 1n;
     const lastVersion = checkpoint.lastVersion > least ? checkpoint.lastVersion : least;
-    const record: SinkRecord = {
-      checkpoint: { resumeLsn: checkpoint.resumeLsn, partial: checkpoint.partial, lastVersion },
-      log: checkpoint.log ?? null,
-      origin: { lsn: checkpoint.resumeLsn, version: lastVersion },
-      windowEnds: [],
-      reached: null,
-      versionSteps: [],
-      ...noTables,
-    };
-    this.#start(record, new SavedTables(noTables));
+    this.#start(begunRecord({ ...checkpoint, lastVersion }), new SavedTables(noTables));
     await this.#begun().keeper.save();
   }
 
@@ -205,17 +206,20 @@ export class DeliverySession {
   }
 
   #start(record: SinkRecord, saved: SavedTables): void {
-    const { store, monotonic } = this.tools;
+    const { monotonic } = this.tools;
     const { batch, encoding, flushIntervalMs, maxBufferedRows } = this.settings;
-    const keeper = new RecordKeeper(store, record, saved, monotonic, spacingOf(flushIntervalMs));
+    const { store } = this.#transport;
+    const spacingMs = spacingOf(flushIntervalMs);
+    const keeper = new RecordKeeper(store, record, saved, monotonic, spacingMs, this.#commitPoint);
     const recorded = new RecordedCopies(keeper, encoding, monotonic);
     const keyless = new KeylessCopies(keeper, encoding.sends("read"));
     const stream = new StreamWindows({
-      batch,
+      cutsMatter: batch.maxRows !== 1,
       window: { maxBytes: windowBytes, maxChanges: Math.min(windowChanges, maxBufferedRows) },
       rows: this.#rows(record, recorded),
       ...{ keyless, keeper },
-      scheduler: this.#scheduler,
+      outlet: (options) => this.#transport.stream(options),
+      commitPoint: this.#commitPoint,
       durable: ({ checkpoint, rows, bytes }) => {
         this.send({ type: "durable", checkpoint: placed(checkpoint, keeper.record.log), rows, bytes });
       },
@@ -224,6 +228,17 @@ export class DeliverySession {
       yieldToIo,
     });
     this.#delivering = { keeper, stream, recorded, keyless };
+  }
+
+  #makeCommitPoint(): CommitPoint | null {
+    const withinMs = this.#transport.commitWithinMs;
+    if (withinMs === null) return null;
+    return new CommitPoint({
+      isBetween: () => this.#delivering?.stream.isBetween ?? true,
+      settle: () => this.#delivering?.stream.settle(),
+      withinMs,
+      monotonic: this.tools.monotonic,
+    });
   }
 
   #rows({ checkpoint }: SinkRecord, recorded: RecordedCopies): ChangeRows {
@@ -288,11 +303,11 @@ export class DeliverySession {
   }
 
   #fail(error: unknown): void {
-    if (this.#failed) return;
+    if (this.#failed || this.#isStopping) return;
     this.#failed = true;
     const { code, message } = toMillraceError(error);
     this.send({ type: "failed", code, message });
     this.#copies.breakOff();
-    void this.#scheduler.drain(AbortSignal.abort(error));
+    void this.#transport.drain(AbortSignal.abort(error));
   }
 }

@@ -21,6 +21,7 @@ import type {
   Question,
 } from "../../../src/sink/delivery/line/line-messages.ts";
 import type { AttemptOutcome } from "../../../src/sink/delivery/order/attempt.ts";
+import { requestTransport } from "../../../src/sink/delivery/order/request-transport.ts";
 import type { OutgoingRequest } from "../../../src/sink/delivery/stream/outgoing-request.ts";
 import { bodyChunks } from "../../../src/sink/format/values/message-body.ts";
 import { webhookSettings } from "../../../src/sink/webhook/webhook-settings.ts";
@@ -132,8 +133,7 @@ async function live(
     }
     return answer < 0.2 ? { kind: "retry", reason: "503", retryAfterMs: 0 } : { kind: "delivered" };
   };
-  const tools: DeliveryTools = {
-    attempt,
+  const tools: Omit<DeliveryTools, "transport"> = {
     store: {
       // Now and then as a build before this one has left it.
       load: async () => {
@@ -150,8 +150,6 @@ async function live(
     },
     log: () => undefined,
     monotonic: () => performance.now(),
-    sleep: (ms) => pause(ms),
-    random,
   };
   const base = webhookConnector("http://127.0.0.1:1", {
     batch: { max_batch_size: options.maxRows },
@@ -166,7 +164,12 @@ async function live(
   };
   const answers = new Map<number, (answer: unknown) => void>();
   const failures: FromDelivery[] = [];
-  const delivery = new DeliverySession(webhookSettings(connector), tools, (message) => {
+  const settings = webhookSettings(connector);
+  const transport = requestTransport(settings, attempt, {
+    ...{ monotonic: tools.monotonic, random },
+    sleep: (ms) => pause(ms),
+  });
+  const delivery = new DeliverySession(settings, { ...tools, transport }, (message) => {
     if (message.type === "reply") answers.get(message.id)?.(message.answer);
     if (message.type === "failed" || message.type === "refused") failures.push(message);
   });

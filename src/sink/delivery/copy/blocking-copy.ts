@@ -71,6 +71,7 @@ export class BlockingMessageCopy {
     if (part?.kind === "range") recorded.endRange(name, part.range, lsn, rows.delivered);
     else if (part) recorded.completed(name, part.keys, lsn);
     else this.#point = lsn;
+    rows.recorded();
     await keeper.save();
   }
 

@@ -9,10 +9,9 @@ import { keyHash } from "../../format/row-identity.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { TupleView } from "../../format/values/tuple-view.ts";
 import type { LineBatch } from "../line/line-messages.ts";
-import type { Scheduler } from "../order/scheduler.ts";
 import type { CopyOrigin } from "../record/chunked-copy.ts";
-import type { OutgoingRequest } from "../stream/outgoing-request.ts";
-import { type BatchLimits, RequestPlan } from "../stream/request-plan.ts";
+import type { CommitPoint } from "../record/commit-point.ts";
+import type { Outlet, Transport } from "../transport.ts";
 import { CopyRows } from "./copy-rows.ts";
 import type { TouchedHashes } from "./touched-hashes.ts";
 import type { UndeliveredRows } from "./undelivered-rows.ts";
@@ -23,8 +22,9 @@ export function copyCancelled(): MillraceError {
 }
 
 export interface ChunkOptions {
-  readonly batch: BatchLimits;
-  readonly scheduler: Scheduler;
+  readonly transport: Pick<Transport, "chunk" | "isOver">;
+  /** Where rows and record are committed together. */
+  readonly commitPoint: CommitPoint | null;
   /** Otherwise rows of copies are not sent. */
   readonly sendsReads: boolean;
   /** Rows and bytes of JSON that are delivered so far. */
@@ -43,7 +43,7 @@ export interface LeftOut {
 const rowsPerSlice = 2048;
 
 export class ChunkRows {
-  readonly #plan: RequestPlan;
+  readonly #outlet: Outlet;
   readonly #rows: CopyRows;
   /** Batches are cut one after the other. */
   #cutting: Promise<void> = Promise.resolve();
@@ -53,6 +53,8 @@ export class ChunkRows {
   #pending = 0;
   #delivered = { rows: 0, bytes: 0 };
   #isWhole = true;
+  /** No commit is made before the record has the chunk. */
+  #holdsCommit = false;
   #waiters: (() => void)[] = [];
 
   /** `leftOut`: null while the stream waits. */
@@ -64,10 +66,11 @@ export class ChunkRows {
     private readonly options: ChunkOptions,
   ) {
     this.#rows = new CopyRows(table, origin);
-    const { batch } = options;
-    const maxRows = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, undelivered.most);
-    const limits = { ...batch, maxRows: Number.isFinite(maxRows) ? maxRows : 0 };
-    this.#plan = new RequestPlan(limits, (request) => this.#submit(request));
+    this.#outlet = options.transport.chunk({
+      sent: (count, bytes) => this.#sent(count, bytes),
+      isIncremental: leftOut !== null,
+      maxRows: undelivered.most,
+    });
   }
 
   /** Rows that are delivered. */
@@ -86,7 +89,7 @@ export class ChunkRows {
   async deliver(): Promise<void> {
     await this.#cutting;
     if (!this.#isWhole) throw copyCancelled();
-    this.#submitAll();
+    this.#outlet.seal();
     while (this.#pending > 0) await new Promise<void>((resolve) => this.#waiters.push(resolve));
   }
 
@@ -95,16 +98,27 @@ export class ChunkRows {
     this.#isWhole = false;
     this.undelivered.dropped(this.#uncut);
     this.#uncut = 0;
+    this.recorded();
+  }
+
+  /** The record has it, or it is given up: a commit may be made. */
+  recorded(): void {
+    if (this.#holdsCommit) this.options.commitPoint?.endChunk();
+    this.#holdsCommit = false;
   }
 
   async #cut(batch: ChangeBatch): Promise<void> {
-    const { scheduler, yieldToIo } = this.options;
+    const { transport, commitPoint, yieldToIo } = this.options;
     retainArena(batch.arena);
+    if (commitPoint && !this.#holdsCommit && this.#isWhole) {
+      await commitPoint.beginChunk();
+      this.#holdsCommit = true;
+      if (!this.#isWhole) this.recorded();
+    }
     for (let at = 0; at < batch.count; ) {
-      if (!this.#hasCapacity)
-        await (this.leftOut ? scheduler.untilCopyCapacity() : scheduler.untilCapacity());
+      if (!this.#outlet.hasCapacity) await this.#outlet.untilCapacity();
       await this.undelivered.untilCapacity();
-      if (scheduler.isOver) this.#isWhole = false;
+      if (transport.isOver) this.#isWhole = false;
       if (!this.#isWhole) break;
       at = this.#cutSlice(batch, at);
       await yieldToIo();
@@ -117,19 +131,14 @@ export class ChunkRows {
     const to = Math.min(batch.count, from + Math.max(1, Math.min(rowsPerSlice, this.undelivered.left)));
     let i = from;
     while (i < to) {
-      if (this.#rows.add(batch, i++, this.#plan, this.leftOut ? this.#isWanted : undefined)) {
+      if (this.#rows.add(batch, i++, this.#outlet, this.leftOut ? this.#isWanted : undefined)) {
         this.#uncut++;
         this.undelivered.took();
       }
-      if (!this.#hasCapacity) break;
+      if (!this.#outlet.hasCapacity) break;
     }
-    if (this.leftOut) this.#submitAll();
+    if (this.leftOut) this.#outlet.seal();
     return i;
-  }
-
-  get #hasCapacity(): boolean {
-    const { scheduler } = this.options;
-    return this.leftOut ? scheduler.hasCopyCapacity : scheduler.hasCapacity;
   }
 
   readonly #isWanted = (arena: Uint8Array, row: TupleView): boolean => {
@@ -140,21 +149,16 @@ export class ChunkRows {
     return hash !== null && !touched.leavesOut(hash, point);
   };
 
-  #submitAll(): void {
-    for (const request of this.#plan.sealAll()) this.#submit(request);
-  }
-
-  #submit(request: OutgoingRequest): void {
+  #sent(count: number, size: number): () => void {
     this.#pending++;
-    this.#uncut -= request.rows;
+    this.#uncut -= count;
     this.undelivered.sent();
-    const delivered = () => {
+    return () => {
       const { rows, bytes } = this.#delivered;
-      this.#delivered = { rows: rows + request.rows, bytes: bytes + request.body.length };
+      this.#delivered = { rows: rows + count, bytes: bytes + size };
       this.options.progress(this.#delivered.rows, this.#delivered.bytes);
-      this.undelivered.delivered(request.rows);
+      this.undelivered.delivered(count);
       if (--this.#pending === 0) for (const wake of this.#waiters.splice(0)) wake();
     };
-    this.options.scheduler.submit(request, delivered, false, this.leftOut !== null);
   }
 }

@@ -8,7 +8,8 @@ import type { RowContext } from "../../format/row-encoder.ts";
 import { identityHash } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
 import type { CopyOrigin } from "../record/chunked-copy.ts";
-import type { PlannedRow, RequestPlan } from "../stream/request-plan.ts";
+import type { PlannedRow } from "../stream/request-plan.ts";
+import type { Outlet } from "../transport.ts";
 
 /** Different rows of a table without a key that are remembered, to tell equal ones apart. */
 const maxRemembered = 500_000;
@@ -46,17 +47,18 @@ export class CopyRows {
       after: this.#after,
       context: this.#context,
       identity: this.#after,
+      moved: null,
       moment: this.#moment,
       touches: this.#touches,
       position: () => null,
     };
   }
 
-  /** Adds row `i` of `batch` to `plan`, if it is wanted. Returns whether it is. */
+  /** Adds row `i` of `batch` to `outlet`, if it is wanted. Returns whether it is. */
   add(
     batch: ChangeBatch,
     i: number,
-    plan: RequestPlan,
+    outlet: Outlet,
     isWanted?: (arena: Uint8Array, row: TupleView) => boolean,
   ): boolean {
     const { arena } = batch;
@@ -72,7 +74,7 @@ export class CopyRows {
     else if (table.order === "byKey") {
       this.#touches.push(identityHash(arena, this.#after, table.relation.key));
     }
-    plan.addRow(table, this.#row);
+    outlet.addRow(table, this.#row);
     return true;
   }
 }

@@ -124,11 +124,15 @@ export class IncrementalMessageCopy {
     });
     this.#chunks.delete(rows);
     this.#forgetTouched();
-    this.#requireSound();
-    if (part?.kind !== "range" || !this.#isRecorded) return;
     const { recorded, keeper } = this.delivering;
-    recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
-    await keeper.save();
+    const isRange = part?.kind === "range" && this.#isRecorded;
+    try {
+      this.#requireSound();
+      if (isRange) recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
+    } finally {
+      rows.recorded();
+    }
+    if (isRange) await keeper.save();
   }
 
   #cancelChunks(): void {

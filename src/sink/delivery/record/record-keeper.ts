@@ -3,6 +3,7 @@
 
 import { qualifiedName, type TableShape } from "../../../change/relation.ts";
 import type { CheckpointStore } from "../../sink.ts";
+import type { CommitPoint } from "./commit-point.ts";
 import { noTables, type RecordedTables, type SavedTables } from "./recorded-tables.ts";
 import {
   chunkedOf,
@@ -29,6 +30,7 @@ export class RecordKeeper {
   #next: Promise<void> | null = null;
   #begunMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
+  #asOf: (() => void)[] = [];
 
   constructor(
     private readonly store: Pick<CheckpointStore, "save">,
@@ -37,6 +39,8 @@ export class RecordKeeper {
     private readonly saved: SavedTables,
     private readonly monotonic: () => number,
     private readonly spacingMs = mostSpacingMs,
+    /** Where rows and record are committed together. */
+    private readonly commitPoint: CommitPoint | null = null,
   ) {
     this.#record = record;
   }
@@ -87,10 +91,14 @@ export class RecordKeeper {
     return this.#leftOut.has(name) && !holdsCopy(this.#record.copied, name);
   }
 
-  /** Resolves when the record as it is now, or a later one, is durable. Throws what the store throws. */
-  save(): Promise<void> {
+  /**
+   * Resolves when the record as it is now, or a later one, is durable. `asOf` is called when it is taken: what has changed by then is in it.
+   * Throws what the store throws.
+   */
+  save(asOf?: () => void): Promise<void> {
     if (this.#isClosed) return new Promise(() => {});
     this.#next ??= this.#begin();
+    if (asOf) this.#asOf.push(asOf);
     return this.#next;
   }
 
@@ -116,6 +124,11 @@ export class RecordKeeper {
     await this.#saving?.catch(() => undefined);
     const waitMs = this.#begunMs + this.spacingMs - this.monotonic();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
+    const point = this.commitPoint;
+    point?.want();
+    while (point && !point.isHere) await point.change();
+    point?.take();
+    for (const asOf of this.#asOf.splice(0)) asOf();
     this.#next = null;
     this.#begunMs = this.monotonic();
     const saving = this.#write(formatRecord(this.#record), this.#record);

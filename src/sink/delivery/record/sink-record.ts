@@ -12,6 +12,7 @@ import { type ChunkedCopies, type ChunkedCopy, hasOtherKey, rangesMark } from ".
 import {
   type CopiedTable,
   type CopiedTables,
+  noTables,
   parseTables,
   type RecordedTables,
   readTables,
@@ -112,6 +113,17 @@ const storeStep = ({ behind, version }: VersionStep) => ({
   ...storePosition(behind),
   version: String(version),
 });
+
+/** Of a connector that begins. */
+export function begunRecord({ resumeLsn, partial, lastVersion, log }: Checkpoint): SinkRecord {
+  return {
+    checkpoint: { resumeLsn, partial, lastVersion },
+    log: log ?? null,
+    origin: { lsn: resumeLsn, version: lastVersion },
+    ...{ windowEnds: [], reached: null, versionSteps: [] },
+    ...noTables,
+  };
+}
 
 /** The record's text, without what it holds of tables. */
 export function formatRecord(record: SinkRecord): string {

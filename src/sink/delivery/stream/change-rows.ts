@@ -1,4 +1,4 @@
-// Makes rows of changes, with their versions and identities. A plan takes the rows. Versions are given out here, one or two for each
+// Makes rows of changes, with their versions and identities. An outlet takes the rows. Versions are given out here, one or two for each
 // change, in the order of the stream.
 
 import { type ChangeBatch, ChangeFlag, ChangeKind } from "../../../change/change-batch.ts";
@@ -11,7 +11,9 @@ import type { RowContext, RowOperation } from "../../format/row-encoder.ts";
 import { identityHash, keyChanged } from "../../format/row-identity.ts";
 import { TupleView } from "../../format/values/tuple-view.ts";
 import { nextVersion } from "../../format/version-counter.ts";
-import type { PlannedRow, RequestPlan } from "./request-plan.ts";
+import type { StreamOutlet } from "../transport.ts";
+import type { PlannedRow } from "./request-plan.ts";
+import { isLastOfTransaction } from "./stream-place.ts";
 import type { OpenTransaction, TransactionCounts } from "./transaction-counts.ts";
 
 /** The hash that all rows of a table of order `strict` share. */
@@ -74,20 +76,21 @@ export class ChangeRows {
       after: emptyView,
       context: this.#context,
       identity: null,
+      moved: null,
       moment: this.#moment,
       touches: this.#touches,
       position: () => this.#position(),
     };
   }
 
-  /** Adds the rows of change `i` to `plan`. */
-  add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
-    this.#enter(batch, i, plan);
-    this.#add(batch, i, table, plan);
-    this.#leave(batch, i, plan);
+  /** Adds the rows of change `i` to `outlet`. */
+  add(batch: ChangeBatch, i: number, table: CompiledTable, outlet: StreamOutlet): void {
+    this.#enter(batch, i, outlet);
+    this.#add(batch, i, table, outlet);
+    this.#leave(batch, i, outlet);
   }
 
-  #add(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
+  #add(batch: ChangeBatch, i: number, table: CompiledTable, outlet: StreamOutlet): void {
     const { arena } = batch;
     this.#before.read(arena, batch.oldStart[i]!, batch.oldEnd[i]!);
     const kind = batch.kind[i] as ChangeKind;
@@ -98,16 +101,16 @@ export class ChangeRows {
     this.#touches.length = 0;
     switch (kind) {
       case ChangeKind.insert:
-        this.#changed(plan, table, "create");
+        this.#changed(outlet, table, "create");
         break;
       case ChangeKind.update:
-        this.#updated(plan, table);
+        this.#updated(outlet, table);
         break;
       case ChangeKind.delete:
-        this.#removed(plan, table, RowPart.whole);
+        this.#removed(outlet, table, RowPart.whole);
         break;
       case ChangeKind.truncate:
-        this.#truncated(plan, table);
+        this.#truncated(outlet, table);
         break;
       case ChangeKind.read:
       case ChangeKind.shape:
@@ -123,17 +126,17 @@ export class ChangeRows {
   }
 
   /** The stream has come to `resumeLsn`: every transaction that was committed before has ended. */
-  reached(resumeLsn: Lsn, plan: RequestPlan): void {
-    this.transactions?.reached(resumeLsn, plan.emit);
+  reached(resumeLsn: Lsn, outlet: StreamOutlet): void {
+    this.transactions?.reached(resumeLsn, outlet.addBoundary);
   }
 
   /** Leaves change `i` out: versions and counts go on as if it were sent. */
-  pass(batch: ChangeBatch, i: number, table: CompiledTable, plan: RequestPlan): void {
-    this.#enter(batch, i, plan);
+  pass(batch: ChangeBatch, i: number, table: CompiledTable, outlet: StreamOutlet): void {
+    this.#enter(batch, i, outlet);
     this.lastVersion = nextVersion(this.lastVersion, this.#context.commitTimeUs);
     const operation = operationOf(batch.kind[i] as ChangeKind);
     if (operation && this.filter.sends(operation)) this.#count(table);
-    this.#leave(batch, i, plan);
+    this.#leave(batch, i, outlet);
   }
 
   #show(watch: ChangeWatch, table: CompiledTable, arena: Uint8Array): void {
@@ -141,7 +144,7 @@ export class ChangeRows {
     watch.see({ table, arena, before: this.#before, after: this.#after, commitLsn });
   }
 
-  #enter(batch: ChangeBatch, i: number, plan: RequestPlan): void {
+  #enter(batch: ChangeBatch, i: number, outlet: StreamOutlet): void {
     const transaction = batch.transaction[i]!;
     if (batch !== this.#batch || transaction !== this.#transaction) {
       this.#batch = batch;
@@ -156,48 +159,51 @@ export class ChangeRows {
     this.#context.oldIsKey = (batch.flags[i]! & ChangeFlag.oldIsKey) !== 0;
     this.#context.place = batch.changeLsn?.[i] ?? 0;
     this.#moment.ordinal = batch.ordinal[i]!;
-    this.transactions?.enter(this.#context, plan.emit);
+    this.transactions?.enter(this.#context, outlet.addBoundary);
   }
 
-  #leave(batch: ChangeBatch, i: number, plan: RequestPlan): void {
-    if (this.transactions && isLastOfTransaction(batch, i)) this.transactions.end(plan.emit);
+  #leave(batch: ChangeBatch, i: number, outlet: StreamOutlet): void {
+    if (this.transactions && isLastOfTransaction(batch, i)) this.transactions.end(outlet.addBoundary);
   }
 
-  #updated(plan: RequestPlan, table: CompiledTable): void {
+  #updated(outlet: StreamOutlet, table: CompiledTable): void {
     const key = table.relation.key;
     const moved =
       this.#before.count > 0 && key.length > 0 && keyChanged(this.#row.arena, this.#before, this.#after, key);
     if (!moved) {
-      this.#changed(plan, table, "update");
+      this.#changed(outlet, table, "update");
       return;
     }
     // Both rows touch both keys: the new row never overtakes the removal of the old one.
     this.#touch(table, this.#before);
     this.#touch(table, this.#after);
-    this.#removed(plan, table, RowPart.keyRemoved);
+    this.#row.moved = this.#after;
+    this.#removed(outlet, table, RowPart.keyRemoved);
     this.#moment.part = RowPart.keyAdded;
-    this.#send(plan, table, "create", emptyView, this.#after, this.#after);
+    this.#row.moved = this.#before;
+    this.#send(outlet, table, "create", emptyView, this.#after, this.#after);
+    this.#row.moved = null;
   }
 
-  #changed(plan: RequestPlan, table: CompiledTable, operation: RowOperation): void {
+  #changed(outlet: StreamOutlet, table: CompiledTable, operation: RowOperation): void {
     this.#touch(table, this.#after);
     this.#moment.part = RowPart.whole;
-    this.#send(plan, table, operation, this.#before, this.#after, this.#after);
+    this.#send(outlet, table, operation, this.#before, this.#after, this.#after);
   }
 
-  #removed(plan: RequestPlan, table: CompiledTable, part: RowPart): void {
+  #removed(outlet: StreamOutlet, table: CompiledTable, part: RowPart): void {
     if (part === RowPart.whole) this.#touch(table, this.#before);
     this.#moment.part = part;
-    this.#send(plan, table, "delete", this.#before, emptyView, this.#before);
+    this.#send(outlet, table, "delete", this.#before, emptyView, this.#before);
   }
 
-  #truncated(plan: RequestPlan, table: CompiledTable): void {
+  #truncated(outlet: StreamOutlet, table: CompiledTable): void {
     this.#moment.part = RowPart.truncate;
-    this.#send(plan, table, "truncate", emptyView, emptyView, null);
+    this.#send(outlet, table, "truncate", emptyView, emptyView, null);
   }
 
   #send(
-    plan: RequestPlan,
+    outlet: StreamOutlet,
     table: CompiledTable,
     operation: RowOperation,
     before: TupleView,
@@ -213,7 +219,7 @@ export class ChangeRows {
     this.#row.before = before;
     this.#row.after = after;
     this.#row.identity = identity;
-    plan.addRow(table, this.#row);
+    outlet.addRow(table, this.#row);
   }
 
   #count({ relation: { schema, name } }: CompiledTable): void {
@@ -232,11 +238,6 @@ export class ChangeRows {
   #position(): Position {
     return { commitLsn: this.#context.commitLsn as Lsn, ordinal: this.#moment.ordinal };
   }
-}
-
-/** Whether change `i` of `batch` is the last one of its transaction. */
-function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
-  return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
 }
 
 function operationOf(kind: ChangeKind): RowOperation | null {

@@ -2,6 +2,7 @@
 // next one. The ledger decides which windows are delivered.
 
 import { type Checkpoint, isDone } from "../../../change/checkpoint.ts";
+import { zeroLsn } from "../../../change/lsn.ts";
 import type { RecordKeeper } from "../record/record-keeper.ts";
 import type { VersionStep } from "../record/sink-record.ts";
 import type { LedgerProgress } from "./window-ledger.ts";
@@ -18,6 +19,12 @@ export interface ProgressReportOptions {
 function isTaken(checkpoint: Checkpoint, { behind, version }: VersionStep): boolean {
   return isDone(checkpoint, behind) && checkpoint.lastVersion >= version;
 }
+
+const noProgress: LedgerProgress = {
+  checkpoint: { resumeLsn: zeroLsn, partial: null, lastVersion: 0n },
+  rows: 0,
+  bytes: 0,
+};
 
 export class ProgressReport {
   #unreported: LedgerProgress | null = null;
@@ -48,10 +55,12 @@ export class ProgressReport {
     const { keeper, durable, failed } = this.options;
     try {
       while (this.#unreported) {
-        const progress = this.#unreported;
-        this.#unreported = null;
-        await keeper.save();
-        durable(progress);
+        let covered = noProgress;
+        await keeper.save(() => {
+          covered = this.#unreported ?? noProgress;
+          this.#unreported = null;
+        });
+        if (covered !== noProgress) durable(covered);
       }
     } catch (error) {
       failed(error);

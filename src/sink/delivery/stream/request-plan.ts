@@ -26,6 +26,8 @@ export interface PlannedRow {
   readonly context: RowContext;
   /** The tuple that holds the row's identity; null for a truncate. */
   readonly identity: TupleView | null;
+  /** Of a change of the key, which makes two rows: the tuple of the other one. */
+  readonly moved: TupleView | null;
   readonly moment: RowMoment;
   readonly touches: readonly number[];
   readonly position: () => Position | null;

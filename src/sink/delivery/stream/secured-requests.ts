@@ -3,11 +3,11 @@
 
 import type { Delivery } from "../order/request-lane.ts";
 import type { Scheduler } from "../order/scheduler.ts";
-import type { RecordKeeper } from "../record/record-keeper.ts";
 import type { OutgoingRequest } from "./outgoing-request.ts";
 
 export interface SecuredRequestsOptions {
-  readonly keeper: Pick<RecordKeeper, "save">;
+  /** Resolves when the record as it is now is durable. */
+  readonly save: () => Promise<void>;
   readonly scheduler: Pick<Scheduler, "submit" | "release">;
   /** Where a request is one row, boundaries decide nothing. */
   readonly cutsMatter: boolean;
@@ -42,14 +42,14 @@ export class SecuredRequests {
 
   /** Many share a save. */
   async #secure(): Promise<void> {
-    const { keeper, scheduler, cutsMatter, reach, failed } = this.options;
+    const { save, scheduler, cutsMatter, reach, failed } = this.options;
     try {
       while (this.#blocked.length > 0) {
         const covered = this.#blocked;
         this.#blocked = [];
         const steps = this.#unsavedSteps;
         if (cutsMatter) reach();
-        await keeper.save();
+        await save();
         this.#unsavedSteps -= steps;
         for (const delivery of covered) scheduler.release(delivery);
       }

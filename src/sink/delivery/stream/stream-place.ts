@@ -13,6 +13,11 @@ export function positionOf(batch: ChangeBatch, i: number): Position {
   };
 }
 
+/** Whether change `i` of `batch` is the last one of its transaction. */
+export function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
+  return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
+}
+
 /** What change `i` takes in the arena. */
 export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatch, i: number): number {
   if (kind[i] === ChangeKind.truncate) return 0;

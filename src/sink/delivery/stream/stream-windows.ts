@@ -9,14 +9,19 @@ import type { Lsn } from "../../../change/lsn.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
 import type { KeylessCopies } from "../copy/keyless-copies.ts";
-import type { Scheduler } from "../order/scheduler.ts";
+import type { CommitPoint } from "../record/commit-point.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
+import type { StreamOutlet, StreamOutletOptions } from "../transport.ts";
 import type { ChangeRows } from "./change-rows.ts";
-import type { OutgoingRequest } from "./outgoing-request.ts";
 import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
-import { type BatchLimits, RequestPlan } from "./request-plan.ts";
-import { SecuredRequests } from "./secured-requests.ts";
-import { bytesOf, placeAfterBatch, placeAfterChange, positionOf, type StreamPlace } from "./stream-place.ts";
+import {
+  bytesOf,
+  isLastOfTransaction,
+  placeAfterBatch,
+  placeAfterChange,
+  positionOf,
+  type StreamPlace,
+} from "./stream-place.ts";
 import { WindowLedger } from "./window-ledger.ts";
 
 export interface WindowLimits {
@@ -25,11 +30,14 @@ export interface WindowLimits {
 }
 
 export interface StreamWindowsOptions extends ProgressReportOptions {
-  readonly batch: BatchLimits;
   readonly window: WindowLimits;
   readonly rows: ChangeRows;
   readonly keyless: KeylessCopies;
-  readonly scheduler: Scheduler;
+  readonly outlet: (options: StreamOutletOptions) => StreamOutlet;
+  /** Where windows end decides what is sent: they end at the same places after a restart. */
+  readonly cutsMatter: boolean;
+  /** Where rows and record are committed together. */
+  readonly commitPoint: CommitPoint | null;
   readonly monotonic: () => number;
   /** Lets I/O happen. */
   readonly yieldToIo: () => Promise<void>;
@@ -39,7 +47,7 @@ export interface StreamWindowsOptions extends ProgressReportOptions {
 const changesPerYield = 1024;
 
 export class StreamWindows {
-  readonly #plan: RequestPlan;
+  readonly #outlet: StreamOutlet;
   readonly #ledger = new WindowLedger();
   /** Ends that were recorded before the restart and are still to come, in order. */
   readonly #recorded: Position[];
@@ -47,7 +55,6 @@ export class StreamWindows {
   readonly #steps: VersionStep[];
   /** What had been received before the restart; null once it is there again. */
   #replayUntil: Position | null;
-  readonly #requests: SecuredRequests;
   /** The change that is being cut into requests. */
   #batch: ChangeBatch | null = null;
   #index = 0;
@@ -67,9 +74,12 @@ export class StreamWindows {
     this.#steps = [...record.versionSteps];
     this.#stepOver((step) => isDone(record.checkpoint, step.behind));
     this.#replayUntil = record.reached && !isDone(record.checkpoint, record.reached) ? record.reached : null;
-    this.#plan = new RequestPlan(options.batch, (request) => this.#submit(request));
-    const reach = () => this.#reach(this.#position());
-    this.#requests = new SecuredRequests({ ...options, cutsMatter: this.#cutsMatter, reach });
+    this.#outlet = options.outlet({
+      sent: (rows) => this.#sent(rows),
+      save: () => options.keeper.save(),
+      reach: () => this.#reach(this.#position()),
+      failed: options.failed,
+    });
   }
 
   /**
@@ -91,7 +101,8 @@ export class StreamWindows {
 
   /** Takes a batch. Returns when its rows are in requests. Waits while too much is in flight. */
   async take(batch: ChangeBatch, tables: readonly CompiledTable[]): Promise<void> {
-    const { scheduler, rows, keyless } = this.options;
+    const { rows, keyless, commitPoint } = this.options;
+    const outlet = this.#outlet;
     retainArena(batch.arena);
     for (let i = 0; i < batch.count; i++) {
       const table = tables[batch.relation[i]!]!;
@@ -101,18 +112,22 @@ export class StreamWindows {
       if (window.changes === 0) this.#openedMs = this.options.monotonic();
       this.#batch = batch;
       this.#index = i;
-      if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, this.#plan);
-      else rows.add(batch, i, table, this.#plan);
+      if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, outlet);
+      else rows.add(batch, i, table, outlet);
       window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
-      if (!scheduler.hasCapacity) await scheduler.untilCapacity();
+      if (!outlet.hasCapacity) await outlet.untilCapacity();
       else if (i % changesPerYield === changesPerYield - 1) await this.options.yieldToIo();
+      if (commitPoint?.isWanted && isLastOfTransaction(batch, i)) {
+        commitPoint.wake();
+        await this.options.yieldToIo();
+      }
     }
     if (batch.count > 0) this.#last = positionOf(batch, batch.count - 1);
     this.#batch = null;
     releaseArena(batch.arena);
-    rows.reached(batch.resumeLsn, this.#plan);
+    rows.reached(batch.resumeLsn, outlet);
     this.#cursor = this.#standing(placeAfterBatch(this.#cursor, batch));
     if (this.#replayUntil && isDone(this.#cursor, this.#replayUntil)) this.#replayUntil = null;
     // The source decides when it is worth a save that there was nothing.
@@ -126,8 +141,7 @@ export class StreamWindows {
   end(): void {
     if (this.#ledger.open.changes === 0 || this.#last === null) return;
     this.#cursor = { ...this.#cursor, lastVersion: this.#lastVersion() };
-    // Where a request is one row, boundaries decide nothing.
-    if (this.#cutsMatter) {
+    if (this.options.cutsMatter) {
       const { keeper } = this.options;
       keeper.change({ windowEnds: withEnd(keeper.record.windowEnds, this.#last) });
       this.#reach(this.#last);
@@ -140,6 +154,21 @@ export class StreamWindows {
     const { keeper } = this.options;
     if (!this.#ledger.isIdle || this.#cursor.resumeLsn <= keeper.record.checkpoint.resumeLsn) return;
     this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
+  }
+
+  /** The stream is between two transactions. */
+  get isBetween(): boolean {
+    return this.#batch ? isLastOfTransaction(this.#batch, this.#index) : this.#cursor.partial === null;
+  }
+
+  /** Ends the open window where the stream is, also amid a batch: all that was added up to here is committed with the record. */
+  settle(): void {
+    if (this.#batch) {
+      this.#last = positionOf(this.#batch, this.#index);
+      this.#cursor = this.#standing(placeAfterChange(this.#cursor, this.#batch, this.#index));
+    }
+    this.end();
+    this.pass();
   }
 
   /** Resolves when what is delivered by now is durable and reported, or has failed. Nothing is sent any more. */
@@ -156,6 +185,7 @@ export class StreamWindows {
   /** Ends the open window and resolves when all that was taken is durable. */
   async flush(): Promise<void> {
     this.end();
+    if (!this.isBetween) this.options.commitPoint?.hurry();
     while (!this.#ledger.isIdle) {
       await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     }
@@ -171,7 +201,7 @@ export class StreamWindows {
     const { rows, keeper } = this.options;
     rows.lastVersion = Math.max(rows.lastVersion + 1, Number(timeUs));
     const version = this.#lastVersion();
-    this.#requests.tookVersion();
+    this.#outlet.tookVersion();
     this.#cursor = { ...this.#cursor, lastVersion: version };
     const { checkpoint, versionSteps } = keeper.record;
     const behind = this.#position();
@@ -215,24 +245,19 @@ export class StreamWindows {
   }
 
   #close(end: StreamPoint): void {
-    for (const request of this.#plan.sealAll()) this.#submit(request);
+    this.#outlet.seal();
     this.#ledger.close(end);
     for (const wake of this.#closeWaiters.splice(0)) wake();
     this.#advance();
   }
 
-  /** Where a request is one row, boundaries decide nothing. */
-  get #cutsMatter(): boolean {
-    return this.options.batch.maxRows !== 1;
-  }
-
-  #submit(request: OutgoingRequest): void {
+  #sent(rows: number): () => void {
     const window = this.#ledger.open;
     window.pending++;
-    window.rows += request.rows;
-    this.#requests.submit(request, () => {
+    window.rows += rows;
+    return () => {
       if (--window.pending === 0) this.#advance();
-    });
+    };
   }
 
   #advance(): void {

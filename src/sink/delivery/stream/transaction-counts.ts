@@ -25,7 +25,13 @@ export interface TransactionCountsOptions extends TransactionTopic {
 }
 
 type Begun = Pick<OpenTransaction, "commitLsn" | "commitTimeUs" | "xid">;
-type Submit = (request: OutgoingRequest) => void;
+type Submit = (boundary: TransactionBoundary) => void;
+
+/** The beginning or the end of a transaction, as a request. */
+export interface TransactionBoundary extends OutgoingRequest {
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly transactionId: string;
+}
 
 /** As each change names it. */
 export function transactionId({ xid, commitLsn }: Begun): string {
@@ -81,7 +87,7 @@ export class TransactionCounts {
     this.#tables.clear();
   }
 
-  #boundary(begun: Begun, status: "BEGIN" | "END"): OutgoingRequest {
+  #boundary(begun: Begun, status: "BEGIN" | "END"): TransactionBoundary {
     const { schema, table, isBare, embedSchema } = this.options;
     const id = transactionId(begun);
     const isEnd = status === "END";
@@ -102,7 +108,7 @@ export class TransactionCounts {
     const { commitTimeUs, commitLsn } = begun;
     key.addRow(new Uint8Array(), new TupleView(), [], { commitTimeUs, ordinal: 0, part });
     return {
-      ...{ schema, table, rows: 0, barrier: false },
+      ...{ schema, table, rows: 0, barrier: false, transactionId: id },
       body: new TextEncoder().encode(isBare ? json : `[${json}]`),
       idempotencyKey: key.finish(),
       // The end of a transaction is sent after its beginning. Transactions need not wait for each other.

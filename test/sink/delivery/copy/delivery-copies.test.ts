@@ -16,6 +16,7 @@ import type {
   Question,
 } from "../../../../src/sink/delivery/line/line-messages.ts";
 import type { AttemptOutcome } from "../../../../src/sink/delivery/order/attempt.ts";
+import { RequestTransport } from "../../../../src/sink/delivery/order/request-transport.ts";
 import { Scheduler } from "../../../../src/sink/delivery/order/scheduler.ts";
 import { RecordKeeper } from "../../../../src/sink/delivery/record/record-keeper.ts";
 import { noTables, SavedTables } from "../../../../src/sink/delivery/record/recorded-tables.ts";
@@ -68,6 +69,14 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
     },
     { retrying: () => {}, failed: (error) => expect(error).toBeNull() },
   );
+  const encoding = {
+    ...filter,
+    transactions: null,
+    compile: () => new NativeRowEncoder(shape, { placeholder: false }),
+  };
+  const batch = { maxRows: 2, maxBytes: 1e6, isBare: false };
+  const store = { load: async () => null, save: async () => {} };
+  const transport = new RequestTransport({ batch, encoding }, scheduler, store);
   let version = 1;
   const stream = {
     flush: async () => {},
@@ -79,10 +88,7 @@ function session(shape: Relation = keyed, { skipped = "", isCopied = true, maxTo
   const answers = new Map<number, PromiseWithResolvers<unknown>>();
   const failures: unknown[] = [];
   const copies = new DeliveryCopies({
-    chunk: {
-      batch: { maxRows: 2, maxBytes: 1e6, isBare: false },
-      ...{ scheduler, sendsReads: true, yieldToIo: async () => {} },
-    },
+    chunk: { ...{ transport, commitPoint: null }, ...{ sendsReads: true, yieldToIo: async () => {} } },
     ...{ filter, maxUndelivered: 10, table: () => table },
     begun: () => ({ keeper, stream, recorded, keyless: new KeylessCopies(keeper, true) }),
     send: (message: FromDelivery) => {

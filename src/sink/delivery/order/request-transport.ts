@@ -1,0 +1,98 @@
+// A transport that sends requests, each on its own: rows of one table as a body. The scheduler sends those that share no row side by side,
+// and tries again.
+
+import type { Relation } from "../../../change/relation.ts";
+import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
+import type { CheckpointStore } from "../../sink.ts";
+import type { DeliverySettings } from "../delivery-settings.ts";
+import type { OutgoingRequest } from "../stream/outgoing-request.ts";
+import { type PlannedRow, RequestPlan } from "../stream/request-plan.ts";
+import { SecuredRequests } from "../stream/secured-requests.ts";
+import type {
+  ChunkOutletOptions,
+  OpenTransport,
+  Outlet,
+  StreamOutlet,
+  StreamOutletOptions,
+  Transport,
+} from "../transport.ts";
+import type { Attempt } from "./attempt.ts";
+import { Scheduler } from "./scheduler.ts";
+import { schedulerOptions } from "./scheduler-options.ts";
+
+/** Milliseconds of a clock that never goes back, and what makes waits. */
+export type RequestTools = Parameters<typeof schedulerOptions>[1];
+
+export function requestTransport(
+  settings: DeliverySettings,
+  attempt: Attempt,
+  tools: RequestTools,
+): OpenTransport {
+  return (events, store) => {
+    const scheduler = new Scheduler(attempt, schedulerOptions(settings, tools), events);
+    return new RequestTransport(settings, scheduler, store);
+  };
+}
+
+export class RequestTransport implements Transport {
+  readonly commitWithinMs = null;
+
+  constructor(
+    private readonly settings: Pick<DeliverySettings, "batch" | "encoding">,
+    private readonly scheduler: Scheduler,
+    readonly store: CheckpointStore,
+  ) {}
+
+  get isOver(): boolean {
+    return this.scheduler.isOver;
+  }
+
+  compile(relation: Relation): CompiledTable {
+    return compileTable(relation, this.settings.encoding.compile(relation));
+  }
+
+  stream(options: StreamOutletOptions): StreamOutlet {
+    const { scheduler, settings } = this;
+    const { sent, save, reach, failed } = options;
+    // Where a request is one row, boundaries decide nothing.
+    const cutsMatter = settings.batch.maxRows !== 1;
+    const secured = new SecuredRequests({ save, scheduler, cutsMatter, reach, failed });
+    const submit = (request: OutgoingRequest) =>
+      secured.submit(request, sent(request.rows, request.body.length));
+    const plan = new RequestPlan(settings.batch, submit);
+    return {
+      addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
+      addBoundary: submit,
+      seal: () => plan.sealAll().forEach(submit),
+      tookVersion: () => secured.tookVersion(),
+      get hasCapacity() {
+        return scheduler.hasCapacity;
+      },
+      untilCapacity: () => scheduler.untilCapacity(),
+    };
+  }
+
+  chunk({ sent, isIncremental, maxRows }: ChunkOutletOptions): Outlet {
+    const { scheduler, settings } = this;
+    const { batch } = settings;
+    const most = Math.min(batch.maxRows || Number.POSITIVE_INFINITY, maxRows);
+    const submit = (request: OutgoingRequest) =>
+      void scheduler.submit(request, sent(request.rows, request.body.length), false, isIncremental);
+    const plan = new RequestPlan({ ...batch, maxRows: Number.isFinite(most) ? most : 0 }, submit);
+    return {
+      addRow: (table: CompiledTable, row: PlannedRow) => plan.addRow(table, row),
+      seal: () => plan.sealAll().forEach(submit),
+      get hasCapacity() {
+        return isIncremental ? scheduler.hasCopyCapacity : scheduler.hasCapacity;
+      },
+      untilCapacity: () => (isIncremental ? scheduler.untilCopyCapacity() : scheduler.untilCapacity()),
+    };
+  }
+
+  drain(signal: AbortSignal): Promise<void> {
+    return this.scheduler.drain(signal);
+  }
+
+  /** Connections are the sender's. */
+  async close(): Promise<void> {}
+}

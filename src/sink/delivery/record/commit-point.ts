@@ -1,0 +1,88 @@
+// Where a transport that commits rows and record together may do so: at the end of a transaction of the source, and when every chunk of a
+// copy that was begun is recorded. Otherwise rows would be committed that the record does not have, and come again after a restart. A
+// transaction, or a chunk, that takes too long is committed in parts, each with the place in it.
+
+export interface CommitPointOptions {
+  /** The stream is between two transactions. */
+  readonly isBetween: () => boolean;
+  /** Moves the checkpoint to where the stream is. */
+  readonly settle: () => void;
+  readonly withinMs: number;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
+}
+
+export class CommitPoint {
+  #chunks = 0;
+  /** Since when a commit waits; null: none does. */
+  #wantedMs: number | null = null;
+  #waiters: (() => void)[] = [];
+  #isHurried = false;
+  #isGivenUp = false;
+
+  constructor(private readonly options: CommitPointOptions) {}
+
+  /** A commit waits: the stream stops where it may be made, and no chunk begins. */
+  get isWanted(): boolean {
+    return this.#wantedMs !== null;
+  }
+
+  /** A commit waits from here on, until `take`. */
+  want(): void {
+    this.#wantedMs ??= this.options.monotonic();
+  }
+
+  /** It may be made now. */
+  get isHere(): boolean {
+    return this.#isOverdue || (this.#chunks === 0 && (this.#isHurried || this.options.isBetween()));
+  }
+
+  /** Resolves when that may have changed. Throws once no commit is to be made any more. */
+  async change(): Promise<void> {
+    if (this.#isGivenUp) throw new Error("the sink is closed amid a transaction");
+    const overdue = setTimeout(() => this.wake(), this.options.withinMs);
+    await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    clearTimeout(overdue);
+  }
+
+  /** The stream does not go on, and what was added is to be durable: the beginning of a transaction is committed too. */
+  hurry(): void {
+    this.#isHurried = true;
+    this.wake();
+  }
+
+  /** Nothing is added any more: a commit that waits is not made. */
+  giveUp(): void {
+    this.#isGivenUp = true;
+    this.wake();
+  }
+
+  /** The commit is made now. */
+  take(): void {
+    this.options.settle();
+    this.#wantedMs = null;
+    this.#isHurried = false;
+    this.wake();
+  }
+
+  /** A chunk's first row is added. Resolves when it may be. */
+  async beginChunk(): Promise<void> {
+    while (this.isWanted) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    this.#chunks++;
+  }
+
+  /** The record has the chunk, or it is given up. */
+  endChunk(): void {
+    this.#chunks--;
+    this.wake();
+  }
+
+  /** Something has changed: the stream came to the end of a transaction. */
+  wake(): void {
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+
+  get #isOverdue(): boolean {
+    return this.#wantedMs !== null && this.options.monotonic() - this.#wantedMs >= this.options.withinMs;
+  }
+}
