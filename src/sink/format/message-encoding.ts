@@ -2,7 +2,7 @@
 
 import manifest from "../../../package.json" with { type: "json" };
 import type { Relation } from "../../change/relation.ts";
-import type { MessageFormat } from "../../connector/config/webhook-format.ts";
+import type { MessageFormat } from "../../connector/config/message-format.ts";
 import { DebeziumRowEncoder } from "./debezium/debezium-row.ts";
 import { NativeRowEncoder } from "./native-row.ts";
 import type { RowEncoder, RowOperation } from "./row-encoder.ts";

@@ -3,7 +3,7 @@
 // https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-data-types
 
 import type { Column } from "../../../change/relation.ts";
-import type { DebeziumFormat } from "../../../connector/config/webhook-format.ts";
+import type { DebeziumOptions } from "../../../connector/config/message-format.ts";
 import { type ConnectSchema, plain } from "../connect-schema.ts";
 import { arrayWriter } from "../values/array-text.ts";
 import { writeBase64, writeBoolean, writeFloat, writeInteger, writeString } from "../values/json-value.ts";
@@ -29,7 +29,7 @@ import {
   writeZonedTimestamp,
 } from "./debezium-value.ts";
 
-export type DataTypeOptions = DebeziumFormat["data_types"];
+export type DataTypeOptions = DebeziumOptions["data_types"];
 
 export interface ColumnMapping {
   readonly write: ValueWriter;
