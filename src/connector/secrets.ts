@@ -2,6 +2,8 @@
 // state store encrypts them.
 
 import type { Violation } from "../errors/millrace-error.ts";
+import { usesSasl, usesTls } from "./config/kafka/kafka-rules.ts";
+import { hasPasswordProperty, isSecretProperty } from "./config/kafka/librdkafka-properties.ts";
 import { privateKeyProblem } from "./config/private-key.ts";
 import { looksLikeCredential } from "./config/webhook-headers.ts";
 import type { ConnectorConfig, ConnectorRequest } from "./connector.ts";
@@ -11,14 +13,22 @@ import { copyJson, isJsonObject, type JsonObject, type JsonValue } from "./reque
 export const redacted = "***";
 
 interface SecretField {
-  /** Keys from the connector down. `[]` stands for each item of an array; items are matched by their `name`. */
+  /**
+   * Keys from the connector down. `[]` stands for each item of an array, which are matched by their `name` or `key`; `*`
+   * for each member of an object.
+   */
   readonly keys: readonly string[];
-  readonly required: boolean;
+  readonly required: boolean | ((holder: JsonObject, root: JsonObject) => boolean);
+  /** Whether it can stand beside what the request gives; if not, it is not filled. Absent: always. */
+  readonly isUsable?: (holder: JsonObject) => boolean;
   /** Whether responses hide it, where that depends on the object that has it; absent: always. */
   readonly isHidden?: (holder: JsonObject) => boolean;
 }
 
-const field = (path: string, required: boolean): SecretField => ({ keys: path.split("."), required });
+const field = (path: string, required: SecretField["required"]): SecretField => ({
+  keys: path.split("."),
+  required,
+});
 
 /** A static header may be anything, so its value is kept as a secret; most are none, and clients compare them. */
 const staticHeaderValue: SecretField = {
@@ -35,6 +45,38 @@ const connectionSecrets = (connection: string): SecretField[] => [
   field(`${connection}.tunnel.ssh.auth.bring_your_own_key.private_key`, true),
 ];
 
+/** The password of a log-in may come from a property instead. */
+function needsPassword(auth: JsonObject, root: JsonObject): boolean {
+  const connection = (root as Partial<Pick<ConnectorRequest, "sink">>).sink?.kafka?.connection;
+  return usesSasl(auth) && !(connection && hasPasswordProperty(connection));
+}
+
+const kafkaProperty = (list: string): SecretField => ({
+  ...field(`sink.kafka.connection.config.${list}.[].value`, true),
+  isHidden: ({ key }) => isSecretProperty(String(key)),
+});
+const brokerMaterial = (name: string): SecretField => ({
+  ...field(`sink.kafka.connection.auth.${name}`, false),
+  isUsable: (auth) => usesTls(auth) && !auth[`${name}_location`],
+});
+const registry = "sink.kafka.format.*.format_config.*.avro.schema_registry";
+const registryMaterial = (name: string): SecretField => ({
+  ...field(`${registry}.${name}`, false),
+  isUsable: ({ url }) => /^https:/i.test(String(url)),
+});
+
+const kafkaSecrets: readonly SecretField[] = [
+  { ...field("sink.kafka.connection.auth.password", needsPassword), isUsable: usesSasl },
+  { ...brokerMaterial("ssl_key_password"), isUsable: (auth) => usesTls(auth) && auth.ssl_key !== null },
+  ...["ssl_ca", "ssl_certificate", "ssl_key"].map(brokerMaterial),
+  ...["global_properties", "producer_properties"].map(kafkaProperty),
+  {
+    ...field(`${registry}.password`, ({ username }) => username !== undefined),
+    isUsable: ({ username }) => username !== undefined,
+  },
+  ...["ssl_ca", "ssl_certificate", "ssl_key"].map(registryMaterial),
+];
+
 const secretFields: readonly SecretField[] = [
   ...connectionSecrets("source.postgres.connection"),
   field("source.postgres.catalog.column_hashing.salt", true),
@@ -44,6 +86,7 @@ const secretFields: readonly SecretField[] = [
   field("sink.webhook.auth.header.value", true),
   staticHeaderValue,
   field("sink.webhook.signing.secret", true),
+  ...kafkaSecrets,
 ];
 
 /** A copy with every secret replaced by `"***"`, the only form that leaves the service. */
@@ -74,9 +117,11 @@ export function fillSecrets<T extends object>(
 ): T {
   const copy = copyJson(request);
   const from = stored === null ? undefined : (stored as unknown as JsonObject);
-  forEachSecret(copy as unknown as JsonObject, from, ({ holder, storedHolder, key, required, isInList }) => {
+  forEachSecret(copy as unknown as JsonObject, from, (location) => {
+    const { holder, storedHolder, key, required, isInList, isUsable } = location;
     const value = holder[key];
-    const isFilled = fillMissing === "all" || isInList || (fillMissing === "required" && required);
+    const isFilled =
+      isUsable && (fillMissing === "all" || isInList || (fillMissing === "required" && required));
     if (value !== redacted && !(value === undefined && isFilled)) return;
     const storedValue = storedHolder?.[key];
     if (typeof storedValue === "string") holder[key] = storedValue;
@@ -115,6 +160,7 @@ interface SecretLocation {
   readonly key: string;
   readonly path: string;
   readonly required: boolean;
+  readonly isUsable: boolean;
   readonly isInList: boolean;
   readonly isHidden: (holder: JsonObject) => boolean;
 }
@@ -124,37 +170,61 @@ function forEachSecret(
   stored: JsonObject | undefined,
   visit: (location: SecretLocation) => void,
 ): void {
-  for (const field of secretFields) walk(root, stored, field, 0, "", visit);
+  for (const field of secretFields) walk(root, stored, 0, "", { field, root, visit });
+}
+
+interface Walk {
+  readonly field: SecretField;
+  readonly root: JsonObject;
+  readonly visit: (location: SecretLocation) => void;
 }
 
 /** `depth`: how many of the field's keys lead to `node`. */
 function walk(
   node: JsonValue | undefined,
   stored: JsonValue | undefined,
-  field: SecretField,
   depth: number,
   path: string,
-  visit: (location: SecretLocation) => void,
+  whole: Walk,
 ): void {
-  const { keys, required, isHidden = () => true } = field;
+  const { keys } = whole.field;
   const key = keys[depth];
   if (key === undefined) return;
   if (key === "[]") {
     if (!Array.isArray(node)) return;
     for (const [index, item] of node.entries()) {
-      walk(item, sameName(node, index, stored), field, depth + 1, `${path}/${index}`, visit);
+      walk(item, sameName(node, index, stored), depth + 1, `${path}/${index}`, whole);
     }
     return;
   }
   if (!isJsonObject(node)) return;
   const storedHolder = isJsonObject(stored) ? stored : undefined;
-  const at = `${path}/${key}`;
-  if (depth === keys.length - 1)
-    visit({ holder: node, storedHolder, key, path: at, required, isInList: keys.includes("[]"), isHidden });
-  else walk(node[key], storedHolder?.[key], field, depth + 1, at, visit);
+  if (depth === keys.length - 1) {
+    whole.visit(locate(node, storedHolder, key, `${path}/${key}`, whole));
+    return;
+  }
+  for (const each of key === "*" ? Object.keys(node) : [key]) {
+    walk(node[each], storedHolder?.[each], depth + 1, `${path}/${each}`, whole);
+  }
 }
 
-/** The stored item of the same name; the second of equal names matches the second. Header names ignore case. */
+function locate(
+  holder: JsonObject,
+  storedHolder: JsonObject | undefined,
+  key: string,
+  path: string,
+  { field, root }: Walk,
+): SecretLocation {
+  const { keys, required, isUsable = () => true, isHidden = () => true } = field;
+  return {
+    ...{ holder, storedHolder, key, path, isHidden },
+    required: typeof required === "function" ? required(holder, root) : required,
+    isUsable: isUsable(holder),
+    isInList: keys.includes("[]"),
+  };
+}
+
+/** The stored item of the same name or key; the second of equal names matches the second. Header names ignore case. */
 function sameName(
   items: readonly JsonValue[],
   index: number,
@@ -168,5 +238,6 @@ function sameName(
 }
 
 function lowerCaseName(item: JsonValue | undefined): string | undefined {
-  return isJsonObject(item) && typeof item.name === "string" ? item.name.toLowerCase() : undefined;
+  const name = isJsonObject(item) ? (item.name ?? item.key) : undefined;
+  return typeof name === "string" ? name.toLowerCase() : undefined;
 }

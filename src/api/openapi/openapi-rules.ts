@@ -118,7 +118,9 @@ const rules: readonly Rule[] = [
   },
   {
     schema: "IdentifierNamingFivetranNamingRequest",
-    keywords: { description: "At a Postgres sink; a webhook gets the source's names, and refuses this." },
+    keywords: {
+      description: "At a Postgres sink; a webhook and Kafka get the source's names, and refuse this.",
+    },
   },
 ];
 

@@ -1,16 +1,16 @@
 // The configuration of a sink: schemas and types of the request form and of the full form. The webhook's are in
-// webhook-config.ts; complete-connector.ts fills the defaults.
+// webhook-config.ts, Kafka's in kafka-config.ts; complete-connector.ts fills the defaults.
 
 import { type Static, Type } from "@sinclair/typebox";
 import { nullable, oneOf, strictObject, taggedUnion } from "../request/schema-forms.ts";
 import { PostgresConnectionRequestSchema, PostgresConnectionSchema } from "./connection.ts";
+import { KafkaSinkConfigSchema, KafkaSinkRequestSchema } from "./kafka-config.ts";
 import { WebhookSinkConfigSchema, WebhookSinkRequestSchema } from "./webhook-config.ts";
 
 export type { WebhookSinkConfig } from "./webhook-config.ts";
 
 /** Kinds whose names are known, but which are not built: a request with one is refused with `unsupported_kind`. */
 export const unbuiltSinkKinds = [
-  "kafka",
   "clickhouse",
   "snowflake",
   "materialize",
@@ -50,6 +50,7 @@ export const SinkRequestSchema = taggedUnion(
   {
     postgres: Type.Optional(PostgresSinkRequestSchema),
     webhook: Type.Optional(WebhookSinkRequestSchema),
+    kafka: Type.Optional(KafkaSinkRequestSchema),
   },
   { description: "Where changes go: one key, which names the kind." },
 );
@@ -67,6 +68,7 @@ export const SinkConfigSchema = taggedUnion(
   {
     postgres: Type.Optional(PostgresSinkConfigSchema),
     webhook: Type.Optional(WebhookSinkConfigSchema),
+    kafka: Type.Optional(KafkaSinkConfigSchema),
   },
   { description: "Where changes go: one key, which names the kind." },
 );

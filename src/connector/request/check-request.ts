@@ -10,6 +10,8 @@ import type { CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnectionRequest } from "../config/connection.ts";
 import { isCronExpression } from "../config/cron-expression.ts";
 import { hostKeyProblem } from "../config/host-keys.ts";
+import { unbuiltKafkaSerdeKinds } from "../config/kafka/kafka-format.ts";
+import { kafkaRules } from "../config/kafka/kafka-rules.ts";
 import { nextDue } from "../config/schedule.ts";
 import { SinkRequestSchema, unbuiltSinkKinds } from "../config/sink-config.ts";
 import { SourceRequestSchema, unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
@@ -17,7 +19,7 @@ import { unbuiltSerdeKinds } from "../config/webhook-format.ts";
 import { headerClashes } from "../config/webhook-headers.ts";
 import { ConnectorRequestSchema } from "../connector.ts";
 import { strictObject } from "./schema-forms.ts";
-import { notSupported, unbuiltPaths } from "./unbuilt-features.ts";
+import { notSupported, unbuiltPaths, unbuiltWords } from "./unbuilt-features.ts";
 import { maxViolations, schemaViolations } from "./violations.ts";
 
 export const SourceBodySchema = strictObject({ source: SourceRequestSchema });
@@ -41,6 +43,11 @@ const unbuiltKinds: readonly UnbuiltKinds[] = [
   { path: /^\/sink\/webhook\/format\/\w+\/format_config\/(?:value|key)_serde$/, kinds: unbuiltSerdeKinds },
   {
     path: /^\/sink\/webhook\/format\/\w+\/format_config\/(?:value|key)_serde\/json$/,
+    kinds: ["schema_registry"],
+  },
+  { path: /^\/sink\/kafka\/format\/\w+\/format_config\/(?:value|key)_serde$/, kinds: unbuiltKafkaSerdeKinds },
+  {
+    path: /^\/sink\/kafka\/format\/\w+\/format_config\/(?:value|key)_serde\/json$/,
     kinds: ["schema_registry"],
   },
 ];
@@ -71,6 +78,9 @@ const rules: readonly Rule[] = [
     within: ["/sink/webhook/headers", "/sink/webhook/auth", "/sink/webhook/signing"],
     check: ({ sink }) => (sink?.webhook ? headerClashes(sink.webhook) : []),
   },
+  ...kafkaRules.map(
+    ({ within, check }): Rule => ({ within, check: ({ sink }) => (sink?.kafka ? check(sink.kafka) : []) }),
+  ),
 ];
 
 /**
@@ -79,9 +89,12 @@ const rules: readonly Rule[] = [
  */
 export function checkRequest<T extends TSchema>(schema: T, body: unknown): asserts body is Static<T> {
   const broken = schemaViolations(schema, body);
-  const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body)];
+  const words = unbuiltWords(body);
+  const unbuilt = [...broken.map(({ path }) => path).filter(isUnbuiltKind), ...unbuiltPaths(body), ...words];
   const isInside = (path: string) => unbuilt.some((kind) => path.startsWith(`${kind}/`));
-  const violations = broken.filter(({ path }) => !isUnbuiltKind(path) && !isInside(path));
+  const violations = broken.filter(
+    ({ path }) => !isUnbuiltKind(path) && !isInside(path) && !words.includes(path),
+  );
   for (const rule of rules) {
     if (broken.some(({ path }) => rule.within.some((within) => touches(path, within)))) continue;
     violations.push(...rule.check(body as Part));

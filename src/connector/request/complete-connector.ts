@@ -3,6 +3,7 @@
 
 import type { Catalog, CatalogRequest } from "../config/catalog.ts";
 import type { PostgresConnection, PostgresConnectionRequest, TunnelConfig } from "../config/connection.ts";
+import { completeKafka } from "../config/kafka/kafka-defaults.ts";
 import type {
   PostgresSinkConfig,
   PostgresSinkRequest,
@@ -42,6 +43,7 @@ export function completeSource(source: SourceRequest): SourceConfig {
 export function completeSink(sink: SinkRequest): SinkConfig {
   if (sink.postgres) return { postgres: completePostgresSink(sink.postgres) };
   if (sink.webhook) return { webhook: completeWebhook(sink.webhook) };
+  if (sink.kafka) return { kafka: completeKafka(sink.kafka) };
   return {};
 }
 

@@ -1,9 +1,11 @@
 // Applies a merge patch to a stored connector, and refuses changes that would make it another connector.
 
 import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
+import { withImpliedSettings } from "../config/kafka/implied-settings.ts";
+import { transactionalId } from "../config/kafka-config.ts";
 import { unbuiltSinkKinds } from "../config/sink-config.ts";
 import { unbuiltReplicationKinds, unbuiltSourceKinds } from "../config/source-config.ts";
-import { type ConnectorRequest, ConnectorRequestSchema } from "../connector.ts";
+import { type ConnectorConfig, type ConnectorRequest, ConnectorRequestSchema } from "../connector.ts";
 import { fillSecrets } from "../secrets.ts";
 import { checkRequest } from "./check-request.ts";
 import { completeConnector } from "./complete-connector.ts";
@@ -21,6 +23,8 @@ const immutableFields: readonly string[] = [
   "/sink/postgres/connection/port",
   "/sink/postgres/connection/database",
   "/sink/webhook/url",
+  "/sink/kafka/connection/brokers",
+  "/sink/kafka/name",
 ];
 
 /** Unions whose kind cannot change, with all known kinds. */
@@ -30,7 +34,7 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
     path: "/source/postgres/replication_type",
     kinds: ["logical_replication", "snapshot", ...unbuiltReplicationKinds],
   },
-  { path: "/sink", kinds: ["postgres", "webhook", ...unbuiltSinkKinds] },
+  { path: "/sink", kinds: ["postgres", "webhook", "kafka", ...unbuiltSinkKinds] },
 ];
 
 /**
@@ -42,8 +46,8 @@ const immutableKinds: readonly { readonly path: string; readonly kinds: readonly
  */
 export function patchConnector(given: ConnectorRequest, patch: JsonObject): ConnectorRequest {
   const { id } = given;
-  const before = given as unknown as JsonObject;
   const wanted = withoutAliases(patch);
+  const before = patchBase(given, wanted) as unknown as JsonObject;
   const after = mergePatch(before, wanted);
   refuse([...changedId(id, patch), ...changedKinds(before, after)]);
   requireKnownKeys(withNulls(before, wanted), new Set(nullPaths(wanted)));
@@ -53,7 +57,8 @@ export function patchConnector(given: ConnectorRequest, patch: JsonObject): Conn
   checkRequest(ConnectorRequestSchema, request);
   const filled = fillSecrets(request, given, "in lists");
   requireSecrets(filled);
-  refuse(changedFields(fullForm(given), fullForm(filled)));
+  const [was, is] = [completeConnector(given, id), completeConnector(filled, id)];
+  refuse([...changedFields(asJson(was), asJson(is)), ...changedTransactionalId(was, is)]);
   return givenForm(filled, id);
 }
 
@@ -98,9 +103,16 @@ function refuse(violations: readonly Violation[]): void {
   );
 }
 
-/** A field that is left out has its default. */
-function fullForm(given: ConnectorRequest): JsonObject {
-  return completeConnector(given, given.id) as unknown as JsonObject;
+/** What the patch is merged into. */
+function patchBase(given: ConnectorRequest, patch: JsonObject): ConnectorRequest {
+  const config = valueAt(patch, "/sink/kafka/connection/config");
+  if (!given.sink.kafka || !isJsonObject(config)) return given;
+  return { ...given, sink: { kafka: withImpliedSettings(given.sink.kafka, config) } };
+}
+
+/** In full form: a field that is left out has its default. */
+function asJson(full: ConnectorConfig): JsonObject {
+  return full as unknown as JsonObject;
 }
 
 function changedId(id: string, patch: JsonObject): Violation[] {
@@ -120,8 +132,19 @@ function changedKinds(before: JsonValue, after: JsonValue): Violation[] {
 
 function changedFields(before: JsonValue, after: JsonValue): Violation[] {
   return immutableFields
-    .filter((path) => valueAt(before, path) !== valueAt(after, path))
+    .filter((path) => !Bun.deepEquals(valueAt(before, path), valueAt(after, path)))
     .map((path) => ({ path, message: "cannot change" }));
+}
+
+/** The default one counts: to name it changes nothing. */
+function changedTransactionalId(
+  { id, sink: was }: ConnectorConfig,
+  { sink: is }: ConnectorConfig,
+): Violation[] {
+  if (!was.kafka || !is.kafka || was.kafka.name !== is.kafka.name) return [];
+  if (transactionalId(id, was.kafka) === transactionalId(id, is.kafka)) return [];
+  const path = "/sink/kafka/connection/config/transactions/transactional_id";
+  return [{ path, message: "cannot change" }];
 }
 
 function valueAt(root: JsonValue, path: string): JsonValue | undefined {

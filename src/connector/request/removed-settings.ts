@@ -14,7 +14,7 @@ const namedInside = ["source.postgres.catalog.column_hashing"];
 
 /**
  * Paths with dots of what was given, is gone, and made a difference: the outermost of each. Items of a list are told
- * apart by their names: `schemas[public]`.
+ * apart by their names or keys: `schemas[public]`.
  */
 export function removedSettings(before: ConnectorForms, after: ConnectorForms): readonly string[] {
   const [was, is] = [asJson(before.given), asJson(after.given)];
@@ -55,7 +55,8 @@ function removedItems(was: readonly JsonValue[], is: readonly JsonValue[], at: s
 }
 
 function nameOf(item: JsonValue): string | undefined {
-  return isJsonObject(item) && typeof item.name === "string" ? item.name : undefined;
+  const name = isJsonObject(item) ? (item.name ?? item.key) : undefined;
+  return typeof name === "string" ? name : undefined;
 }
 
 function memberOf(value: JsonValue | undefined, key: string): JsonValue | undefined {

@@ -1,7 +1,9 @@
 // Turns a checked request into what is stored and run: aliases, secrets, defaults. Pure; the caller reads the stored
 // connector that secrets come from.
 
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { MillraceError, type Violation } from "../../errors/millrace-error.ts";
+import { materialViolations } from "../config/kafka/kafka-material.ts";
+import { kafkaRules } from "../config/kafka/kafka-rules.ts";
 import type { SinkConfig, SinkRequest } from "../config/sink-config.ts";
 import type { SourceConfig, SourceRequest } from "../config/source-config.ts";
 import { tlsProblems } from "../config/tls-material.ts";
@@ -78,8 +80,15 @@ export function requireSecrets(request: Partial<Pick<ConnectorRequest, "source" 
     ...unusableKeys(request),
     ...tlsProblems(request.source?.postgres?.connection, "/source/postgres/connection"),
     ...tlsProblems(request.sink?.postgres?.connection, "/sink/postgres/connection"),
+    ...kafkaProblems(request.sink?.kafka),
   ];
   if (unusable.length > 0) throw invalidRequest(unusable);
+}
+
+/** The rules once more: a value that was filled in takes part in them now. */
+function kafkaProblems(sink: SinkRequest["kafka"]): readonly Violation[] {
+  if (!sink) return [];
+  return [...kafkaRules.flatMap(({ check }) => check(sink)), ...materialViolations(sink)];
 }
 
 /** Renames `headers.static`, an alias of `headers.static_`. */
