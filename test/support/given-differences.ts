@@ -5,6 +5,7 @@ const nullsAtTheTop = ["name", "buffer", "limits", "schedule", "identifier_namin
 const words = new Set([
   ...["ssl_mode", "toast_mode", "compression", "default_action", "action", "algorithm", "encoding"],
   ...["column_conflict", "table_conflict"],
+  ...["protocol", "acks", "compression_type", "producer_preset", "naming_mode", "subject_name_strategy"],
   ...["binary_handling_mode", "decimal_handling_mode", "time_precision_mode"],
 ]);
 

@@ -1,6 +1,7 @@
 // Random valid connectors, in which everything that may be left out sometimes is.
 
 import fc from "fast-check";
+import { randomKafkaSink } from "./random-kafka-sink.ts";
 import { bringKey } from "./ssh-keys.ts";
 import { testRootCertificate, testServerCertificate, testServerKey } from "./tls-certificates.ts";
 
@@ -241,6 +242,14 @@ export function randomConnector(id: string) {
         ...{ ...fixed, ...common },
         source: fc.record({ postgres: streaming }),
         sink: fc.record({ webhook: webhookSink }),
+      },
+      keys,
+    ),
+    fc.record(
+      {
+        ...{ ...fixed, ...common },
+        source: fc.record({ postgres: streaming }),
+        sink: fc.record({ kafka: randomKafkaSink }),
       },
       keys,
     ),

@@ -26,6 +26,10 @@ const postgresSink = {
 
 const webhookSink = { webhook: { url: "http://localhost:8080" } };
 
+const kafkaSink = {
+  kafka: { connection: { brokers: ["localhost:9092"] }, format: { debezium: {} }, topic_options: {} },
+};
+
 const postgresToPostgres: Example = {
   summary: "Postgres to Postgres",
   value: { id: "orders", source, sink: postgresSink },
@@ -34,6 +38,43 @@ const postgresToPostgres: Example = {
 const postgresToWebhook: Example = {
   summary: "Postgres to a webhook",
   value: { id: "events", source, sink: webhookSink },
+};
+
+const postgresToKafka: Example = {
+  summary: "Postgres to Kafka, exactly once",
+  value: { id: "stream", source, sink: kafkaSink },
+};
+
+const kafkaWithLogIn: Example = {
+  summary: "Kafka with TLS and a log-in, Avro, and topics of several partitions",
+  value: {
+    id: "avro",
+    source,
+    sink: {
+      kafka: {
+        connection: {
+          brokers: ["localhost:9093"],
+          auth: { protocol: "SaslSsl", mechanism: "ScramSha512", username: "millrace", password: "example" },
+          config: { producer_preset: "Throughput", compression_type: "Zstd" },
+        },
+        format: {
+          debezium: {
+            format_config: {
+              value_serde: { avro: { schema_registry: { url: "http://localhost:8081" } } },
+            },
+            headers: { op: true, tbl: true },
+          },
+        },
+        name: "shop",
+        topic_name_template: "shop.{database_or_schema}.{table}",
+        topic_options: {
+          partitions: 6,
+          replication_factor: 3,
+          config: [{ key: "cleanup.policy", value: "compact" }],
+        },
+      },
+    },
+  },
 };
 
 const chosenTables: Example = {
@@ -70,7 +111,14 @@ const batchedWebhook: Example = {
   },
 };
 
-const connectors = { postgresToPostgres, postgresToWebhook, chosenTables, batchedWebhook };
+const connectors = {
+  postgresToPostgres,
+  postgresToWebhook,
+  postgresToKafka,
+  chosenTables,
+  batchedWebhook,
+  kafkaWithLogIn,
+};
 
 /** By operation id. Swagger UI fills in the first one. */
 export const requestExamples: Readonly<Record<string, Readonly<Record<string, Example>>>> = {
@@ -90,6 +138,7 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
   validateSink: {
     postgres: { summary: "Postgres", value: { sink: postgresSink } },
     webhook: { summary: "Webhook", value: { sink: webhookSink } },
+    kafka: { summary: "Kafka", value: { sink: kafkaSink } },
   },
   validateBuffer: { none: { summary: "No buffer", value: { buffer: null } } },
   createTask: {

@@ -6,6 +6,7 @@ import {
   PostgresConnectionRequestSchema,
   PostgresConnectionSchema,
 } from "../../connector/config/connection.ts";
+import { KafkaSinkConfigSchema, KafkaSinkRequestSchema } from "../../connector/config/kafka-config.ts";
 import {
   PostgresSourceConfigSchema,
   PostgresSourceRequestSchema,
@@ -35,6 +36,14 @@ const formatRequest = webhookRequest.format.properties;
 const format = webhook.format.properties;
 const formatConfigRequest = formatRequest.native.properties.format_config;
 const formatConfig = format.native.properties.format_config;
+const kafkaRequest = KafkaSinkRequestSchema.properties;
+const kafka = KafkaSinkConfigSchema.properties;
+const kafkaFormatRequest = kafkaRequest.format.properties;
+const kafkaFormat = kafka.format.properties;
+const kafkaFormatConfigRequest = kafkaFormatRequest.native.properties.format_config;
+const kafkaFormatConfig = kafkaFormat.native.properties.format_config;
+const kafkaSerdeRequest = kafkaFormatConfigRequest.properties.value_serde;
+const kafkaSerde = kafkaFormatConfig.properties.value_serde;
 const connectorRequest = ConnectorRequestSchema.properties;
 const connector = ConnectorConfigSchema.properties;
 
@@ -65,6 +74,20 @@ export const namedParts = {
   Serde: formatConfig.properties.value_serde,
   WebhookAuthRequest: webhookRequest.auth.anyOf[0],
   WebhookAuth: webhook.auth.anyOf[0],
+  KafkaConnectionRequest: kafkaRequest.connection,
+  KafkaConnection: kafka.connection,
+  KafkaFormatRequest: kafkaRequest.format,
+  KafkaFormat: kafka.format,
+  KafkaNativeFormatRequest: kafkaFormatRequest.native,
+  KafkaNativeFormat: kafkaFormat.native,
+  KafkaDebeziumFormatRequest: kafkaFormatRequest.debezium,
+  KafkaDebeziumFormat: kafkaFormat.debezium,
+  KafkaFormatConfigRequest: kafkaFormatConfigRequest,
+  KafkaFormatConfig: kafkaFormatConfig,
+  KafkaSerdeRequest: kafkaSerdeRequest,
+  KafkaSerde: kafkaSerde,
+  SchemaRegistryRequest: kafkaSerdeRequest.properties.avro.properties.schema_registry,
+  SchemaRegistry: kafkaSerde.properties.avro.properties.schema_registry,
   LimitsRequest: connectorRequest.limits.anyOf[0],
   Limits: connector.limits,
   Schedule: connector.schedule.anyOf[0],

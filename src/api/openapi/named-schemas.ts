@@ -6,6 +6,7 @@ import {
   PostgresConnectionRequestSchema,
   PostgresConnectionSchema,
 } from "../../connector/config/connection.ts";
+import { KafkaSinkConfigSchema, KafkaSinkRequestSchema } from "../../connector/config/kafka-config.ts";
 import {
   PostgresSinkConfigSchema,
   PostgresSinkRequestSchema,
@@ -50,6 +51,8 @@ export const schemas = {
   PostgresSink: PostgresSinkConfigSchema,
   WebhookSinkRequest: WebhookSinkRequestSchema,
   WebhookSink: WebhookSinkConfigSchema,
+  KafkaSinkRequest: KafkaSinkRequestSchema,
+  KafkaSink: KafkaSinkConfigSchema,
   SinkRequest: SinkRequestSchema,
   Sink: SinkConfigSchema,
   Status: StatusSchema,

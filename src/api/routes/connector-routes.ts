@@ -25,8 +25,8 @@ const details = {
     summary: "Change a connector by a merge patch",
     description:
       "RFC 7396, also as `application/json`: members of the patch replace those of the connector, `null` removes them. The kinds of source, sink " +
-      "and replication, `host`, `port`, `database` and a webhook's `url` cannot change: 409. To change the kind " +
-      "of another union, set the old kind to `null`.",
+      "and replication, `host`, `port`, `database`, a webhook's `url`, and a Kafka sink's `brokers`, `name` and `transactional_id` cannot " +
+      "change: 409. To change the kind of another union, set the old kind to `null`.",
   },
   deleteConnector: {
     operationId: "deleteConnector",

@@ -120,7 +120,7 @@ describe("invalid requests", () => {
       errors: {
         "/colour": "unknown key",
         "/id": "expected a string",
-        "/sink": "expected exactly one key: postgres, webhook",
+        "/sink": "expected exactly one key: postgres, webhook, kafka",
         "/sink/postgres/connection": "required",
         "/sink/webhook/url": "required",
         "/disabled": "expected true or false",
@@ -152,7 +152,7 @@ describe("invalid requests", () => {
     expect(refusal(() => checkSourceBody({}))?.errors).toEqual({ "/source": "required" });
     expect(refusal(() => checkSinkBody({ sink: {}, source: {} }))?.errors).toEqual({
       "/source": "unknown key",
-      "/sink": "expected exactly one key: postgres, webhook",
+      "/sink": "expected exactly one key: postgres, webhook, kafka",
     });
   });
 
@@ -256,7 +256,7 @@ describe("target_schema", () => {
 
 describe("kinds that are known but not implemented", () => {
   test.each([
-    [{ sink: { kafka: { brokers: [] } } }, "/sink/kafka"],
+    [{ sink: { clickhouse: { host: 1 } } }, "/sink/clickhouse"],
     [{ source: { mysql: {} } }, "/source/mysql"],
     [
       { source: sourceSample({ replication_type: { query_based: { interval: 1 } } }) },
@@ -294,9 +294,9 @@ describe("kinds that are known but not implemented", () => {
   });
 
   test("is reported together with other violations", () => {
-    expect(refused({ sink: { kafka: {} }, colour: 1 })).toEqual({
+    expect(refused({ sink: { clickhouse: {} }, colour: 1 })).toEqual({
       code: "invalid_request",
-      errors: { "/colour": "unknown key", "/sink/kafka": "known, and not supported yet" },
+      errors: { "/colour": "unknown key", "/sink/clickhouse": "known, and not supported yet" },
     });
   });
 
