@@ -129,6 +129,8 @@ export const errorKinds = {
   webhook_retries_exhausted: kind(502, "Webhook retries exhausted"),
   /** The service does not send to this address (link-local, metadata service, egress policy). */
   webhook_address_refused: kind(502, "Webhook address refused"),
+  /** The name of a table makes a topic's name that Kafka does not take: another `topic_name_template` is needed. */
+  invalid_topic_name: kind(502, "Invalid topic name"),
 
   // --- the service -------------------------------------------------------------------------
   /** The values of a new relation do not exist in the stream's form: the run begins again in the other form. */
