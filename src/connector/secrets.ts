@@ -3,7 +3,7 @@
 
 import type { Violation } from "../errors/millrace-error.ts";
 import { usesSasl, usesTls } from "./config/kafka/kafka-rules.ts";
-import { hasPasswordProperty, isSecretProperty } from "./config/kafka/librdkafka-properties.ts";
+import { hasProperty, isSecretProperty } from "./config/kafka/librdkafka-properties.ts";
 import { privateKeyProblem } from "./config/private-key.ts";
 import { looksLikeCredential } from "./config/webhook-headers.ts";
 import type { ConnectorConfig, ConnectorRequest } from "./connector.ts";
@@ -48,7 +48,7 @@ const connectionSecrets = (connection: string): SecretField[] => [
 /** The password of a log-in may come from a property instead. */
 function needsPassword(auth: JsonObject, root: JsonObject): boolean {
   const connection = (root as Partial<Pick<ConnectorRequest, "sink">>).sink?.kafka?.connection;
-  return usesSasl(auth) && !(connection && hasPasswordProperty(connection));
+  return usesSasl(auth) && !(connection && hasProperty(connection, "auth", "password"));
 }
 
 const kafkaProperty = (list: string): SecretField => ({

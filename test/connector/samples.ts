@@ -27,6 +27,15 @@ export const webhookSinkSample = (overrides: object = {}) => ({
   webhook: { url: "https://hooks.example.com", ...overrides },
 });
 
+export const kafkaSinkSample = (overrides: object = {}) => ({
+  kafka: {
+    connection: { brokers: ["kafka.internal:9092"] },
+    format: { native: {} },
+    topic_options: {},
+    ...overrides,
+  },
+});
+
 export const requestSample = (overrides: object = {}): ConnectorRequest => ({
   id: "orders",
   source: sourceSample(),

@@ -214,7 +214,7 @@ export type NamingMode = KafkaSinkConfig["topic_options"]["naming_mode"];
 
 // --- identity --------------------------------------------------------------------------------
 
-/** Fences whatever else still runs under it. At most 280 characters. */
+/** Fences whatever else still runs under it. */
 export function transactionalId(
   connectorId: string,
   sink: Pick<KafkaSinkConfig, "connection" | "name">,

@@ -1,12 +1,13 @@
 // Decides whether a changed connector can continue from its checkpoint, or has to begin again. Pure.
 
 import type { PostgresConnection } from "../../connector/config/connection.ts";
+import { checkpointKey } from "../../connector/config/kafka-config.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 
 /**
  * A checkpoint is valid only between the same source and the same sink. With another database at either end, or another
- * kind, the connector begins again. A webhook's URL does not count: the receiver at another URL continues with the next
- * change.
+ * kind, the connector begins again, and so it does with other brokers, or under another name at them. A webhook's URL does
+ * not count: the receiver at another URL continues with the next change.
  */
 export function needsFreshStart(before: ConnectorConfig, after: ConnectorConfig): boolean {
   return !Bun.deepEquals(endpoints(before), endpoints(after));
@@ -17,12 +18,14 @@ export function haveSameSource(one: ConnectorConfig, other: ConnectorConfig): bo
   return Bun.deepEquals(address(one.source.postgres?.connection), address(other.source.postgres?.connection));
 }
 
-function endpoints({ source, sink }: ConnectorConfig): unknown {
+function endpoints({ id, source, sink }: ConnectorConfig): unknown {
   return {
     source: address(source.postgres?.connection),
     replication: Object.keys(source.postgres?.replication_type ?? {}),
     sinkKind: Object.keys(sink),
     sink: address(sink.postgres?.connection),
+    brokers: sink.kafka?.connection.brokers.map((broker) => broker.toLowerCase()).sort(),
+    name: sink.kafka && checkpointKey(id, sink.kafka),
   };
 }
 

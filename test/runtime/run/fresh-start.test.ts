@@ -32,3 +32,17 @@ test("another webhook URL continues with the next change", () => {
   const webhook = sampleConfig("hook", sampleWebhookRequest());
   expect(needsFreshStart(webhook, sampleConfig("hook", request))).toBe(false);
 });
+
+test("other brokers, or another name at them, start over; the order of brokers and their case do not count", () => {
+  const kafka = (brokers: string[], more: object = {}) => ({
+    ...sampleRequest(),
+    sink: { kafka: { connection: { brokers }, format: { native: {} }, topic_options: {}, ...more } },
+  });
+  const config = (...sink: Parameters<typeof kafka>) => sampleConfig("orders", kafka(...sink));
+  const one = config(["a:9092", "B:9092"]);
+  expect(needsFreshStart(one, config(["b:9092", "a:9092"]))).toBe(false);
+  expect(needsFreshStart(one, config(["a:9092", "b:9092"], { topic_name_template: "{table}" }))).toBe(false);
+  expect(needsFreshStart(one, config(["a:9092"]))).toBe(true);
+  expect(needsFreshStart(one, config(["a:9092", "b:9092"], { name: "shop" }))).toBe(true);
+  expect(needsFreshStart(before, one)).toBe(true);
+});

@@ -6,7 +6,12 @@ import type { KafkaAuthRequest, KafkaConnectionRequest, KafkaSinkRequest } from 
 import { headerViolations } from "./debezium-headers.ts";
 import { completeKafka } from "./kafka-defaults.ts";
 import type { KafkaFormatConfigRequest } from "./kafka-format.ts";
-import { effectiveConnection, propertyViolations, settingPath } from "./librdkafka-properties.ts";
+import {
+  effectiveConnection,
+  hasProperty,
+  propertyViolations,
+  settingPath,
+} from "./librdkafka-properties.ts";
 
 const kafkaPath = "/sink/kafka";
 const authPath = `${kafkaPath}/connection/auth`;
@@ -71,12 +76,15 @@ function authViolations(connection: KafkaConnectionRequest): Violation[] {
       ? [{ path: `${authPath}/${location}`, message: `given beside ${text}: give one of the two` }]
       : [],
   );
-  return [...unused, ...missingLogIn(auth), ...(usesTls(given) ? twice : [])];
+  return [...unused, ...missingLogIn(connection), ...(usesTls(given) ? twice : [])];
 }
 
-function missingLogIn(auth: KafkaAuthRequest): Violation[] {
+function missingLogIn(connection: KafkaConnectionRequest): Violation[] {
+  const { auth = {} } = connection;
   if (!usesSasl(auth)) return [];
-  const missing = (["mechanism", "username"] as const).filter((field) => auth[field] === undefined);
+  const missing = (["mechanism", "username"] as const).filter(
+    (field) => auth[field] === undefined && !hasProperty(connection, "auth", field),
+  );
   return missing.map((field) => ({
     path: `${authPath}/${field}`,
     message: `required with protocol ${auth.protocol}`,

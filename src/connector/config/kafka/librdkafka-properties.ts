@@ -105,11 +105,11 @@ function listed({ config }: KafkaConnectionRequest): readonly ListedProperty[][]
   );
 }
 
-/** Whether some property stands for `auth.password`. */
-export function hasPasswordProperty(connection: KafkaConnectionRequest): boolean {
+/** Whether a property stands for a setting of the connection, also one whose value is stored. */
+export function hasProperty(connection: KafkaConnectionRequest, ...setting: readonly string[]): boolean {
   return listed(connection)
     .flat()
-    .some(({ name }) => name === "sasl.password");
+    .some(({ name }) => Bun.deepEquals(byName.get(name)?.setting, setting));
 }
 
 export function isSecretProperty(key: string): boolean {
