@@ -132,6 +132,15 @@ export const errorKinds = {
   /** The name of a table makes a topic's name that Kafka does not take: another `topic_name_template` is needed. */
   invalid_topic_name: kind(502, "Invalid topic name"),
 
+  /** A message is larger than `message_max_bytes`, or than its topic takes; the reason has its table, key and size. */
+  kafka_message_too_large: kind(502, "Kafka message too large"),
+  /** Another service runs the same connector, or something else uses its `transactional_id`: this one stops. */
+  kafka_fenced: kind(502, "Kafka producer fenced"),
+  /** The user lacks an operation on a topic, the cluster or the transactional id; the reason names it. */
+  kafka_not_authorized: kind(502, "Not authorized in Kafka"),
+  /** The cluster does not take a topic, a setting or a message; the reason has its own words. */
+  kafka_rejected: kind(502, "Kafka rejected a request"),
+
   // --- the service -------------------------------------------------------------------------
   /** The values of a new relation do not exist in the stream's form: the run begins again in the other form. */
   stream_form_changed: kind(500, "Stream form changed", "transient"),

@@ -1,0 +1,98 @@
+// Reads a connector's record from the compacted topic of checkpoints. The record is what the last committed transaction left: a message of
+// the connector's key, and one for each table that it holds something of. What was aborted, or is not decided, does not count.
+
+import { type Connection, fetchV12, listOffsetsV6, type RecordsBatch } from "@platformatic/kafka";
+import type { SavedRecord } from "../../../connector/saved-record.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { Cluster } from "../client/cluster.ts";
+import { isNetworkError, kafkaFailure } from "../client/kafka-error.ts";
+import { CommittedRecords } from "./committed-records.ts";
+
+export const checkpointTopic = "millrace.checkpoints";
+/** Names the run that wrote a record, in a header of its messages. */
+export const runHeader = "millrace-run";
+
+/** Between the key of a connector's record and a table's name. */
+const separator = "/";
+
+export interface StoredCheckpoint {
+  readonly record: SavedRecord;
+  /** Which run wrote it; null: that is not said. */
+  readonly run: string | null;
+}
+
+const latest = -1n;
+const earliest = -2n;
+const fetchBytes = 4 * 1024 * 1024;
+const fetchWaitMs = 500;
+const readUncommitted = 0;
+
+export function partKey(recordKey: string, table: string): string {
+  return `${recordKey}${separator}${table}`;
+}
+
+/** Null: nothing was ever committed under this key. Every transaction of the connector has to be decided before. */
+export async function readCheckpoint(
+  cluster: Cluster,
+  partition: number,
+  recordKey: string,
+): Promise<StoredCheckpoint | null> {
+  const records = new CommittedRecords();
+  const connection = await cluster.node(cluster.leader(checkpointTopic, partition));
+  try {
+    const end = await offsetOf(connection, partition, latest);
+    for (let at = await offsetOf(connection, partition, earliest); at < end; )
+      at = await readFrom(connection, partition, at, records);
+  } catch (error) {
+    if (isNetworkError(error)) cluster.drop(cluster.leader(checkpointTopic, partition));
+    throw kafkaFailure(error, `read the checkpoint from topic ${checkpointTopic}`);
+  }
+  const whole = records.values.get(recordKey);
+  if (!whole) return null;
+  const prefix = `${recordKey}${separator}`;
+  const parts = [...records.values]
+    .filter(([key]) => key.startsWith(prefix))
+    .map(([key, { text }]) => [key.slice(prefix.length), text] as const);
+  return { record: { text: whole.text, parts: new Map(parts) }, run: whole.headers.get(runHeader) ?? null };
+}
+
+async function offsetOf(connection: Connection, partition: number, timestamp: bigint): Promise<bigint> {
+  const partitions = [{ partitionIndex: partition, currentLeaderEpoch: -1, timestamp }];
+  const answer = await listOffsetsV6.api.async(connection, -1, readUncommitted, [
+    { name: checkpointTopic, partitions },
+  ]);
+  return answer.topics[0]!.partitions[0]!.offset;
+}
+
+/** Returns the offset behind what was read. */
+async function readFrom(
+  connection: Connection,
+  partition: number,
+  fetchOffset: bigint,
+  records: CommittedRecords,
+): Promise<bigint> {
+  const wanted = {
+    ...{ partition, currentLeaderEpoch: -1, fetchOffset },
+    ...{ lastFetchedEpoch: -1, partitionMaxBytes: fetchBytes },
+  };
+  const topics = [{ topicId: checkpointTopic, partitions: [wanted] }];
+  const answer = await fetchV12.api.async(
+    connection,
+    ...([fetchWaitMs, 1, fetchBytes, readUncommitted, 0, -1] as const),
+    topics,
+    [],
+    "",
+  );
+  const found = answer.responses[0]?.partitions[0];
+  const batches: readonly RecordsBatch[] = found?.records ?? [];
+  let at = fetchOffset;
+  for (const batch of batches) {
+    records.add(batch, fetchOffset);
+    at = batch.firstOffset + BigInt(batch.lastOffsetDelta) + 1n;
+  }
+  if (at > fetchOffset) return at;
+  throw new MillraceError(
+    "sink_connection_lost",
+    `Topic ${checkpointTopic} gave no record at ${fetchOffset}.`,
+  );
+}

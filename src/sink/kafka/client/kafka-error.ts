@@ -1,0 +1,109 @@
+// What an error of the client or of a broker means for the sink: whether to try again, and which code and words the status has.
+
+import { GenericError, MultipleErrors } from "@platformatic/kafka";
+import type { ErrorCode } from "../../../errors/error-codes.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
+/** Names of Kafka's errors, as the protocol has them. https://kafka.apache.org/protocol#protocol_error_codes */
+const codes: Readonly<Record<string, ErrorCode>> = {
+  TOPIC_AUTHORIZATION_FAILED: "kafka_not_authorized",
+  CLUSTER_AUTHORIZATION_FAILED: "kafka_not_authorized",
+  GROUP_AUTHORIZATION_FAILED: "kafka_not_authorized",
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "kafka_not_authorized",
+  SASL_AUTHENTICATION_FAILED: "sink_authentication_failed",
+  UNSUPPORTED_SASL_MECHANISM: "sink_authentication_failed",
+  ILLEGAL_SASL_STATE: "sink_authentication_failed",
+  MESSAGE_TOO_LARGE: "kafka_message_too_large",
+  RECORD_LIST_TOO_LARGE: "kafka_message_too_large",
+  PRODUCER_FENCED: "kafka_fenced",
+  INVALID_PRODUCER_EPOCH: "kafka_fenced",
+  INVALID_TRANSACTION_TIMEOUT: "kafka_rejected",
+  INVALID_TOPIC_EXCEPTION: "kafka_rejected",
+  INVALID_REPLICATION_FACTOR: "kafka_rejected",
+  INVALID_PARTITIONS: "kafka_rejected",
+  INVALID_CONFIG: "kafka_rejected",
+  POLICY_VIOLATION: "kafka_rejected",
+  INVALID_RECORD: "kafka_rejected",
+  UNSUPPORTED_VERSION: "kafka_rejected",
+  UNSUPPORTED_COMPRESSION_TYPE: "kafka_rejected",
+};
+
+/** The coordinator's other transaction of this id is not over, or the coordinator is elsewhere, or not ready. */
+const busyCoordinator: ReadonlySet<string> = new Set(["CONCURRENT_TRANSACTIONS"]);
+const lostCoordinator: ReadonlySet<string> = new Set([
+  "NOT_COORDINATOR",
+  "COORDINATOR_NOT_AVAILABLE",
+  "COORDINATOR_LOAD_IN_PROGRESS",
+]);
+
+/** A broker's error in words of the protocol, its own words if it has any, and where; null: it is not one of a broker's. */
+export interface BrokerError {
+  readonly id: string;
+  readonly message: string;
+  /** Of several, the place in the answer. */
+  readonly path: string;
+}
+
+export function brokerErrors(error: unknown): readonly BrokerError[] {
+  if (error instanceof MultipleErrors) return error.errors.flatMap((each: unknown) => brokerErrors(each));
+  if (!(error instanceof GenericError) || !("apiId" in error)) return [];
+  const { apiId, serverErrorMessage, path, message } = error as GenericError & Record<string, unknown>;
+  const own = typeof serverErrorMessage === "string" ? serverErrorMessage : "";
+  return [{ id: String(apiId), message: own || message, path: String(path ?? "") }];
+}
+
+export function isBusyCoordinator(error: unknown): boolean {
+  return brokerErrors(error).some(({ id }) => busyCoordinator.has(id));
+}
+
+export function isLostCoordinator(error: unknown): boolean {
+  const broker = brokerErrors(error);
+  return broker.length === 0 ? isNetworkError(error) : broker.some(({ id }) => lostCoordinator.has(id));
+}
+
+/** The connection failed, or nothing was answered in time: what was sent may have arrived. */
+export function isNetworkError(error: unknown): boolean {
+  if (error instanceof MillraceError) return error.code === "sink_connection_lost";
+  if (error instanceof MultipleErrors) return error.errors.some((each: unknown) => isNetworkError(each));
+  return error instanceof GenericError && error.code === "PLT_KFK_NETWORK";
+}
+
+/** The same as an error of millrace. `what`: what was being done, as the end of "Kafka refused to …". */
+export function kafkaFailure(error: unknown, what: string): MillraceError {
+  if (error instanceof MillraceError) return error;
+  const [first] = brokerErrors(error);
+  if (first) {
+    const code = codes[first.id] ?? "sink_connection_lost";
+    return new MillraceError(code, `Kafka refused to ${what}: ${first.id}, ${words(first.message)}`, {
+      cause: error,
+    });
+  }
+  const text = words(rootMessage(error));
+  if (isAuthentication(error)) {
+    const told = `The broker refused the user name or password, or the mechanism: ${text} Check auth.`;
+    return new MillraceError("sink_authentication_failed", told, { cause: error });
+  }
+  return new MillraceError("sink_unreachable", `Kafka did not answer a request to ${what}: ${text}`, {
+    cause: error,
+  });
+}
+
+function isAuthentication(error: unknown): boolean {
+  if (error instanceof MultipleErrors) return error.errors.some((each: unknown) => isAuthentication(each));
+  return error instanceof GenericError && error.code === "PLT_KFK_AUTHENTICATION";
+}
+
+/** The innermost cause says most. */
+function rootMessage(error: unknown): string {
+  if (error instanceof MultipleErrors && error.errors.length > 0) return rootMessage(error.errors.at(-1));
+  if (!(error instanceof Error)) return String(error);
+  return error.cause instanceof Error ? rootMessage(error.cause) : error.message;
+}
+
+const maxWords = 300;
+
+/** As a sentence, bounded. */
+function words(text: string): string {
+  const line = text.replaceAll(/\s+/g, " ").trim().slice(0, maxWords);
+  return /[.!?]$/.test(line) ? line : `${line}.`;
+}

@@ -1,0 +1,91 @@
+// Sends batches to the broker that leads their partitions (Produce, version 9). The client's own encoder makes an object for each message;
+// this one takes batches that are written already. https://kafka.apache.org/protocol#The_Messages_Produce
+
+import { type Connection, produceV9, protocolErrorsCodesById, Writer } from "@platformatic/kafka";
+
+export interface PartitionBatch {
+  readonly topic: string;
+  readonly partition: number;
+  /** As `RecordBatch.finish` makes it. */
+  readonly bytes: Buffer;
+}
+
+export type Acks = "All" | "Leader";
+
+export interface ProduceOptions {
+  readonly transactionalId: string | null;
+  readonly acks: Acks;
+  /** How long the broker may wait for its replicas. */
+  readonly timeoutMs: number;
+}
+
+const produceKey = 0;
+const produceVersion = 9;
+
+/** Kafka's name of what a broker said of a partition's batch; null: it was taken. */
+export type Verdicts = ReadonlyMap<PartitionBatch, string | null>;
+
+type Answer = ReturnType<typeof produceV9.parseResponse>;
+
+/** One batch of a partition at most. Throws what the client throws when no broker answered; then some may have been taken. */
+export async function produce(
+  connection: Connection,
+  batches: readonly PartitionBatch[],
+  options: ProduceOptions,
+): Promise<Verdicts> {
+  const answer = await ask(connection, batches, options);
+  const told = new Map<string, number>();
+  for (const { name, partitionResponses } of answer.responses)
+    for (const { index, errorCode } of partitionResponses) told.set(`${name}/${index}`, errorCode);
+  return new Map(
+    batches.map((batch) => {
+      const code = told.get(`${batch.topic}/${batch.partition}`) ?? unknownServerError;
+      return [batch, code === 0 || code === duplicateSequence ? null : nameOf(code)];
+    }),
+  );
+}
+
+function ask(
+  connection: Connection,
+  batches: readonly PartitionBatch[],
+  { transactionalId, acks, timeoutMs }: ProduceOptions,
+): Promise<Answer> {
+  const byTopic = [...Map.groupBy(batches, ({ topic }) => topic)];
+  const payload = () =>
+    Writer.create()
+      .appendString(transactionalId)
+      .appendInt16(acks === "All" ? -1 : 1)
+      .appendInt32(timeoutMs)
+      .appendArray(byTopic, (topics, [topic, ofTopic]) => {
+        topics.appendString(topic).appendArray([...ofTopic], (partitions, { partition, bytes }) => {
+          partitions
+            .appendInt32(partition)
+            .appendUnsignedVarInt(bytes.length + 1)
+            .append(bytes);
+        });
+      })
+      .appendTaggedFields();
+  return new Promise((resolve, reject) => {
+    connection.send(
+      produceKey,
+      produceVersion,
+      payload,
+      produceV9.parseResponse,
+      true,
+      true,
+      (error, answer) => {
+        const refused = error !== null && "response" in error ? (error.response as Answer) : null;
+        if (error && !refused) reject(error);
+        else resolve(refused ?? (answer as Answer));
+      },
+    );
+  });
+}
+
+const unknownServerError = -1;
+/** The broker has it already. */
+const duplicateSequence = 46;
+
+function nameOf(code: number): string {
+  return (protocolErrorsCodesById as Readonly<Record<number, string>>)[code] ?? `error ${code}`;
+}

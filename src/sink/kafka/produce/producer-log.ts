@@ -1,0 +1,203 @@
+// Messages on their way to the brokers. They gather by partition, and go out in rounds: a round is all that has gathered, and the next one
+// begins when every broker has taken it. So there is one batch of a partition under way, which can be sent again without changing the
+// order. With transactions a commit is the end of a round.
+
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { ByteWriter } from "../../format/values/byte-writer.ts";
+import { RecordBatch } from "../client/record-batch.ts";
+import type { RoundSender } from "./round-sender.ts";
+
+export interface LogOptions {
+  /** Of a partition's batch, uncompressed; a single message above it goes alone. */
+  readonly batchBytes: number;
+  /** Of all messages that no broker has taken yet. */
+  readonly maxBytes: number;
+  readonly maxMessages: number;
+}
+
+/** The messages of one partition. */
+export class PartitionQueue {
+  /** Of the next batch. */
+  sequence = 0;
+  open: RecordBatch | null = null;
+  full: RecordBatch[] = [];
+
+  constructor(
+    readonly topic: string,
+    readonly partition: number,
+  ) {}
+}
+
+/** Batches that are sent together, each partition's in order. */
+export interface Round {
+  readonly batches: Map<PartitionQueue, RecordBatch[]>;
+  readonly bytes: number;
+  readonly messages: number;
+  /** It is sent once this has resolved. */
+  readonly after: Promise<unknown> | null;
+  /** The transaction ends with it. */
+  readonly isCommit: boolean;
+  readonly done: PromiseWithResolvers<void>;
+}
+
+const spareBuffers = 16;
+const spareBufferBytes = 4 * 1024 * 1024;
+
+export class ProducerLog {
+  readonly #dirty = new Set<PartitionQueue>();
+  readonly #sealed: Round[] = [];
+  readonly #spare: ByteWriter[] = [];
+  /** Of what has gathered. */
+  #bytes = 0;
+  #messages = 0;
+  /** With what is under way. */
+  #allBytes = 0;
+  #allMessages = 0;
+  #after: Promise<unknown> | null = null;
+  #isRunning = false;
+  #failure: MillraceError | null = null;
+  #waiters: (() => void)[] = [];
+  readonly #roundBytes: number;
+
+  constructor(
+    private readonly options: LogOptions,
+    private readonly sender: Pick<RoundSender, "send">,
+    private readonly failed: (error: MillraceError) => void,
+  ) {
+    this.#roundBytes = Math.min(options.batchBytes, options.maxBytes / 2);
+  }
+
+  get isOver(): boolean {
+    return this.#failure !== null;
+  }
+
+  get hasCapacity(): boolean {
+    const { maxBytes, maxMessages } = this.options;
+    return this.#allBytes < maxBytes && this.#allMessages < maxMessages;
+  }
+
+  /** Resolves when a quarter of the bounds is free, or when nothing is sent any more. */
+  async untilCapacity(): Promise<void> {
+    const { maxBytes, maxMessages } = this.options;
+    const isFull = () => this.#allBytes > maxBytes * 0.75 || this.#allMessages > maxMessages * 0.75;
+    while (isFull() && !this.isOver) {
+      this.#run();
+      await new Promise<void>((resolve) => this.#waiters.push(resolve));
+    }
+  }
+
+  /** Adds a message. Null: a key or a value that is null. */
+  add(queue: PartitionQueue, key: ByteWriter | null, value: ByteWriter | null, headers: ByteWriter): void {
+    let batch = queue.open;
+    const bytes = (key?.length ?? 0) + (value?.length ?? 0) + headers.length;
+    if (batch && batch.bytes + bytes > this.options.batchBytes) {
+      queue.full.push(batch);
+      batch = null;
+    }
+    if (!batch) {
+      batch = new RecordBatch(this.#spare.pop());
+      queue.open = batch;
+      this.#dirty.add(queue);
+    }
+    const before = batch.bytes;
+    batch.add(key, value, headers);
+    const added = batch.bytes - before;
+    this.#bytes += added;
+    this.#messages++;
+    this.#allBytes += added;
+    this.#allMessages++;
+    if (this.#bytes >= this.#roundBytes && !this.#isRunning) this.#run();
+  }
+
+  /** All that was added is sent now. Resolves when brokers have taken it; with `isCommit`, when the transaction is committed. */
+  seal(isCommit = false): Promise<void> {
+    const round = this.#take(isCommit);
+    // Whoever asked may have left by then.
+    round.done.promise.catch(() => undefined);
+    if (this.#failure) round.done.reject(this.#failure);
+    else this.#sealed.push(round);
+    this.#run();
+    return round.done.promise;
+  }
+
+  /** What is added from here on is sent once `ready` has resolved. */
+  waitFor(ready: Promise<unknown>): void {
+    this.seal();
+    this.#after = this.#after ? Promise.all([this.#after, ready]) : ready;
+  }
+
+  /** Nothing is sent any more. */
+  stop(failure: MillraceError): void {
+    this.#failure ??= failure;
+    for (const { done } of this.#sealed.splice(0)) done.reject(this.#failure);
+    this.#wake();
+  }
+
+  #run(): void {
+    if (this.#isRunning || this.isOver) return;
+    this.#isRunning = true;
+    void this.#rounds().finally(() => {
+      this.#isRunning = false;
+    });
+  }
+
+  async #rounds(): Promise<void> {
+    for (;;) {
+      const round = this.#sealed.shift() ?? (this.#bytes >= this.#roundBytes ? this.#take(false) : null);
+      if (!round || this.isOver) return round?.done.reject(this.#failure);
+      try {
+        await round.after;
+        await this.sender.send(round);
+        this.#release(round);
+        round.done.resolve();
+      } catch (error) {
+        const failure =
+          error instanceof MillraceError
+            ? error
+            : new MillraceError("internal", String(error), { cause: error });
+        const isFirst = this.#failure === null;
+        this.stop(failure);
+        round.done.promise.catch(() => undefined);
+        round.done.reject(failure);
+        if (isFirst) this.failed(failure);
+        return;
+      }
+    }
+  }
+
+  #take(isCommit: boolean): Round {
+    const batches = new Map<PartitionQueue, RecordBatch[]>();
+    for (const queue of this.#dirty) {
+      batches.set(queue, queue.open ? [...queue.full, queue.open] : queue.full);
+      queue.open = null;
+      queue.full = [];
+    }
+    this.#dirty.clear();
+    const round: Round = {
+      ...{ batches, isCommit, after: this.#after },
+      ...{ bytes: this.#bytes, messages: this.#messages },
+      done: Promise.withResolvers<void>(),
+    };
+    this.#bytes = 0;
+    this.#messages = 0;
+    return round;
+  }
+
+  #release({ batches, bytes, messages, after }: Round): void {
+    if (after === this.#after) this.#after = null;
+    for (const ofQueue of batches.values()) {
+      for (const batch of ofQueue) {
+        const buffer = batch.release();
+        if (this.#spare.length < spareBuffers && buffer.bytes.length <= spareBufferBytes)
+          this.#spare.push(buffer);
+      }
+    }
+    this.#allBytes -= bytes;
+    this.#allMessages -= messages;
+    this.#wake();
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiters.splice(0)) wake();
+  }
+}

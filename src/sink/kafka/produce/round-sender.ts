@@ -1,0 +1,189 @@
+// Sends one round: to each leader the batches of its partitions, one of each at a time. A batch that was refused for a while goes again
+// with the same sequence number, so that a broker that has it already knows it.
+
+import { ProtocolError } from "@platformatic/kafka";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { Cluster } from "../client/cluster.ts";
+import { brokerErrors, isNetworkError } from "../client/kafka-error.ts";
+import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
+import type { Compression, RecordBatch } from "../client/record-batch.ts";
+import type { PartitionQueue, Round } from "./producer-log.ts";
+import type { TransactionalProducer } from "./transactional-producer.ts";
+
+export interface SenderOptions {
+  readonly transactionalId: string | null;
+  readonly acks: Acks;
+  readonly compression: Compression;
+  /** How long a broker may wait for its replicas. */
+  readonly timeoutMs: number;
+  /** Tries of a round after the first one, and how long they may take. */
+  readonly maxRetries: number;
+  readonly maxRetryMs: number;
+  readonly initialBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly signal: AbortSignal;
+  readonly nowMs: () => number;
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+export interface SenderEvents {
+  retrying(attempt: number | null, reason: string): void;
+  /** Brokers have taken so many messages, in so many bytes as they were sent. */
+  sent(messages: number, bytes: number): void;
+  /** A transaction took so long to be committed. */
+  committed(ms: number): void;
+}
+
+/** Of one request, about. */
+const requestBytes = 4 * 1024 * 1024;
+const maxSequence = 0x8000_0000;
+
+/** Errors after which the same batch may be sent again, in Kafka's own names. */
+const passing: ReadonlySet<string> = new Set([
+  "NOT_LEADER_OR_FOLLOWER",
+  "LEADER_NOT_AVAILABLE",
+  "UNKNOWN_TOPIC_OR_PARTITION",
+  "NOT_ENOUGH_REPLICAS",
+  "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+  "REQUEST_TIMED_OUT",
+  "KAFKA_STORAGE_ERROR",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+  "CONCURRENT_TRANSACTIONS",
+  "THROTTLING_QUOTA_EXCEEDED",
+  "COORDINATOR_LOAD_IN_PROGRESS",
+]);
+
+type Waiting = Map<PartitionQueue, RecordBatch[]>;
+
+export class RoundSender {
+  constructor(
+    private readonly cluster: Cluster,
+    private readonly producer: TransactionalProducer,
+    private readonly options: SenderOptions,
+    private readonly events: SenderEvents,
+  ) {}
+
+  /** Returns when brokers have taken all of it, and its transaction is committed if it ends one. */
+  async send(round: Round): Promise<void> {
+    const { monotonic } = this.options;
+    if (round.batches.size > 0) {
+      await this.producer.add([...round.batches.keys()]);
+      await this.#deliver(new Map([...round.batches].map(([queue, batches]) => [queue, [...batches]])));
+    }
+    if (!round.isCommit) return;
+    const begunMs = monotonic();
+    await this.producer.end(true);
+    this.events.committed(monotonic() - begunMs);
+  }
+
+  async #deliver(waiting: Waiting): Promise<void> {
+    const { monotonic, sleep, signal, maxRetries, maxRetryMs } = this.options;
+    const begunMs = monotonic();
+    for (let attempt = 0; ; ) {
+      signal.throwIfAborted();
+      const error = await this.#sendAll(waiting);
+      if (error === null) {
+        if (attempt > 0) this.events.retrying(null, "");
+        return;
+      }
+      attempt++;
+      const isOver = attempt > maxRetries || monotonic() - begunMs >= maxRetryMs;
+      if (!isPassing(error) || isOver) throw this.#failure(error, waiting);
+      this.events.retrying(attempt, this.#failure(error, waiting).message);
+      this.cluster.forgetRoles();
+      await sleep(this.#backoff(attempt), signal);
+    }
+  }
+
+  /** Returns what kept some of them from being taken; null: all are. */
+  async #sendAll(waiting: Waiting): Promise<unknown> {
+    try {
+      await this.cluster.topics([...new Set([...waiting.keys()].map(({ topic }) => topic))]);
+      const byLeader = Map.groupBy(waiting.keys(), ({ topic, partition }) =>
+        this.cluster.leader(topic, partition),
+      );
+      const sending = [...byLeader].map(([leader, queues]) => this.#sendTo(leader, queues, waiting));
+      const errors = (await Promise.all(sending)).filter((error) => error !== null);
+      // One that cannot be mended says more.
+      return errors.find((error) => !isPassing(error)) ?? errors[0] ?? null;
+    } catch (error) {
+      return error;
+    }
+  }
+
+  async #sendTo(leader: number, queues: readonly PartitionQueue[], waiting: Waiting): Promise<unknown> {
+    try {
+      const connection = await this.cluster.node(leader);
+      for (let rest = queues; rest.length > 0; rest = rest.filter((queue) => waiting.has(queue))) {
+        const request = this.#request(rest, waiting);
+        const verdicts = await produce(connection, [...request.values()], this.options);
+        let refused: unknown = null;
+        for (const [queue, batch] of request) {
+          const verdict = verdicts.get(batch) ?? null;
+          if (verdict === null) this.#taken(queue, batch, waiting);
+          else
+            refused ??= new ProtocolError(
+              verdict as ConstructorParameters<typeof ProtocolError>[0],
+              batch.topic,
+            );
+        }
+        if (refused !== null) return refused;
+      }
+      return null;
+    } catch (error) {
+      // A half-open connection would swallow the next try too.
+      if (isNetworkError(error)) this.cluster.drop(leader);
+      return error;
+    }
+  }
+
+  /** The first batch of each, as many as fit into a request. */
+  #request(queues: readonly PartitionQueue[], waiting: Waiting): Map<PartitionQueue, PartitionBatch> {
+    const { transactionalId, compression, nowMs } = this.options;
+    const { producerId, epoch } = this.producer;
+    const request = new Map<PartitionQueue, PartitionBatch>();
+    const timeMs = nowMs();
+    let bytes = 0;
+    for (const queue of queues) {
+      const batch = waiting.get(queue)![0]!;
+      if (bytes > 0 && bytes + batch.bytes > requestBytes) break;
+      bytes += batch.bytes;
+      const sequence = producerId < 0n ? -1 : queue.sequence;
+      const producer = { producerId, epoch, sequence, isTransactional: transactionalId !== null };
+      const { topic, partition } = queue;
+      request.set(queue, { topic, partition, bytes: batch.finish(producer, compression, timeMs) });
+    }
+    return request;
+  }
+
+  #taken(queue: PartitionQueue, { bytes }: PartitionBatch, waiting: Waiting): void {
+    const [batch, ...rest] = waiting.get(queue)!;
+    queue.sequence = (queue.sequence + batch!.count) % maxSequence;
+    this.events.sent(batch!.count, bytes.length);
+    if (rest.length > 0) waiting.set(queue, rest);
+    else waiting.delete(queue);
+  }
+
+  #failure(error: unknown, waiting: Waiting): MillraceError {
+    if (error instanceof MillraceError) return error;
+    const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
+    const named =
+      topics.length > 3
+        ? `${topics.slice(0, 3).join(", ")} and ${topics.length - 3} more`
+        : topics.join(", ");
+    return this.producer.failure(error, `take messages of ${named}`);
+  }
+
+  #backoff(attempt: number): number {
+    const { initialBackoffMs, maxBackoffMs } = this.options;
+    return Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(attempt - 1, 20));
+  }
+}
+
+function isPassing(error: unknown): boolean {
+  if (error instanceof MillraceError) return error.code === "sink_unreachable";
+  const broker = brokerErrors(error);
+  return broker.length > 0 ? broker.every(({ id }) => passing.has(id)) : isNetworkError(error);
+}

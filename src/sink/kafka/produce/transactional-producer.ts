@@ -1,0 +1,143 @@
+// The producer that brokers know: its id and epoch, and the transactions of its transactional id. Beginning one fences whatever else runs
+// under that id. The coordinator may be busy, or have moved: then the same is asked again.
+// https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+
+import { addPartitionsToTxnV3, type Connection, endTxnV3, initProducerIdV4 } from "@platformatic/kafka";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { Cluster } from "../client/cluster.ts";
+import { brokerErrors, isBusyCoordinator, isLostCoordinator, kafkaFailure } from "../client/kafka-error.ts";
+
+export interface ProducerOptions {
+  /** Null: idempotent, without transactions. */
+  readonly transactionalId: string | null;
+  /** After so long without an end the coordinator aborts a transaction. */
+  readonly timeoutMs: number;
+  /** How long one question to the coordinator may take, with all its repetitions. */
+  readonly operationTimeoutMs: number;
+  readonly monotonic: () => number;
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
+  readonly signal: AbortSignal;
+}
+
+export interface TopicPartition {
+  readonly topic: string;
+  readonly partition: number;
+}
+
+/** A transaction's markers take some milliseconds, in which the next one cannot begin. */
+const busyWaitMs = 2;
+const lostWaitMs = 100;
+
+export class TransactionalProducer {
+  #id = -1n;
+  #epoch = -1;
+  readonly #added = new Set<string>();
+  /** When the transaction began; null: none is open. */
+  #begunMs: number | null = null;
+
+  constructor(
+    private readonly cluster: Cluster,
+    private readonly options: ProducerOptions,
+  ) {}
+
+  get producerId(): bigint {
+    return this.#id;
+  }
+
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  get isInTransaction(): boolean {
+    return this.#begunMs !== null;
+  }
+
+  /** Asks for an id. What was begun under the transactional id is decided when it returns: what was not committed is aborted. */
+  async init(): Promise<void> {
+    const { transactionalId, timeoutMs } = this.options;
+    const answer = await this.#ask("begin a producer", (connection) =>
+      initProducerIdV4.api.async(connection, transactionalId, timeoutMs, -1n, -1),
+    );
+    this.#id = answer.producerId;
+    this.#epoch = answer.producerEpoch;
+    this.#added.clear();
+    this.#begunMs = null;
+  }
+
+  /** Makes these partitions part of the transaction, which begins with the first ones. */
+  async add(partitions: readonly TopicPartition[]): Promise<void> {
+    const { transactionalId, monotonic } = this.options;
+    if (transactionalId === null) return;
+    const fresh = partitions.filter((each) => !this.#added.has(nameOf(each)));
+    if (fresh.length === 0) return;
+    const topics = [...Map.groupBy(fresh, ({ topic }) => topic)].map(([name, ofTopic]) => ({
+      name,
+      partitions: ofTopic.map(({ partition }) => partition),
+    }));
+    this.#begunMs ??= monotonic();
+    const transaction = { transactionalId, producerId: this.#id, producerEpoch: this.#epoch, topics };
+    await this.#ask("add partitions to a transaction", (connection) =>
+      addPartitionsToTxnV3.api.async(connection, [{ ...transaction, verifyOnly: false }]),
+    );
+    for (const each of fresh) this.#added.add(nameOf(each));
+  }
+
+  /** Commits the transaction, or aborts it. When it throws, what has become of it is known after the next `init`. */
+  async end(isCommit: boolean): Promise<void> {
+    const { transactionalId } = this.options;
+    if (transactionalId === null || this.#begunMs === null) return;
+    await this.#ask(isCommit ? "commit a transaction" : "abort a transaction", (connection) =>
+      endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, isCommit),
+    );
+    this.#added.clear();
+    this.#begunMs = null;
+  }
+
+  /** The failure as it is told: a transaction that was open for too long was aborted, which looks as if another producer ran. */
+  failure(error: unknown, what: string): MillraceError {
+    const failure = kafkaFailure(error, what);
+    const { timeoutMs, monotonic } = this.options;
+    const openMs = this.#begunMs === null ? 0 : monotonic() - this.#begunMs;
+    if (failure.code !== "kafka_fenced") return failure;
+    if (openMs >= timeoutMs * 0.9)
+      return new MillraceError(
+        "sink_connection_lost",
+        `The transaction was open for ${Math.round(openMs)} ms, and the broker has aborted it: all of it is sent again.`,
+        { cause: error },
+      );
+    const text =
+      "Another producer has begun under the same transactional_id: is another service running this connector? " +
+      "This one has stopped. Stop the other one, then start the connector here.";
+    return new MillraceError("kafka_fenced", text, { cause: error });
+  }
+
+  async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
+    const { transactionalId, operationTimeoutMs, monotonic, sleep, signal } = this.options;
+    const untilMs = monotonic() + operationTimeoutMs;
+    for (;;) {
+      signal.throwIfAborted();
+      try {
+        const { cluster } = this;
+        const connection =
+          transactionalId === null ? await cluster.any() : await cluster.coordinator(transactionalId);
+        return await ask(connection);
+      } catch (error) {
+        const isBusy = isBusyCoordinator(error);
+        const isLost = !isBusy && (isLostCoordinator(error) || isUnreachable(error));
+        if ((!isBusy && !isLost) || monotonic() >= untilMs) throw this.failure(error, what);
+        if (isLost) this.cluster.forgetRoles();
+        await sleep(isBusy ? busyWaitMs : lostWaitMs, signal);
+      }
+    }
+  }
+}
+
+function isUnreachable(error: unknown): boolean {
+  return (
+    brokerErrors(error).length === 0 && error instanceof MillraceError && error.code === "sink_unreachable"
+  );
+}
+
+function nameOf({ topic, partition }: TopicPartition): string {
+  return `${topic}/${partition}`;
+}
