@@ -7,7 +7,7 @@ import { arrayElementOid, TypeOid } from "./values/type-oid.ts";
 /** The schema of rows of `relation`; `prefix` is the connector's name. Of a delete, only the key's columns have values. */
 export function nativeSchema(prefix: string, relation: Relation): ConnectSchema {
   const columns = relation.columns.map((column, index) => ({
-    ...columnSchema(withoutDomain(column)),
+    ...nativeColumnSchema(withoutDomain(column)),
     optional: !relation.key.includes(index),
     field: column.name,
   }));
@@ -23,7 +23,8 @@ export function nativeSchema(prefix: string, relation: Relation): ConnectSchema 
   };
 }
 
-function columnSchema({ typeName, typeOid }: Column): ConnectSchema {
+/** Of a column whose domain is replaced. */
+export function nativeColumnSchema({ typeName, typeOid }: Column): ConnectSchema {
   if (!typeName.endsWith("[]")) return plain(scalarType(typeOid));
   return { type: "array", optional: true, items: plain(scalarType(arrayElementOid(typeOid))) };
 }

@@ -47,8 +47,23 @@ export function parseZone(text: string): number {
 const digit = (source: Uint8Array, at: number): number => source[at]! - 48;
 const two = (source: Uint8Array, at: number): number => digit(source, at) * 10 + digit(source, at + 1);
 
+/** As `parseDate`, of a day of the years 0001 to 9999, `2024-01-02`: these are nearly all. Null for others. */
+export function plainDays(source: Uint8Array, start: number, end: number): number | null {
+  if (end - start !== 10 || source[start + 4] !== 45 || source[start + 7] !== 45) return null;
+  const year = two(source, start) * 100 + two(source, start + 2);
+  return daysFromCivil(year, two(source, start + 5), two(source, start + 8));
+}
+
+/** As `parseTime`, of a time that is all of the text, `03:04:05.678901`. */
+export function plainTimeUs(source: Uint8Array, start: number, end: number): number {
+  const seconds = two(source, start) * 3600 + two(source, start + 3) * 60 + two(source, start + 6);
+  let us = 0;
+  for (let i = start + 9; i < start + 15; i++) us = us * 10 + (i < end ? digit(source, i) : 0);
+  return seconds * 1_000_000 + us;
+}
+
 /**
- * The same of a timestamp between the years 1700 and 2199, `2024-01-02 03:04:05.678901`, whose number is exact: these are nearly all.
+ * Microseconds since 1970-01-01 00:00:00 of a timestamp between the years 1700 and 2199, `2024-01-02 03:04:05.678901`, whose number is exact: these are nearly all.
  * Null for others.
  */
 export function plainTimestampUs(source: Uint8Array, start: number, end: number): number | null {

@@ -42,7 +42,8 @@ function writeWhole(out: ByteWriter, value: number, suffix: Uint8Array): void {
 const positiveInfinity = 9_223_372_036_825_200_000n;
 const negativeInfinity = -9_223_372_036_832_400_000n;
 
-const infinite = (text: string): bigint => (text.startsWith("-") ? negativeInfinity : positiveInfinity);
+export const infinite = (text: string): bigint =>
+  text.startsWith("-") ? negativeInfinity : positiveInfinity;
 
 // --- date, time, timestamp ---------------------------------------------------------------------
 
@@ -193,11 +194,15 @@ export const writeNumberOrWord: ValueWriter = (out, source, start, end) => {
 /** Money, `$1,234.50` or `-$1,234.50`, handed to a writer of numerics as `-1234.50`. */
 export function moneyWriter(numeric: ValueWriter): ValueWriter {
   return (out, source, start, end) => {
-    const text = textOf(source, start, end);
-    const sign = text.startsWith("-") || text.startsWith("(") ? "-" : "";
-    const bytes = encoder.encode(sign + text.replace(/[^\d.]/g, ""));
+    const bytes = encoder.encode(plainMoney(textOf(source, start, end)));
     numeric(out, bytes, 0, bytes.length);
   };
+}
+
+/** `-1234.50` of `-$1,234.50`. */
+export function plainMoney(text: string): string {
+  const sign = text.startsWith("-") || text.startsWith("(") ? "-" : "";
+  return sign + text.replace(/[^\d.]/g, "");
 }
 
 // --- bytea, bits -------------------------------------------------------------------------------
@@ -244,13 +249,16 @@ export const writePoint: ValueWriter = (out, source, start, end) => {
 };
 
 /** hstore as the text of a JSON object: `"{\"a\":\"1\",\"b\":null}"`. */
-export const writeHstore: ValueWriter = (out, source, start, end) => {
-  const text = textOf(source, start, end);
+export const writeHstore: ValueWriter = (out, source, start, end) =>
+  writeText(out, hstoreJson(textOf(source, start, end)));
+
+/** `{"a":"1","b":null}` of `"a"=>"1", "b"=>NULL`. */
+export function hstoreJson(text: string): string {
   const unescaped = (quoted: string) => quoted.replace(/\\(.)/gs, "$1");
   const members: string[] = [];
   for (const [, key, value] of text.matchAll(/"((?:[^"\\]|\\.)*)"=>(?:"((?:[^"\\]|\\.)*)"|NULL)/gs)) {
     const written = value === undefined ? "null" : JSON.stringify(unescaped(value));
     members.push(`${JSON.stringify(unescaped(key!))}:${written}`);
   }
-  writeText(out, `{${members.join(",")}}`);
-};
+  return `{${members.join(",")}}`;
+}

@@ -55,14 +55,20 @@ function quotedElement(
   }
   let behind = i;
   while (behind < end && source[behind] !== quote) behind += source[behind] === backslash ? 2 : 1;
-  const plain = new Uint8Array(behind - start - 1);
-  let length = 0;
-  for (let j = start + 1; j < behind; j++) {
-    if (source[j] === backslash) j++;
-    plain[length++] = source[j]!;
-  }
-  element(out, plain, 0, length);
+  const plain = unescapedElement(source, start + 1, behind);
+  element(out, plain, 0, plain.length);
   return behind + 1;
+}
+
+/** What stands between the quotes of an element, without its escapes. */
+export function unescapedElement(source: Uint8Array, start: number, end: number): Uint8Array {
+  const plain = new Uint8Array(end - start);
+  let length = 0;
+  for (let i = start; i < end; i++) {
+    if (source[i] === backslash) i++;
+    plain[length++] = source[i]!;
+  }
+  return plain.subarray(0, length);
 }
 
 /** An element without quotes, or NULL; returns the index of what ends it. */

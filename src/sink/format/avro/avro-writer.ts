@@ -1,0 +1,9 @@
+// How a value of Postgres' text form is written in Avro's binary encoding.
+
+import type { ByteWriter } from "../values/byte-writer.ts";
+
+/**
+ * Writes the value at `source[start, end)`, which is not null, at the end of `out`. False: the Avro type cannot hold it. The caller then
+ * removes what was written, and writes null where the field allows that.
+ */
+export type AvroWriter = (out: ByteWriter, source: Uint8Array, start: number, end: number) => boolean;
