@@ -24,7 +24,9 @@ export function avroType(schema: string): Type {
 }
 
 function isLong(schema: unknown): boolean {
-  return (typeof schema === "object" && schema !== null && "type" in schema ? schema.type : schema) === "long";
+  return (
+    (typeof schema === "object" && schema !== null && "type" in schema ? schema.type : schema) === "long"
+  );
 }
 
 export interface AvroMessage {

@@ -149,9 +149,10 @@ function mapNumeric(typmod: number, options: DataTypeOptions): ColumnMapping {
           schema: { ...named("struct", name), fields: variableScale },
         };
       }
-      const precision = ((typmod - 4) >> 16) & 0xffff;
-      // The scale is signed, in the lowest 11 bits; with a negative one the unscaled value has none.
-      const scale = Math.max(0, (((typmod - 4) & 0x7ff) ^ 1024) - 1024);
+      // The scale is signed, in the lowest 11 bits. Where it is negative, the unscaled value has more digits instead.
+      const signedScale = (((typmod - 4) & 0x7ff) ^ 1024) - 1024;
+      const scale = Math.max(0, signedScale);
+      const precision = (((typmod - 4) >> 16) & 0xffff) + scale - signedScale;
       const parameters = { scale: String(scale), "connect.decimal.precision": String(precision) };
       const schema = named("bytes", "org.apache.kafka.connect.data.Decimal", parameters);
       return { write: decimalWriter(scale), schema };
