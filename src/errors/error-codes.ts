@@ -123,6 +123,11 @@ export const errorKinds = {
   sink_table_taken: kind(502, "Sink table is taken"),
   /** The sink refused rows: because of a constraint, a value out of range, a full disk, or a lock. */
   sink_rejected_rows: kind(502, "Sink rejected rows", "transient"),
+  /**
+   * The schema registry does not take the schema of a table's rows, or does not have it; the reason has the subject and
+   * what the registry says.
+   */
+  sink_schema_rejected: kind(502, "Schema registry rejected a schema"),
   /** The receiver answered with a status that no retry can fix. */
   webhook_rejected: kind(502, "Webhook rejected"),
   /** `max_retries` or `max_retry_duration_ms` was reached. */

@@ -1,0 +1,79 @@
+// What an answer of the registry means that is not the one that was asked for, as an error for people. Pure.
+// https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
+
+import { saying } from "../../../errors/answer-in-reason.ts";
+import type { ErrorCode } from "../../../errors/error-codes.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import type { RegistryAnswer } from "./registry-request.ts";
+
+/** Characters of the registry's own words: an incompatibility is told with the field and both types. */
+const maxCharacters = 600;
+
+/** The registry, by its address, and what is not quoted from its answers. */
+export interface AnsweringRegistry {
+  readonly address: string;
+  readonly secrets: readonly string[];
+}
+
+/** `subject`: whose schema was asked for; null: none. */
+export function registryFailure(
+  registry: AnsweringRegistry,
+  subject: string | null,
+  { status, body }: RegistryAnswer,
+): MillraceError {
+  const [code, what] = meaningOf(status, subject);
+  const words = saying(wordsOf(body, registry.secrets));
+  return new MillraceError(
+    code,
+    `The schema registry ${registry.address} answered ${status}: ${what}${words}.`.replace(/\.\.$/, "."),
+  );
+}
+
+function meaningOf(status: number, subject: string | null): readonly [ErrorCode, string] {
+  const of = subject === null ? "its subjects" : `subject ${JSON.stringify(subject)}`;
+  if (status === 401 || status === 403) {
+    const where = status === 401 ? "user name and password" : `what the user may do with ${of}`;
+    return ["sink_authentication_failed", `check ${where}`];
+  }
+  if (status === 404 && subject !== null) {
+    const remedy = "register it, or set auto_register";
+    return [
+      "sink_schema_rejected",
+      `the schema of ${of} is not there; ${remedy}, and check the registry's url`,
+    ];
+  }
+  if (status === 409) {
+    const remedy = "change the subject's compatibility, or use another topic";
+    return ["sink_schema_rejected", `the schema of ${of} is not compatible with the earlier one; ${remedy}`];
+  }
+  if (status === 408 || status === 425 || status === 429 || status >= 500) {
+    return ["sink_unreachable", "it is tried again"];
+  }
+  if (status >= 300 && status < 400) {
+    return ["sink_schema_rejected", "redirects are not followed; use the url that it redirects to"];
+  }
+  // What stands between, such as a proxy with a page of its own.
+  if (status < 300) return ["sink_unreachable", "that is no answer of a schema registry; check the url"];
+  return ["sink_schema_rejected", `it does not take the schema of ${of}`];
+}
+
+/** The `message` of the registry's error, or nothing where it is none. */
+function wordsOf(body: string, secrets: readonly string[]): string | null {
+  const message = messageOf(body);
+  if (message === null) return null;
+  const hidden = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), message);
+  const line = hidden.replaceAll(/\s+/gu, " ").replaceAll(/\p{C}/gu, "").trim();
+  const characters = [...line];
+  if (characters.length === 0) return null;
+  return characters.length > maxCharacters ? `${characters.slice(0, maxCharacters - 1).join("")}…` : line;
+}
+
+function messageOf(body: string): string | null {
+  try {
+    const answer: unknown = JSON.parse(body);
+    if (typeof answer !== "object" || answer === null || !("message" in answer)) return null;
+    return typeof answer.message === "string" ? answer.message : null;
+  } catch {
+    return null;
+  }
+}
