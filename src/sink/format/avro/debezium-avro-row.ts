@@ -36,10 +36,9 @@ export class DebeziumAvroEncoder implements RowEncoder {
   /** `commitLsn` in digits, and as a long. */
   #commitDigits: Uint8Array = new Uint8Array();
   #commitLong: Uint8Array = new Uint8Array();
-  /** Of the source, what is before `sequence`. */
-  #beforeSequence: Uint8Array = new Uint8Array();
-  /** `["1234","` */
-  #sequenceStart: Uint8Array = new Uint8Array();
+  /** Of the source, what is before the row's place in `sequence`; its last bytes are that text's length, still 0, and `["1234","`. */
+  #beforeDigits: Uint8Array = new Uint8Array();
+  #sequenceStartBytes = 0;
   /** What is between `sequence` and `lsn`. */
   #beforePlace: Uint8Array = new Uint8Array();
   #nowMs = -1;
@@ -92,11 +91,9 @@ export class DebeziumAvroEncoder implements RowEncoder {
     const { commitLsn, commitTimeUs, snapshot } = this.#written;
     const isSame = row.commitLsn === commitLsn && row.commitTimeUs === commitTimeUs;
     if (!isSame || row.snapshot !== snapshot) this.#enter(row);
-    out.all(this.#beforeSequence);
+    out.all(this.#beforeDigits);
     // Two numbers of at most twenty digits, and seven characters: the length takes one byte.
-    const lengthAt = out.length;
-    out.byte(0);
-    out.all(this.#sequenceStart);
+    const lengthAt = out.length - this.#sequenceStartBytes - 1;
     if (row.place > 0) out.digits(row.place);
     else out.all(this.#commitDigits);
     out.all(sequenceEnd);
@@ -116,14 +113,17 @@ export class DebeziumAvroEncoder implements RowEncoder {
     this.#commitDigits = encoder.encode(String(commitLsn));
     this.#commitLong = written((out) => writeBigLong(out, commitLsn));
     // Debezium's first is the commit before: as of the JSON form, this one's.
-    this.#sequenceStart = encoder.encode(`["${commitLsn}","`);
-    this.#beforeSequence = written((out) => {
+    const sequenceStart = encoder.encode(`["${commitLsn}","`);
+    this.#sequenceStartBytes = sequenceStart.length;
+    this.#beforeDigits = written((out) => {
       for (const text of [version, "postgresql", name]) writeString(out, text);
       writeTimes(out, Math.floor(commitTimeUs / 1000), commitTimeUs);
       out.byte(isValue);
       writeString(out, String(snapshot));
       writeString(out, database);
       out.byte(isValue);
+      out.byte(0);
+      out.all(sequenceStart);
     });
     this.#beforePlace = written((out) => {
       writeString(out, this.relation.schema);

@@ -91,7 +91,14 @@ export class ByteWriter {
   }
 
   all(source: Uint8Array): void {
-    this.raw(source, 0, source.length);
+    const { length } = source;
+    if (length <= 64) {
+      this.raw(source, 0, length);
+      return;
+    }
+    this.reserve(length);
+    this.bytes.set(source, this.length);
+    this.length += length;
   }
 
   /** A whole number from 0 to 2^53 - 1, in digits. */

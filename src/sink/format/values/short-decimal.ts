@@ -99,6 +99,6 @@ function put(bytes: Uint8Array, at: number, value: number): void {
 
 /** Digits behind the point. */
 function scaleOf(source: Uint8Array, start: number, end: number): number {
-  const at = source.subarray(start, end).indexOf(point);
-  return at < 0 ? 0 : end - start - at - 1;
+  for (let i = end - 1; i >= start; i--) if (source[i] === point) return end - i - 1;
+  return 0;
 }
