@@ -9,15 +9,19 @@ export interface DeliverySettings {
   /** How rows are written, and which operations are sent; also whether rows of copies are. */
   readonly encoding: MessageEncoding;
   readonly batch: BatchLimits;
-  readonly retry: RetryPolicy;
-  /** What ends the run when the retries of a request end. */
-  readonly retriesExhausted: ErrorCode;
-  /** Attempts under way at once. */
-  readonly maxInFlight: number;
   /** How long a change waits for others of its request. */
   readonly flushIntervalMs: number;
   /** Rows of changes that are taken and not delivered; infinite: no bound. */
   readonly maxBufferedRows: number;
   /** The same of each table's copy. */
   readonly maxBufferedCopyRows: number;
+}
+
+/** Of a transport that sends requests, each on its own. */
+export interface RequestSettings extends DeliverySettings {
+  readonly retry: RetryPolicy;
+  /** What ends the run when the retries of a request end. */
+  readonly retriesExhausted: ErrorCode;
+  /** Attempts under way at once. */
+  readonly maxInFlight: number;
 }

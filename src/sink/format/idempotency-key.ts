@@ -49,6 +49,14 @@ export class IdempotencyKey {
 
   /** `table`: what `tableMaterial` made. */
   constructor(table: Uint8Array) {
+    this.begin(table);
+  }
+
+  /** Begins another key, with the memory of the one before. */
+  begin(table: Uint8Array): void {
+    this.#hasher = null;
+    this.#piece.length = 0;
+    this.#timeMs = -1;
     this.#piece.all(table);
   }
 
@@ -79,10 +87,29 @@ export class IdempotencyKey {
 
   /** The key. At least one row must have been added, and none may be added afterwards. */
   finish(): string {
-    const piece = this.#piece.bytes.subarray(0, this.#piece.length);
-    if (this.#hasher) this.#flush().digest(digest);
-    else Bun.SHA256.hash(piece, digest);
+    this.#digest();
     return uuidV7(this.#timeMs, digest);
+  }
+
+  /** As `finish`: writes the key's text at the end of `out`. */
+  finishInto(out: ByteWriter): void {
+    this.#digest();
+    setUuidV7(this.#timeMs, digest);
+    out.reserve(uuidLength);
+    const { bytes } = out;
+    let at = out.length;
+    for (let i = 0; i < uuid.length; i++) {
+      if (i === 4 || i === 6 || i === 8 || i === 10) bytes[at++] = 45;
+      const byte = uuid[i]!;
+      bytes[at++] = hexDigits[byte >>> 4]!;
+      bytes[at++] = hexDigits[byte & 15]!;
+    }
+    out.length = at;
+  }
+
+  #digest(): void {
+    if (this.#hasher) this.#flush().digest(digest);
+    else Bun.SHA256.hash(this.#piece.bytes.subarray(0, this.#piece.length), digest);
   }
 
   /** As its text, which it is in another message. */
@@ -125,15 +152,22 @@ export function tableMaterial(schema: string, table: string): Uint8Array {
 
 /** The UUIDv7 of a time in ms and of the first 74 bits of `random`. */
 export function uuidV7(timeMs: number, random: Uint8Array): string {
-  const bytes = new Uint8Array(16);
+  setUuidV7(timeMs, random);
+  const hex = uuid.toHex();
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+const uuid = new Uint8Array(16);
+const uuidLength = 36;
+const hexDigits = new TextEncoder().encode("0123456789abcdef");
+
+function setUuidV7(timeMs: number, random: Uint8Array): void {
   let rest = Math.max(timeMs, 0);
   for (let i = 5; i >= 0; i--) {
-    bytes[i] = rest % 256;
+    uuid[i] = rest % 256;
     rest = Math.floor(rest / 256);
   }
-  bytes.set(random.subarray(0, 10), 6);
-  bytes[6] = 0x70 | (bytes[6]! & 0x0f);
-  bytes[8] = 0x80 | (bytes[8]! & 0x3f);
-  const hex = bytes.toHex();
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  for (let i = 0; i < 10; i++) uuid[6 + i] = random[i]!;
+  uuid[6] = 0x70 | (uuid[6]! & 0x0f);
+  uuid[8] = 0x80 | (uuid[8]! & 0x3f);
 }

@@ -4,7 +4,7 @@ import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import { messageFormat } from "../../connector/config/webhook-format.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
-import type { DeliverySettings } from "../delivery/delivery-settings.ts";
+import type { RequestSettings } from "../delivery/delivery-settings.ts";
 import { type MessageEncoding, messageEncoding } from "../format/message-encoding.ts";
 
 const defaultFlushIntervalMs = 100;
@@ -16,7 +16,7 @@ export function webhookConfig({ sink }: Pick<ConnectorConfig, "sink">): WebhookS
 }
 
 /** Throws as `webhookConfig` does. */
-export function webhookSettings(connector: ConnectorConfig): DeliverySettings {
+export function webhookSettings(connector: ConnectorConfig): RequestSettings {
   const config = webhookConfig(connector);
   const { batch, retry } = config;
   const { cdc, snapshot } = connector.limits;

@@ -4,7 +4,7 @@
 import type { Relation } from "../../../change/relation.ts";
 import { type CompiledTable, compileTable } from "../../format/compiled-table.ts";
 import type { CheckpointStore } from "../../sink.ts";
-import type { DeliverySettings } from "../delivery-settings.ts";
+import type { DeliverySettings, RequestSettings } from "../delivery-settings.ts";
 import type { OutgoingRequest } from "../stream/outgoing-request.ts";
 import { type PlannedRow, RequestPlan } from "../stream/request-plan.ts";
 import { SecuredRequests } from "../stream/secured-requests.ts";
@@ -24,7 +24,7 @@ import { schedulerOptions } from "./scheduler-options.ts";
 export type RequestTools = Parameters<typeof schedulerOptions>[1];
 
 export function requestTransport(
-  settings: DeliverySettings,
+  settings: RequestSettings,
   attempt: Attempt,
   tools: RequestTools,
 ): OpenTransport {

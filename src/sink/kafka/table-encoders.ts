@@ -1,0 +1,82 @@
+// How rows of a table and their keys are written: as JSON, or as Avro with schemas that a registry has.
+
+import type { Relation } from "../../change/relation.ts";
+import type { MessageSerde } from "../../connector/config/kafka/kafka-format.ts";
+import manifest from "../../../package.json" with { type: "json" };
+import { type AvroEncoding, type AvroFormat, avroEncoding } from "../format/avro/avro-encoding.ts";
+import { JsonKeyEncoder, type KeyEncoder } from "../format/key-encoder.ts";
+import type { RowEncoder } from "../format/row-encoder.ts";
+import type { KafkaSettings } from "./kafka-settings.ts";
+import { SchemaRegistry } from "./registry/schema-registry.ts";
+
+export interface TableEncoders {
+  readonly value: RowEncoder;
+  /** Null: rows of the table have no key. */
+  readonly key: KeyEncoder | null;
+}
+
+type AvroSerde = Extract<MessageSerde, { kind: "avro" }>;
+
+export class TableEncoding {
+  readonly #registries = new Map<AvroSerde, SchemaRegistry>();
+
+  constructor(private readonly settings: KafkaSettings) {}
+
+  /** Throws what the registry says. */
+  async encoders(relation: Relation, topic: string, signal: AbortSignal): Promise<TableEncoders> {
+    const { messages, encoding } = this.settings;
+    const { value, key } = messages;
+    const avro =
+      value.kind === "avro" || key.kind === "avro" ? avroEncoding(relation, this.#avroFormat()) : null;
+    const valueEncoder =
+      value.kind === "avro" && avro
+        ? avro.encoder(await this.#registry(value).idOf(topic, "value", avro.value, signal))
+        : encoding.compile(relation);
+    if (relation.key.length === 0) return { value: valueEncoder, key: null };
+    const keyEncoder =
+      key.kind === "avro" && avro
+        ? await this.#avroKey(key, avro, topic, signal)
+        : this.#jsonKey(relation, key.kind === "json" && key.embedSchema);
+    return { value: valueEncoder, key: keyEncoder };
+  }
+
+  async #avroKey(serde: AvroSerde, avro: AvroEncoding, topic: string, signal: AbortSignal) {
+    if (!avro.key) return null;
+    return avro.keyEncoder(await this.#registry(serde).idOf(topic, "key", avro.key, signal));
+  }
+
+  #jsonKey(relation: Relation, embedSchema: boolean): KeyEncoder {
+    const { messages, connectorId } = this.settings;
+    const { format } = messages;
+    return new JsonKeyEncoder(relation, {
+      embedSchema,
+      schemaPrefix: connectorId,
+      ...(format.kind === "debezium" ? { dataTypes: format.options.data_types } : {}),
+    });
+  }
+
+  #avroFormat(): AvroFormat {
+    const { messages, connectorId, database } = this.settings;
+    const { format } = messages;
+    if (format.kind === "native") return { kind: "native", schemaPrefix: connectorId };
+    const { data_types: dataTypes, include_before: includeBefore } = format.options;
+    return {
+      kind: "debezium",
+      options: {
+        ...{ version: manifest.version, name: connectorId, database },
+        ...{ dataTypes, includeBefore, now: Date.now },
+      },
+    };
+  }
+
+  #registry(serde: AvroSerde): SchemaRegistry {
+    const known = this.#registries.get(serde);
+    if (known) return known;
+    const made = new SchemaRegistry(serde.registry, {
+      auto_register: serde.autoRegister,
+      subject_name_strategy: serde.subjectNameStrategy,
+    });
+    this.#registries.set(serde, made);
+    return made;
+  }
+}
