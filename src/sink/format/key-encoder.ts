@@ -62,7 +62,7 @@ export class JsonKeyEncoder implements KeyEncoder {
       const start = tuple.starts[c]!;
       const end = start + tuple.lengths[c]!;
       out.all(this.#names[i]!);
-      if (end < start) out.all(nullBytes);
+      if (c >= tuple.count || end < start) out.all(nullBytes);
       else if (tuple.packed.includes(c)) writePacked(this.#writers[i]!, out, arena, start, end);
       else this.#writers[i]!(out, arena, start, end);
     }

@@ -1,4 +1,4 @@
-// The contract of a message format: how one row of a change is written as JSON. An encoder is compiled once for a relation. It knows
+// The contract of a message format: how one row of a change is written, as JSON or in Avro. An encoder is compiled once for a relation. It knows
 // nothing of requests, keys or sending.
 
 import type { Lsn } from "../../change/lsn.ts";
@@ -29,7 +29,7 @@ export interface RowContext {
 
 export interface RowEncoder {
   /**
-   * Writes one JSON object at the end of `out`. `before` and `after` stand on the old and the new tuple in
+   * Writes one JSON object, or one Avro record behind its header, at the end of `out`. `before` and `after` stand on the old and the new tuple in
    * `arena`, or are empty; a delete has no `after`, a truncate neither. What is unchanged in `after` is not in `before`
    * either.
    */

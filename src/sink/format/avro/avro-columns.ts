@@ -4,7 +4,7 @@
 // leave a field out, so where the field is a string, bytes, or an array of these, it holds Debezium's placeholder instead, whatever
 // `toast_mode` says: null would read as a value that was removed. A key's field is not optional; what has no value there is refused.
 
-import { UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
+import { NULL_LENGTH, UNCHANGED_LENGTH } from "../../../change/change-batch.ts";
 import { hexDigits } from "../../../change/packed-hex.ts";
 import { qualifiedName, type Relation } from "../../../change/relation.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -53,7 +53,7 @@ export class AvroColumns {
   }
 
   #write(out: ByteWriter, arena: Uint8Array, tuple: TupleView, c: number): void {
-    const length = tuple.lengths[c]!;
+    const length = c < tuple.count ? tuple.lengths[c]! : NULL_LENGTH;
     if (length < 0) {
       this.#writeAbsent(out, length, c);
       return;

@@ -6,6 +6,7 @@ import { isUtf8 } from "node:buffer";
 import { type Column, withoutDomain } from "../../../change/relation.ts";
 import type { ByteWriter } from "../values/byte-writer.ts";
 import { writeTimestamp, writeTimeWithZone } from "../values/json-value.ts";
+import { largeRaw, largeValueBytes } from "../values/large-value.ts";
 import { arrayDelimiter, arrayElementOid, TypeOid } from "../values/type-oid.ts";
 import type { ValueWriter } from "../values/value-writer.ts";
 import { avroArrayWriter } from "./avro-array.ts";
@@ -50,10 +51,11 @@ function writeMended(out: ByteWriter, source: Uint8Array, start: number, end: nu
   writeLengthAndBytes(out, mended, 0, mended.length);
 }
 
-/** Bytes, or a string that is UTF-8, with its length before it. */
+/** Bytes, or a string that is UTF-8, with its length before it. Large ones are not copied: they lie in the source as they are sent. */
 export function writeLengthAndBytes(out: ByteWriter, source: Uint8Array, start: number, end: number): void {
   writeLong(out, end - start);
-  out.raw(source, start, end);
+  if (end - start > largeValueBytes) out.large(largeRaw(source, start, end));
+  else out.raw(source, start, end);
 }
 
 /** A string that is not a value's own bytes. */

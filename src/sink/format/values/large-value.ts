@@ -17,7 +17,7 @@ const partBytes = 96 * 1024;
 
 const quote = Buffer.from('"');
 
-/** Bytes that are JSON already. */
+/** Bytes that are sent as they are. */
 export function largeRaw(source: Uint8Array, start: number, end: number): LargeValue {
   return {
     source,

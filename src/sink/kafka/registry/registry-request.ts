@@ -37,13 +37,7 @@ export class RegistryRequests {
     connection: RegistryConnection,
     private readonly timeoutMs: number,
   ) {
-    const url = new URL(connection.url);
-    const username = connection.username ?? decodeURIComponent(url.username);
-    const password = connection.password ?? decodeURIComponent(url.password);
-    url.username = "";
-    url.password = "";
-    url.search = "";
-    url.hash = "";
+    const { url, username, password } = locationOf(connection);
     this.#root = url.href.replace(/\/+$/, "");
     this.address = url.host;
     const credentials = Buffer.from(`${username}:${password}`).toString("base64");
@@ -89,6 +83,32 @@ export class RegistryRequests {
       ? `gave no answer within ${this.timeoutMs} ms`
       : `cannot be reached: ${reasonOf(error)}`;
     return new MillraceError("sink_unreachable", `The schema registry ${this.address} ${why}.`);
+  }
+}
+
+/** The url, and the user and password apart from it. Nothing of a url that cannot be read is told: it may hold a password. */
+function locationOf(connection: RegistryConnection) {
+  const url = URL.parse(connection.url);
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new MillraceError(
+      "invalid_setting",
+      "The url of the schema registry must be an http or https URL.",
+    );
+  }
+  const username = connection.username ?? decoded(url.username);
+  const password = connection.password ?? decoded(url.password);
+  url.username = "";
+  url.password = "";
+  url.search = "";
+  url.hash = "";
+  return { url, username, password };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 

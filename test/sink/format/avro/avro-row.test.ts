@@ -7,6 +7,7 @@ import type { Relation } from "../../../../src/change/relation.ts";
 import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/avro-encoding.ts";
 import type { RowContext } from "../../../../src/sink/format/row-encoder.ts";
 import { ByteWriter } from "../../../../src/sink/format/values/byte-writer.ts";
+import { bodyChunks } from "../../../../src/sink/format/values/message-body.ts";
 import { TupleView } from "../../../../src/sink/format/values/tuple-view.ts";
 import { avroType, decodeMessage } from "../../../support/avro-decoding.ts";
 import { encodedKey, encodedRow, sampleContext } from "../../../support/avro-rows.ts";
@@ -307,6 +308,39 @@ test("packed values are the bytes or the text that they stand for", () => {
   expect(packed(17, "bytea", debezium())).toEqual(content);
   expect(packed(17, "bytea", debezium({ binary_handling_mode: "Hex" }))).toBe("00ff10");
   expect(packed(17, "bytea", debezium({ binary_handling_mode: "Base64UrlSafe" }))).toBe("AP8Q");
+});
+
+test("large values are not copied, and are where they belong", () => {
+  const table = relation(
+    "t",
+    [
+      ["a", 25, "text"],
+      ["b", 17, "bytea"],
+      ["c", 23, "integer"],
+    ],
+    { key: [] },
+  );
+  const text = Buffer.from("é".repeat(600_000));
+  const bytes = Buffer.alloc(1_100_000, 7);
+  const column = (content: Buffer, flag: number) => {
+    const length = Buffer.alloc(4);
+    length.writeInt32BE(flag | content.length);
+    return Buffer.concat([length, content]);
+  };
+  const parts = [Buffer.of(0, 3), column(text, 0), column(bytes, packedFlag), column(Buffer.from("5"), 0)];
+  const arena = new Uint8Array(Buffer.concat(parts));
+  const view = new TupleView();
+  view.read(arena, 0, arena.length);
+  for (const format of [native, debezium()]) {
+    const encoding = avroEncoding(table, format);
+    const out = new ByteWriter(8);
+    encoding.encoder(1).writeRow(out, arena, new TupleView(), view, sampleContext);
+    expect(out.length).toBeLessThan(1000);
+    const message = Buffer.concat([...bodyChunks(out.takeBody())]);
+    const value = decodeMessage(message, avroType(encoding.value.text)).value as Row;
+    const row = (format.kind === "native" ? value : value.after) as Row;
+    expect([row.a === text.toString(), bytes.equals(row.b as Buffer), row.c]).toEqual([true, true, 5]);
+  }
 });
 
 // --- keys ---------------------------------------------------------------------------------------

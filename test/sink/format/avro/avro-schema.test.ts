@@ -1,7 +1,13 @@
 // Avro schemas as Confluent's AvroData makes them of the Connect schemas of both formats.
 
 import { expect, test } from "bun:test";
+import {
+  completeWebhookFormat,
+  messageFormat,
+  type WebhookFormatRequest,
+} from "../../../../src/connector/config/webhook-format.ts";
 import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/avro-encoding.ts";
+import { avroFormat } from "../../../../src/sink/format/avro/avro-format.ts";
 import { avroFieldNames, avroFullName } from "../../../../src/sink/format/avro/avro-name.ts";
 import { avroType } from "../../../support/avro-decoding.ts";
 import { relation } from "../../../support/batch-fixture.ts";
@@ -158,6 +164,19 @@ test("a decimal is a valid one whatever its scale", () => {
   const typmod = (precision: number, scale: number) => ((precision << 16) | (scale & 0x7ff)) + 4;
   expect(decimal(typmod(3, -2))).toMatchObject({ precision: 5, scale: 0 });
   expect(decimal(typmod(2, 5))).toMatchObject({ precision: 5, scale: 5 });
+});
+
+test("a connector's format is what its records are named by and made of", () => {
+  const connector = { id: "shop", database: "d" };
+  const of = (request: WebhookFormatRequest) =>
+    avroFormat(messageFormat(completeWebhookFormat(request)), connector);
+  expect(of({})).toEqual({ kind: "native", schemaPrefix: "shop" });
+  const format = of({ debezium: { include_before: false, data_types: { decimal_handling_mode: "String" } } });
+  expect(format).toMatchObject({ kind: "debezium", options: { database: "d", name: "shop" } });
+  expect(format).toMatchObject({
+    options: { includeBefore: false, dataTypes: { decimal_handling_mode: "String" } },
+  });
+  expect(avroEncoding(typed(-1), format).value.name).toBe("shop.public.items.Envelope");
 });
 
 test("no key without a key", () => {

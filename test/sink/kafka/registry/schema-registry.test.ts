@@ -230,3 +230,9 @@ test("TLS: its own authority, a client's certificate, and neither", async () => 
   }
   expect((await failure(client(registry, {}).check())).message).toContain("Check ssl_ca");
 });
+
+test("a url that is none tells nothing of itself", () => {
+  for (const url of ["file:///etc/passwd", "anne:secret@host", "data:text/plain,{}", ""]) {
+    expect(() => client({ url })).toThrow("The url of the schema registry must be an http or https URL.");
+  }
+});
