@@ -49,7 +49,7 @@ export async function compile(
       ...(metafile === null ? [] : [`--metafile=${metafile}`]),
       ...["--outfile", outfile],
       // A worker is found in the binary only if it is an entry point.
-      ...["src/main.ts", "src/replication.worker.ts", "src/webhook.worker.ts"],
+      ...["src/main.ts", "src/replication.worker.ts", "src/delivery.worker.ts"],
     ],
     { cwd: root, stdout: "inherit", stderr: "inherit" },
   );

@@ -3,9 +3,15 @@
 
 import type { TupleForm } from "./change/change-batch.ts";
 import { areConnectionsBounded, parallelCopies } from "./connector/config/parallel-copies.ts";
+import type { ConnectorConfig } from "./connector/connector.ts";
 import { slotName } from "./connector/connector-id.ts";
 import { MillraceError, toMillraceError } from "./errors/millrace-error.ts";
-import { defaultCopyPace, webhookCopyPace } from "./pipeline/copy/copy-pace.ts";
+import {
+  type CopyPace,
+  defaultCopyPace,
+  transactionCopyPace,
+  webhookCopyPace,
+} from "./pipeline/copy/copy-pace.ts";
 import { TaskQueue } from "./pipeline/copy/task-queue.ts";
 import { runPipeline } from "./pipeline/run-pipeline.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
@@ -34,7 +40,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   readonly #abort = new AbortController();
   #abortTimer: Timer | undefined;
   #running: Promise<void> | null = null;
-  #webhook: MessagePort | null = null;
+  #delivery: MessagePort | null = null;
 
   constructor(main: MainThreadChannel<FromReplicationWorker>) {
     this.#main = main;
@@ -43,7 +49,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   receive(message: ToReplicationWorker): void {
     switch (message.type) {
       case "start":
-        this.#webhook = message.webhook;
+        this.#delivery = message.delivery;
         this.#running = this.#execute(message);
         break;
       case "stop":
@@ -64,7 +70,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
     this.#main.close();
     this.#abortRun();
     await this.#running;
-    this.#webhook?.close();
+    this.#delivery?.close();
   }
 
   /** Ends the run after the current batch, or when that takes too long. */
@@ -112,7 +118,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
   }
 
   async #attempt(
-    { connector, work, owner, isAfterRefusal, webhook }: Start,
+    { connector, work, owner, isAfterRefusal, delivery }: Start,
     initialized: boolean,
     forms: readonly TupleForm[],
     state: SourceState,
@@ -128,7 +134,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       skipSnapshots,
       parallelCopies: parallelCopies(connector),
       areConnectionsBounded: areConnectionsBounded(connector),
-      copyPace: connector.sink.webhook ? webhookCopyPace : defaultCopyPace,
+      copyPace: copyPace(connector),
       makeSource: (events) =>
         createSource(connector, {
           ...{ signal, owner, state, events, isBegun: initialized },
@@ -142,7 +148,7 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
             checkpoints: checkpointStore(this.#main),
             makesCopies: !skipSnapshots,
           },
-          webhook,
+          delivery,
         ),
       reporter,
       tasks: this.#tasks,
@@ -150,6 +156,11 @@ class ReplicationAssignment implements Assignment<ToReplicationWorker> {
       abort: signal,
     });
   }
+}
+
+function copyPace({ sink }: ConnectorConfig): CopyPace {
+  if (sink.kafka) return transactionCopyPace;
+  return sink.webhook ? webhookCopyPace : defaultCopyPace;
 }
 
 hostAssignments<ToReplicationWorker, FromReplicationWorker>(self, (main) => new ReplicationAssignment(main));

@@ -2,4 +2,4 @@
 // against its root.
 
 export const replicationWorkerUrl = new URL("./replication.worker.ts", import.meta.url);
-export const webhookWorkerUrl = new URL("./webhook.worker.ts", import.meta.url);
+export const deliveryWorkerUrl = new URL("./delivery.worker.ts", import.meta.url);

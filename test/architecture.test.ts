@@ -111,7 +111,7 @@ describe("who may import whom", () => {
   });
 
   test("a worker never loads the state: the main thread owns it", () => {
-    for (const worker of ["src/replication.worker.ts", "src/webhook.worker.ts"]) {
+    for (const worker of ["src/replication.worker.ts", "src/delivery.worker.ts"]) {
       expect([...reachable(worker)].filter((path) => inFolder(path, "state", "api"))).toEqual([]);
     }
   });

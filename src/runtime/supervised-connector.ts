@@ -11,7 +11,7 @@ import { recordOfObjects } from "../source/source-state.ts";
 import { noRound, type StoredConnector } from "../state/stores/connector-store.ts";
 import type { RecordStore } from "../state/stores/record-store.ts";
 import { type CleanupContext, ConnectorCleanup, configsOf } from "./connector-cleanup.ts";
-import type { RunAttempt, RunEvents } from "./run/connector-run.ts";
+import { deliveryKind, type RunAttempt, type RunEvents } from "./run/connector-run.ts";
 import { haveSameSource } from "./run/fresh-start.ts";
 import { RunLoop } from "./run/run-loop.ts";
 import { SnapshotRounds } from "./run/snapshot-rounds.ts";
@@ -157,7 +157,8 @@ export class SupervisedConnector {
     const { board, threads } = this.context;
     if (run) {
       board.attempted(this.id);
-      threads.began(this.id, config.sink.webhook ? ["replication", "webhook"] : ["replication"]);
+      const kind = deliveryKind(config.sink);
+      threads.began(this.id, kind ? ["replication", kind] : ["replication"]);
       this.tasks.attach(run);
     } else {
       threads.ended(this.id);

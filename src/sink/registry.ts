@@ -11,11 +11,11 @@ import { createPostgresSink } from "./postgres/create-postgres-sink.ts";
 import type { Sink, SinkContext } from "./sink.ts";
 import { validateWebhookSink } from "./webhook/sink-validation.ts";
 
-/** `line` leads to the webhook worker; a webhook sink needs it. */
+/** `line` leads to the delivery worker; a sink of messages needs it. */
 export function createSink(connector: ConnectorConfig, context: SinkContext, line: MessagePort | null): Sink {
-  const { postgres, webhook } = connector.sink;
+  const { postgres, webhook, kafka } = connector.sink;
   if (postgres) return createPostgresSink(postgres, context, connector.identifier_naming);
-  if (webhook && line) return createMessageSink(context, line);
+  if ((webhook || kafka) && line) return createMessageSink(context, line);
   throw unknownKind();
 }
 

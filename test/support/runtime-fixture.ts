@@ -89,7 +89,7 @@ export class RuntimeFixture implements AsyncDisposable {
     const now = () => new Date();
     this.board = new StatusBoard(state.history, log, now);
     this.threads = new ThreadWatch();
-    const scripted = { replication: scriptedWorker, webhook: scriptedWorker };
+    const scripted = { replication: scriptedWorker, delivery: scriptedWorker };
     const workers = workerThreads(this.mostThreads, this.workers === "real" ? undefined : scripted);
     this.supervisor = new Supervisor({
       ...{ state, board: this.board, threads: this.threads, log },

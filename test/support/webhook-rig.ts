@@ -6,7 +6,7 @@ import type { Checkpoint } from "../../src/change/checkpoint.ts";
 import type { WebhookSinkRequest } from "../../src/connector/config/webhook-config.ts";
 import type { ConnectorConfig, ConnectorRequest } from "../../src/connector/connector.ts";
 import type { SavedRecord } from "../../src/connector/saved-record.ts";
-import type { FromWebhookWorker, LogLine, ToWebhookWorker } from "../../src/runtime/threads/messages.ts";
+import type { FromDeliveryWorker, LogLine, ToDeliveryWorker } from "../../src/runtime/threads/messages.ts";
 import type { FromThread, ToThread } from "../../src/runtime/threads/thread-messages.ts";
 import { createMessageSink } from "../../src/sink/delivery/message-sink.ts";
 import type { Sink } from "../../src/sink/sink.ts";
@@ -48,18 +48,18 @@ export class WebhookRig implements AsyncDisposable {
   ) {}
 
   static async start(connector: ConnectorConfig, store: RecordStore): Promise<WebhookRig> {
-    const worker = new Worker(new URL("../../src/webhook.worker.ts", import.meta.url).href);
+    const worker = new Worker(new URL("../../src/delivery.worker.ts", import.meta.url).href);
     const { port1, port2 } = new MessageChannel();
     const rig = new WebhookRig(worker, port1);
     const assignment = 1;
-    const post = (message: ToWebhookWorker, transfer: MessagePort[] = []) =>
+    const post = (message: ToDeliveryWorker, transfer: MessagePort[] = []) =>
       worker.postMessage(
-        { type: "message", assignment, message } satisfies ToThread<ToWebhookWorker>,
+        { type: "message", assignment, message } satisfies ToThread<ToDeliveryWorker>,
         transfer,
       );
     await new Promise<void>((resolve, reject) => {
       worker.onerror = (event) => reject(new Error(event.message));
-      worker.onmessage = ({ data }: MessageEvent<FromThread<FromWebhookWorker>>) => {
+      worker.onmessage = ({ data }: MessageEvent<FromThread<FromDeliveryWorker>>) => {
         if (data.type === "ready") resolve();
         if (data.type !== "message") return;
         const { message } = data;
@@ -127,9 +127,9 @@ export class WebhookRig implements AsyncDisposable {
 }
 
 async function answer(
-  request: Extract<FromWebhookWorker, { type: "store.load" | "store.save" }>,
+  request: Extract<FromDeliveryWorker, { type: "store.load" | "store.save" }>,
   store: RecordStore,
-  post: (message: ToWebhookWorker) => void,
+  post: (message: ToDeliveryWorker) => void,
 ): Promise<void> {
   if (!store.admit()) return;
   if (store.silence) await store.silence;

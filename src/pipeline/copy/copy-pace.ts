@@ -30,6 +30,13 @@ export const webhookCopyPace: CopyPace = {
   firstRangeBytes: 1024 * 1024,
 };
 
+/** The stream's messages are committed when a range is: ranges are short. */
+export const transactionCopyPace: CopyPace = {
+  ...webhookCopyPace,
+  rangeBytes: 16 * 1024 * 1024,
+  rangeMs: 500,
+};
+
 export function rangeCut({ rangeBytes, firstRangeBytes, rangeMs }: CopyPace, lanes: number): RangeCut {
   return { bytes: rangeBytes, firstBytes: firstRangeBytes, ms: rangeMs, lanes };
 }

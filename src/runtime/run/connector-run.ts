@@ -1,15 +1,16 @@
 // One attempt of a run: its assignments to worker threads, and the replies to their requests. It knows neither the
 // state store nor the retry policy; both are behind `RunEvents` and `ended`.
 
+import type { SinkConfig } from "../../connector/config/sink-config.ts";
 import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts";
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
-import { replicationWorkerUrl, webhookWorkerUrl } from "../../worker-urls.ts";
+import { deliveryWorkerUrl, replicationWorkerUrl } from "../../worker-urls.ts";
 import type {
+  FromDeliveryWorker,
   FromReplicationWorker,
-  FromWebhookWorker,
   LogLine,
   RecordOwner,
   Reply,
@@ -17,8 +18,8 @@ import type {
   RunMetrics,
   RunRequest,
   StoreRequest,
+  ToDeliveryWorker,
   ToReplicationWorker,
-  ToWebhookWorker,
   WireError,
   WorkerMetrics,
 } from "../threads/messages.ts";
@@ -54,20 +55,20 @@ export interface RunAttempt {
   stop(): void;
 }
 
-export type WorkerKind = "replication" | "webhook";
+export type WorkerKind = "replication" | "webhook" | "kafka";
 
 /** The threads in which runs execute. */
 export interface WorkerThreads {
   readonly replication: ThreadPool<ToReplicationWorker, FromReplicationWorker>;
-  readonly webhook: ThreadPool<ToWebhookWorker, FromWebhookWorker>;
+  readonly delivery: ThreadPool<ToDeliveryWorker, FromDeliveryWorker>;
 }
 
 /** At most `max` threads of each kind; more runs share them. */
 export function workerThreads(
   max = defaultThreads(),
-  urls = { replication: replicationWorkerUrl, webhook: webhookWorkerUrl },
+  urls = { replication: replicationWorkerUrl, delivery: deliveryWorkerUrl },
 ): WorkerThreads {
-  return { replication: new ThreadPool(urls.replication, max), webhook: new ThreadPool(urls.webhook, max) };
+  return { replication: new ThreadPool(urls.replication, max), delivery: new ThreadPool(urls.delivery, max) };
 }
 
 /** How long a stopping run may take to finish what is in flight. */
@@ -78,7 +79,7 @@ const assignmentStopMs = 500;
 export class ConnectorRun implements RunAttempt {
   readonly ended: Promise<MillraceError | null>;
   readonly #replication: WorkerChannel<ToReplicationWorker>;
-  readonly #webhook: WorkerChannel<ToWebhookWorker> | null;
+  readonly #delivery: WorkerChannel<ToDeliveryWorker> | null;
   readonly #outcome = Promise.withResolvers<MillraceError | null>();
   readonly #earlyOffers: ToReplicationWorker[] = [];
   #metrics: WorkerMetrics | null = null;
@@ -99,10 +100,11 @@ export class ConnectorRun implements RunAttempt {
       message: (message) => this.#receive(message),
       pulse: (loopDelayMs) => events.pulse("replication", loopDelayMs),
     });
-    this.#webhook = sink.webhook
-      ? threads.webhook.open(`webhook ${id}`, {
-          message: (message) => this.#receiveWebhook(message),
-          pulse: (loopDelayMs) => events.pulse("webhook", loopDelayMs),
+    const kind = deliveryKind(sink);
+    this.#delivery = kind
+      ? threads.delivery.open(`${kind} ${id}`, {
+          message: (message) => this.#receiveDelivery(message),
+          pulse: (loopDelayMs) => events.pulse(kind, loopDelayMs),
         })
       : null;
     this.ended = this.#run();
@@ -126,7 +128,7 @@ export class ConnectorRun implements RunAttempt {
   }
 
   async #run(): Promise<MillraceError | null> {
-    const channels = [this.#replication, ...(this.#webhook ? [this.#webhook] : [])];
+    const channels = [this.#replication, ...(this.#delivery ? [this.#delivery] : [])];
     for (const channel of channels) channel.died.then((error) => this.#outcome.resolve(error));
     try {
       await Promise.all(channels.map((channel) => channel.ready));
@@ -138,9 +140,9 @@ export class ConnectorRun implements RunAttempt {
     const error = await this.#outcome.promise;
     this.#isOver = true;
     clearTimeout(this.#stopTimer);
-    // The webhook worker last: the end of the replication worker may still need it.
+    // The delivery worker last: the end of the replication worker may still need it.
     await this.#replication.close(assignmentStopMs);
-    await this.#webhook?.close(assignmentStopMs);
+    await this.#delivery?.close(assignmentStopMs);
     return this.#stopping ? null : error;
   }
 
@@ -153,13 +155,13 @@ export class ConnectorRun implements RunAttempt {
     const { connector, runId, ...rest } = this.request;
     this.#started = true;
     const begin = { type: "start", connector, runId } as const;
-    if (!this.#webhook) {
-      this.#replication.post({ ...begin, ...rest, webhook: null });
+    if (!this.#delivery) {
+      this.#replication.post({ ...begin, ...rest, delivery: null });
       return;
     }
     const { port1, port2 } = new MessageChannel();
-    this.#webhook.post({ ...begin, port: port1 }, [port1]);
-    this.#replication.post({ ...begin, ...rest, webhook: port2 }, [port2]);
+    this.#delivery.post({ ...begin, port: port1 }, [port1]);
+    this.#replication.post({ ...begin, ...rest, delivery: port2 }, [port2]);
   }
 
   #receive(message: FromReplicationWorker): void {
@@ -209,11 +211,11 @@ export class ConnectorRun implements RunAttempt {
     }
   }
 
-  #receiveWebhook(message: FromWebhookWorker): void {
+  #receiveDelivery(message: FromDeliveryWorker): void {
     switch (message.type) {
       case "store.load":
       case "store.save":
-        this.#store(message, (answer) => this.#webhook?.post(answer));
+        this.#store(message, (answer) => this.#delivery?.post(answer));
         break;
       case "attempts":
         this.#attempts = message;
@@ -243,6 +245,12 @@ export class ConnectorRun implements RunAttempt {
   #log(level: LogLine["level"], message: string): void {
     this.events.log({ type: "log", level, message, fields: {} });
   }
+}
+
+/** The kind of sink whose messages a delivery worker sends; null: the sink has none. */
+export function deliveryKind(sink: SinkConfig): "webhook" | "kafka" | null {
+  if (sink.webhook) return "webhook";
+  return sink.kafka ? "kafka" : null;
 }
 
 /** Replies with the result, or with its error. */

@@ -29,8 +29,8 @@ export interface RunRequest {
 
 /** main → replication worker */
 export type ToReplicationWorker =
-  /** `webhook`: the port to the webhook worker, for a webhook sink. */
-  | (RunRequest & { readonly type: "start"; readonly webhook: MessagePort | null })
+  /** `delivery`: the port to the delivery worker, for a sink of messages. */
+  | (RunRequest & { readonly type: "start"; readonly delivery: MessagePort | null })
   /** Finish what is in flight, then end. */
   | { readonly type: "stop" }
   /** A snapshot task is due. The worker sends `task.claim` when it can begin. */
@@ -61,8 +61,8 @@ export type FromReplicationWorker =
   /** The last message. `error` null: stopped or complete as asked. */
   | { readonly type: "ended"; readonly error: WireError | null };
 
-/** main → webhook worker */
-export type ToWebhookWorker =
+/** main → delivery worker */
+export type ToDeliveryWorker =
   | {
       readonly type: "start";
       readonly connector: ConnectorConfig;
@@ -72,8 +72,8 @@ export type ToWebhookWorker =
     }
   | Reply;
 
-/** webhook worker → main */
-export type FromWebhookWorker =
+/** delivery worker → main */
+export type FromDeliveryWorker =
   /** Results of requests since the worker began. Sent about once a second while they change. */
   (AttemptCounts & { readonly type: "attempts" }) | StoreRequest | LogLine;
 

@@ -1,9 +1,9 @@
 // What the configuration of a Kafka connector comes to: for the delivering of its messages, and for the producer. Pure.
 
-import type { KafkaSinkConfig } from "../../connector/config/kafka-config.ts";
-import { checkpointKey, transactionalId } from "../../connector/config/kafka-config.ts";
 import { type KafkaMessages, kafkaMessages } from "../../connector/config/kafka/kafka-format.ts";
 import { withProperties } from "../../connector/config/kafka/librdkafka-properties.ts";
+import type { KafkaSinkConfig } from "../../connector/config/kafka-config.ts";
+import { checkpointKey, transactionalId } from "../../connector/config/kafka-config.ts";
 import type { ConnectorConfig } from "../../connector/connector.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { DeliverySettings } from "../delivery/delivery-settings.ts";
@@ -58,8 +58,7 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   const producer = config.connection.config;
   const messages = kafkaMessages(config.format);
   const database = source.postgres?.connection.database ?? "";
-  const hasPlaceholders =
-    source.postgres?.replication_type.logical_replication?.toast_mode === "Placeholder";
+  const hasPlaceholders = source.postgres?.replication_type.logical_replication?.toast_mode === "Placeholder";
   const encoding = messageEncoding(messages.format, { id, database, hasPlaceholders });
   const maxBytes = Math.min(producer.queue_buffering_max_kbytes * 1024, mostBufferedBytes);
   const { topic_options: topics } = config;

@@ -2,8 +2,8 @@
 
 import type { Relation } from "../../change/relation.ts";
 import type { MessageSerde } from "../../connector/config/kafka/kafka-format.ts";
-import manifest from "../../../package.json" with { type: "json" };
-import { type AvroEncoding, type AvroFormat, avroEncoding } from "../format/avro/avro-encoding.ts";
+import { type AvroEncoding, avroEncoding } from "../format/avro/avro-encoding.ts";
+import { avroFormat } from "../format/avro/avro-format.ts";
 import { JsonKeyEncoder, type KeyEncoder } from "../format/key-encoder.ts";
 import type { RowEncoder } from "../format/row-encoder.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
@@ -24,10 +24,10 @@ export class TableEncoding {
 
   /** Throws what the registry says. */
   async encoders(relation: Relation, topic: string, signal: AbortSignal): Promise<TableEncoders> {
-    const { messages, encoding } = this.settings;
-    const { value, key } = messages;
-    const avro =
-      value.kind === "avro" || key.kind === "avro" ? avroEncoding(relation, this.#avroFormat()) : null;
+    const { messages, encoding, connectorId: id, database } = this.settings;
+    const { value, key, format } = messages;
+    const isAvro = value.kind === "avro" || key.kind === "avro";
+    const avro = isAvro ? avroEncoding(relation, avroFormat(format, { id, database })) : null;
     const valueEncoder =
       value.kind === "avro" && avro
         ? avro.encoder(await this.#registry(value).idOf(topic, "value", avro.value, signal))
@@ -53,20 +53,6 @@ export class TableEncoding {
       schemaPrefix: connectorId,
       ...(format.kind === "debezium" ? { dataTypes: format.options.data_types } : {}),
     });
-  }
-
-  #avroFormat(): AvroFormat {
-    const { messages, connectorId, database } = this.settings;
-    const { format } = messages;
-    if (format.kind === "native") return { kind: "native", schemaPrefix: connectorId };
-    const { data_types: dataTypes, include_before: includeBefore } = format.options;
-    return {
-      kind: "debezium",
-      options: {
-        ...{ version: manifest.version, name: connectorId, database },
-        ...{ dataTypes, includeBefore, now: Date.now },
-      },
-    };
   }
 
   #registry(serde: AvroSerde): SchemaRegistry {

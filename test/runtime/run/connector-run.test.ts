@@ -37,7 +37,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     run: new ConnectorRun(
       request,
       events,
-      workerThreads(8, { replication: worker, webhook: worker }),
+      workerThreads(8, { replication: worker, delivery: worker }),
       stopMs,
     ),
     lines,

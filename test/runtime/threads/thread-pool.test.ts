@@ -30,7 +30,7 @@ function assign(pool: ThreadPool<ToReplicationWorker, FromReplicationWorker>, na
     async play(script: string) {
       await channel.ready;
       const connector = { ...sampleConfig(name), name: script };
-      const rest = { work: "changes", initialized: false, isAfterRefusal: false, webhook: null } as const;
+      const rest = { work: "changes", initialized: false, isAfterRefusal: false, delivery: null } as const;
       channel.post({ type: "start", connector, runId: name, owner: "me", ...rest });
       if (script !== "crash") await waitFor("its first word", () => messages.length > 0);
     },

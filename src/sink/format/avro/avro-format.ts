@@ -1,7 +1,7 @@
 // A connector's format as what Avro needs of it.
 
 import manifest from "../../../../package.json" with { type: "json" };
-import type { MessageFormat } from "../../../connector/config/webhook-format.ts";
+import type { MessageFormat } from "../../../connector/config/message-format.ts";
 import type { EncodedConnector } from "../message-encoding.ts";
 import type { AvroFormat } from "./avro-encoding.ts";
 

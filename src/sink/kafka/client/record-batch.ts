@@ -92,6 +92,25 @@ export class RecordBatch {
     return batch;
   }
 
+  /** Of the first record, for people; null: it has none. */
+  firstKey(most: number): string | null {
+    let at = 0;
+    const next = () => {
+      let value = 0;
+      for (let scale = 1; ; scale *= 128) {
+        const byte = this.#out.bytes[at++]!;
+        value += (byte & 127) * scale;
+        if (byte < 128) return value % 2 === 1 ? -1 : value / 2;
+      }
+    };
+    next();
+    at += recordStartBytes;
+    next();
+    const length = next();
+    if (length < 0) return null;
+    return new TextDecoder().decode(this.#out.bytes.subarray(at, at + Math.min(length, most)));
+  }
+
   /** Gives its buffer back. */
   release(): ByteWriter {
     this.#out.length = 0;

@@ -7,6 +7,7 @@ import type { Cluster } from "../client/cluster.ts";
 import { brokerErrors, isNetworkError } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
+import type { RunMemory } from "../run-memory.ts";
 import type { PartitionQueue, Round } from "./producer-log.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
@@ -37,6 +38,9 @@ export interface SenderEvents {
 
 /** Of one request, about. */
 const requestBytes = 4 * 1024 * 1024;
+const toldTopics = 3;
+/** What of a key is told. */
+const toldKeyBytes = 200;
 const maxSequence = 0x8000_0000;
 
 /** Errors after which the same batch may be sent again, in Kafka's own names. */
@@ -62,6 +66,7 @@ export class RoundSender {
     private readonly cluster: Cluster,
     private readonly producer: TransactionalProducer,
     private readonly options: SenderOptions,
+    private readonly memory: Pick<RunMemory, "batchBytes">,
     private readonly events: SenderEvents,
   ) {}
 
@@ -169,11 +174,28 @@ export class RoundSender {
   #failure(error: unknown, waiting: Waiting): MillraceError {
     if (error instanceof MillraceError) return error;
     const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
-    const named =
-      topics.length > 3
-        ? `${topics.slice(0, 3).join(", ")} and ${topics.length - 3} more`
-        : topics.join(", ");
-    return this.producer.failure(error, `take messages of ${named}`);
+    const others = topics.length > toldTopics ? ` and ${topics.length - toldTopics} more` : "";
+    const failure = this.producer.failure(
+      error,
+      `take messages of ${topics.slice(0, toldTopics).join(", ")}${others}`,
+    );
+    return failure.code === "kafka_message_too_large" ? this.#tooLarge(failure, waiting) : failure;
+  }
+
+  /** One message is too large for its topic; or a batch of several is, and smaller ones are sent next time. */
+  #tooLarge(failure: MillraceError, waiting: Waiting): MillraceError {
+    const first = [...waiting].map(([queue, batches]) => ({ queue, batch: batches[0]! }));
+    const { queue, batch } = first.reduce((a, b) => (b.batch.bytes > a.batch.bytes ? b : a));
+    if (batch.count > 1) {
+      this.memory.batchBytes = Math.max(1, Math.floor(Math.min(this.memory.batchBytes, batch.bytes) / 2));
+      const text = `Topic ${queue.topic} takes no batch of ${batch.bytes} bytes: batches of ${this.memory.batchBytes} are sent now.`;
+      return new MillraceError("sink_connection_lost", text, { cause: failure });
+    }
+    const text =
+      `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
+      `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
+      `kafka-configs.sh --alter --entity-type topics --entity-name ${queue.topic} --add-config max.message.bytes=${batch.bytes * 2}`;
+    return new MillraceError("kafka_message_too_large", text, { cause: failure });
   }
 
   #backoff(attempt: number): number {

@@ -1,12 +1,14 @@
-// Thread entry for the senders of webhook connectors. It wires each connector's delivery to the main thread, which owns
-// the record and the log.
+// Thread entry for the senders of connectors whose sinks take messages. It wires each connector's delivery, and its transport, to the
+// main thread, which owns the record and the log.
 
 import { GcPacer } from "./change/gc-pacer.ts";
+import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import { checkpointStore, type MainThreadChannel } from "./runtime/threads/main-thread-channel.ts";
-import type { FromWebhookWorker, ToWebhookWorker } from "./runtime/threads/messages.ts";
-import { DeliverySession } from "./sink/delivery/delivery-session.ts";
+import type { FromDeliveryWorker, ToDeliveryWorker } from "./runtime/threads/messages.ts";
+import { DeliverySession, type DeliveryTools } from "./sink/delivery/delivery-session.ts";
+import type { DeliverySettings } from "./sink/delivery/delivery-settings.ts";
 import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
@@ -28,25 +30,35 @@ const leftByRequestBytes = 3 * 1024;
 /** How long the state may take to store what was delivered, when the sender ends. */
 const lastRecordMs = 300;
 
+type Start = Extract<ToDeliveryWorker, { type: "start" }>;
+
+interface Delivering {
+  readonly settings: DeliverySettings;
+  readonly transport: DeliveryTools["transport"];
+}
+
+const monotonic = () => performance.now();
+
 /** Shared by the assignments, because garbage is collected for the whole thread. */
 const garbage = new GcPacer();
 
-class WebhookAssignment implements Assignment<ToWebhookWorker> {
-  readonly #main: MainThreadChannel<FromWebhookWorker>;
+class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
+  readonly #main: MainThreadChannel<FromDeliveryWorker>;
   readonly #pool = new ConnectionPool();
   readonly #attempts = new AttemptCounter();
   #reportedCount = 0;
   #reporting: Disposable | null = null;
   #server: LineServer | null = null;
+  #starting: Promise<void> | null = null;
 
-  constructor(main: MainThreadChannel<FromWebhookWorker>) {
+  constructor(main: MainThreadChannel<FromDeliveryWorker>) {
     this.#main = main;
   }
 
-  receive(message: ToWebhookWorker): void {
+  receive(message: ToDeliveryWorker): void {
     switch (message.type) {
       case "start":
-        this.#start(message);
+        this.#starting = this.#start(message);
         break;
       case "reply":
         this.#main.receiveReply(message);
@@ -57,6 +69,7 @@ class WebhookAssignment implements Assignment<ToWebhookWorker> {
   }
 
   async stop(): Promise<void> {
+    await this.#starting;
     const closing = setTimeout(() => this.#main.close(), lastRecordMs);
     await this.#server?.close();
     clearTimeout(closing);
@@ -65,11 +78,20 @@ class WebhookAssignment implements Assignment<ToWebhookWorker> {
     this.#pool[Symbol.dispose]();
   }
 
-  #start({ connector, port }: Extract<ToWebhookWorker, { type: "start" }>): void {
+  async #start({ connector, runId, port }: Start): Promise<void> {
+    this.#reporting = sharedInterval(attemptsIntervalMs, () => this.#reportAttempts());
+    const { settings, transport } = connector.sink.kafka
+      ? await this.#kafka(connector, runId)
+      : this.#webhook(connector);
+    const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
+      this.#main.send({ type: "log", level, message, fields });
+    const tools = { transport, store: checkpointStore(this.#main), log, monotonic };
+    this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send));
+  }
+
+  #webhook(connector: ConnectorConfig): Delivering {
     const config = webhookConfig(connector);
     const settings = webhookSettings(connector);
-    const monotonic = () => performance.now();
-    this.#reporting = sharedInterval(attemptsIntervalMs, () => this.#reportAttempts());
     const attempt = createSender(config, {
       egress: { resolver: new AddressResolver(egressPolicy(process.env)), pool: this.#pool },
       pacer: new Pacer({
@@ -84,12 +106,27 @@ class WebhookAssignment implements Assignment<ToWebhookWorker> {
         garbage.released(leftByRequestBytes);
       },
     });
-    const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
-      this.#main.send({ type: "log", level, message, fields });
-    const store = checkpointStore(this.#main);
-    const transport = requestTransport(settings, attempt, { monotonic, sleep, random: Math.random });
-    const tools = { transport, store, log, monotonic };
-    this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send));
+    return {
+      settings,
+      transport: requestTransport(settings, attempt, { monotonic, sleep, random: Math.random }),
+    };
+  }
+
+  /** Kafka's client is loaded where it is used: it takes some MB. */
+  async #kafka(connector: ConnectorConfig, runId: string): Promise<Delivering> {
+    const [{ kafkaSettings }, { kafkaTransport }] = await Promise.all([
+      import("./sink/kafka/kafka-settings.ts"),
+      import("./sink/kafka/kafka-transport.ts"),
+    ]);
+    const settings = kafkaSettings(connector);
+    const transport = kafkaTransport(settings, runId, {
+      ...{ monotonic, nowMs: Date.now },
+      counts: {
+        sent: (messages, bytes) => this.#attempts.add("produced", bytes, messages),
+        committed: () => undefined,
+      },
+    });
+    return { settings: settings.delivery, transport };
   }
 
   /** Sends the counters if they have changed. */
@@ -100,4 +137,4 @@ class WebhookAssignment implements Assignment<ToWebhookWorker> {
   }
 }
 
-hostAssignments<ToWebhookWorker, FromWebhookWorker>(self, (main) => new WebhookAssignment(main));
+hostAssignments<ToDeliveryWorker, FromDeliveryWorker>(self, (main) => new DeliveryAssignment(main));

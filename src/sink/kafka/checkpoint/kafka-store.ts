@@ -1,0 +1,89 @@
+// Where a Kafka connector keeps its record. With transactions it is in Kafka, and a save commits it with the messages that were added
+// before. Without them it is in the service's state.
+
+import type { ChangedParts, SavedRecord } from "../../../connector/saved-record.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { ByteWriter } from "../../format/values/byte-writer.ts";
+import type { CheckpointStore } from "../../sink.ts";
+import { partitionOf } from "../client/partitioner.ts";
+import type { KafkaSettings } from "../kafka-settings.ts";
+import { plainHeaders } from "../message-headers.ts";
+import type { PartitionQueue, ProducerLog } from "../produce/producer-log.ts";
+import type { ProducerSession } from "../produce/producer-session.ts";
+import type { RunMemory } from "../run-memory.ts";
+import type { TopicQueues } from "../topic-queues.ts";
+import { checkpointTopic, partKey, readCheckpoint, runHeader } from "./checkpoint-topic.ts";
+
+/** Of the topic of checkpoints, where it is to be made. */
+const partitions = 16;
+const mostReplicas = 3;
+/** Small segments, cleaned early: a run begins by reading a partition. */
+const topicConfig = [
+  { key: "cleanup.policy", value: "compact" },
+  { key: "segment.bytes", value: String(16 * 1024 * 1024) },
+  { key: "min.cleanable.dirty.ratio", value: "0.1" },
+] as const;
+
+const encoder = new TextEncoder();
+
+export class KafkaStore implements CheckpointStore {
+  #queue: PartitionQueue | null = null;
+
+  constructor(
+    private readonly settings: KafkaSettings,
+    private readonly run: string,
+    private readonly memory: RunMemory,
+    private readonly session: ProducerSession,
+    private readonly log: ProducerLog,
+    private readonly topics: TopicQueues,
+    private readonly state: CheckpointStore,
+  ) {}
+
+  /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
+  async load(): Promise<SavedRecord | null> {
+    await this.session.begin();
+    await this.topics.begin();
+    if (this.settings.sender.transactionalId === null) return await this.state.load();
+    const key = encoder.encode(this.settings.checkpointKey);
+    const queues = await this.topics.of(checkpointTopic, this.#plan());
+    this.#queue = queues[partitionOf(key, key.length, queues.length)]!;
+    const { cluster } = this.session;
+    const stored = await readCheckpoint(cluster, this.#queue.partition, this.settings.checkpointKey);
+    if (this.memory.hasCommitted && stored?.run !== this.run) throw takenOver();
+    return stored?.record ?? null;
+  }
+
+  /** With transactions all or nothing of it is committed, and of the messages before it. */
+  async save(text: string, parts: ChangedParts = new Map()): Promise<void> {
+    if (!this.#queue) return await this.state.save(text, parts);
+    for (const [table, part] of parts) this.#add(partKey(this.settings.checkpointKey, table), part);
+    this.#add(this.settings.checkpointKey, text);
+    await this.log.seal(true);
+    this.memory.hasCommitted = true;
+  }
+
+  #add(key: string, text: string | null): void {
+    const headers = plainHeaders([[runHeader, this.run]]);
+    this.log.add(this.#queue!, written(key), text === null ? null : written(text), headers);
+  }
+
+  #plan() {
+    const { operationTimeoutMs } = this.settings.topics;
+    const replicationFactor = Math.min(mostReplicas, Math.max(1, this.session.cluster.brokerCount));
+    return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
+  }
+}
+
+function written(text: string): ByteWriter {
+  const bytes = encoder.encode(text);
+  const out = new ByteWriter(bytes.length);
+  out.all(bytes);
+  return out;
+}
+
+function takenOver(): MillraceError {
+  const text =
+    "Another service has run this connector meanwhile: its checkpoint is not this run's. This one has stopped. " +
+    "Stop the connector in one of the two services, then start it in the other.";
+  return new MillraceError("kafka_fenced", text);
+}

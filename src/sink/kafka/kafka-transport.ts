@@ -1,0 +1,161 @@
+// The transport to Kafka. With transactions, the messages of whole transactions of the source and the connector's record are committed
+// together. Without them, messages are reported once brokers have them, and the record is in the service's state.
+
+import type { Relation } from "../../change/relation.ts";
+import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import { sleep } from "../delivery/order/sleep.ts";
+import type { PlannedRow } from "../delivery/stream/request-plan.ts";
+import type {
+  ChunkOutletOptions,
+  OpenTransport,
+  Outlet,
+  Sent,
+  StreamOutlet,
+  StreamOutletOptions,
+  Transport,
+  TransportEvents,
+} from "../delivery/transport.ts";
+import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
+import type { CheckpointStore } from "../sink.ts";
+import { KafkaStore } from "./checkpoint/kafka-store.ts";
+import type { KafkaSettings } from "./kafka-settings.ts";
+import { MessageHeaders } from "./message-headers.ts";
+import { type KafkaTable, MessageWriter } from "./message-writer.ts";
+import { ProducerLog } from "./produce/producer-log.ts";
+import { ProducerSession } from "./produce/producer-session.ts";
+import type { SenderEvents } from "./produce/round-sender.ts";
+import type { RunMemory } from "./run-memory.ts";
+import { TableEncoding } from "./table-encoders.ts";
+import { TopicQueues } from "./topic-queues.ts";
+
+export interface KafkaTools {
+  readonly monotonic: () => number;
+  readonly nowMs: () => number;
+  /** What is counted. */
+  readonly counts: Omit<SenderEvents, "retrying">;
+}
+
+/** The share of a transaction's timeout after which it is committed in parts. */
+const commitWithin = 0.5;
+/** Rows of a copy are counted so often. */
+const rowsPerCount = 512;
+
+/** `run`: names this run of the connector in what it leaves in Kafka. */
+export function kafkaTransport(settings: KafkaSettings, run: string, tools: KafkaTools): OpenTransport {
+  const memory = { hasCommitted: false, batchBytes: settings.log.batchBytes };
+  return (events, state) => new KafkaTransport(settings, run, memory, tools, events, state);
+}
+
+class KafkaTransport implements Transport {
+  readonly store: CheckpointStore;
+  readonly commitWithinMs: number | null;
+  readonly #stop = new AbortController();
+  readonly #session: ProducerSession;
+  readonly #log: ProducerLog;
+  readonly #writer: MessageWriter;
+  readonly #encoding: TableEncoding;
+  readonly #topics: TopicQueues;
+
+  constructor(
+    private readonly settings: KafkaSettings,
+    run: string,
+    memory: RunMemory,
+    tools: KafkaTools,
+    events: TransportEvents,
+    state: CheckpointStore,
+  ) {
+    const { signal } = this.#stop;
+    const { messages, maxMessageBytes, log, sender } = settings;
+    this.#session = new ProducerSession(
+      settings,
+      memory,
+      { ...tools, sleep, signal },
+      { ...tools.counts, ...events },
+    );
+    this.#log = new ProducerLog({ ...log, batchBytes: memory.batchBytes }, this.#session, (error) =>
+      events.failed(error),
+    );
+    this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes);
+    this.#encoding = new TableEncoding(settings);
+    this.#topics = new TopicQueues(settings, this.#session);
+    this.commitWithinMs =
+      sender.transactionalId === null ? null : settings.transactionTimeoutMs * commitWithin;
+    this.store = new KafkaStore(settings, run, memory, this.#session, this.#log, this.#topics, state);
+  }
+
+  get isOver(): boolean {
+    return this.#log.isOver;
+  }
+
+  async compile(relation: Relation): Promise<KafkaTable> {
+    const { settings } = this;
+    const { queues, topic } = await this.#topics.ofTable(relation);
+    const { value, key } = await this.#encoding.encoders(relation, topic, this.#stop.signal);
+    const { connectorId, database, messages } = settings;
+    const source = { connectorId, database, schema: relation.schema, table: relation.name };
+    return { ...compileTable(relation, value), key, headers: new MessageHeaders(messages, source), queues };
+  }
+
+  stream({ sent, save }: StreamOutletOptions): StreamOutlet {
+    const outlet = this.#outlet(sent, Number.POSITIVE_INFINITY);
+    return Object.assign(outlet, {
+      addBoundary: (boundary: Parameters<StreamOutlet["addBoundary"]>[0]) => {
+        this.#writer.addBoundary(this.#topics.boundaries, boundary);
+      },
+      // Messages and record are committed together, in the order in which they were added; without transactions the record comes first.
+      tookVersion: () => {
+        if (this.commitWithinMs === null) this.#log.waitFor(save());
+      },
+    });
+  }
+
+  chunk({ sent }: ChunkOutletOptions): Outlet {
+    return this.#outlet(sent, rowsPerCount);
+  }
+
+  async drain(signal: AbortSignal): Promise<void> {
+    if (signal.aborted) {
+      this.#log.stop(toMillraceError(signal.reason));
+      this.#stop.abort(signal.reason);
+    } else if (this.commitWithinMs === null) {
+      await Promise.race([
+        this.#log.seal().catch(() => undefined),
+        new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true })),
+      ]);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#log.stop(new MillraceError("sink_connection_lost", "the sink is closed"));
+    await this.#session.close();
+    this.#stop.abort(new Error("closed"));
+  }
+
+  /** Rows are counted when they are sealed, or when there are so many. */
+  #outlet(sent: Sent, countEvery: number): Outlet {
+    const log = this.#log;
+    const isTransactional = this.commitWithinMs !== null;
+    let rows = 0;
+    let bytes = 0;
+    const count = () => {
+      if (rows === 0) return;
+      const delivered = sent(rows, bytes);
+      rows = 0;
+      bytes = 0;
+      if (isTransactional) delivered();
+      // A round that fails ends the session.
+      else log.seal().then(delivered, () => undefined);
+    };
+    return {
+      addRow: (table: CompiledTable, row: PlannedRow) => {
+        bytes += this.#writer.addRow(table as KafkaTable, row);
+        if (++rows >= countEvery) count();
+      },
+      seal: count,
+      get hasCapacity() {
+        return log.hasCapacity;
+      },
+      untilCapacity: () => log.untilCapacity(),
+    };
+  }
+}

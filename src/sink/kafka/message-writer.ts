@@ -1,0 +1,147 @@
+// Makes messages of rows: key, value and headers, written into buffers that are used again, and puts them where their key belongs.
+
+import { qualifiedName } from "../../change/relation.ts";
+import type { KafkaMessages } from "../../connector/config/kafka/kafka-format.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import type { PlannedRow } from "../delivery/stream/request-plan.ts";
+import type { TransactionBoundary } from "../delivery/stream/transaction-counts.ts";
+import type { CompiledTable } from "../format/compiled-table.ts";
+import { IdempotencyKey, RowPart } from "../format/idempotency-key.ts";
+import type { KeyEncoder } from "../format/key-encoder.ts";
+import { ByteWriter } from "../format/values/byte-writer.ts";
+import { bodyChunks } from "../format/values/message-body.ts";
+import type { TupleView } from "../format/values/tuple-view.ts";
+import { partitionOf } from "./client/partitioner.ts";
+import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
+import type { PartitionQueue, ProducerLog } from "./produce/producer-log.ts";
+
+/** A table, and where its messages go. */
+export interface KafkaTable extends CompiledTable {
+  /** Null: its rows have no key. */
+  readonly key: KeyEncoder | null;
+  readonly headers: MessageHeaders;
+  /** Of its topic, by partition. */
+  readonly queues: readonly PartitionQueue[];
+}
+
+const noColumns: readonly number[] = [];
+const noHeaders = plainHeaders([]);
+/** What of a key is told of a message that is too large. */
+const toldKeyBytes = 200;
+/** Of a record beside key, value and headers, at most. */
+const recordBytes = 32;
+
+export class MessageWriter {
+  readonly #key = new ByteWriter();
+  readonly #otherKey = new ByteWriter();
+  readonly #value = new ByteWriter();
+  readonly #headers = new ByteWriter();
+  readonly #idempotencyKey = new IdempotencyKey(new Uint8Array());
+  readonly #writeIdempotencyKey = (out: ByteWriter) => this.#idempotencyKey.finishInto(out);
+
+  constructor(
+    private readonly log: Pick<ProducerLog, "add">,
+    private readonly messages: Pick<KafkaMessages, "tombstones">,
+    private readonly maxMessageBytes: number,
+  ) {}
+
+  /** Adds the row's messages, and returns their bytes. Throws `kafka_message_too_large`. */
+  addRow(table: KafkaTable, row: PlannedRow): number {
+    const { identity } = row;
+    const value = this.#value;
+    value.length = 0;
+    table.encoder.writeRow(value, row.arena, row.before, row.after, row.context);
+    if (identity === null) return this.#addToAll(table, row);
+    const key = this.#keyOf(table, row.arena, identity, this.#key);
+    this.#writeHeaders(table, row);
+    const whole = this.#whole(value);
+    this.#requireFits(table, key, whole);
+    const queue = queueOf(table, key);
+    this.log.add(queue, key, whole, this.#headers);
+    // So that compaction removes the key.
+    if (row.context.operation === "delete" && key !== null && this.messages.tombstones)
+      this.log.add(queue, key, null, noHeaders);
+    return (key?.length ?? 0) + whole.length;
+  }
+
+  /** Adds the beginning or the end of a transaction. */
+  addBoundary(queues: readonly PartitionQueue[], { transactionId, body }: TransactionBoundary): number {
+    const key = this.#key;
+    key.length = 0;
+    key.all(new TextEncoder().encode(JSON.stringify({ id: transactionId })));
+    const value = this.#value;
+    value.length = 0;
+    value.all(body);
+    this.log.add(queues[partitionOf(key.bytes, key.length, queues.length)]!, key, value, noHeaders);
+    return key.length + value.length;
+  }
+
+  /** A TRUNCATE is of no key: it goes to every partition once. */
+  #addToAll(table: KafkaTable, row: PlannedRow): number {
+    this.#writeHeaders(table, row);
+    for (const queue of table.queues) this.log.add(queue, null, this.#value, this.#headers);
+    return this.#value.length * table.queues.length;
+  }
+
+  #keyOf(table: KafkaTable, arena: Uint8Array, tuple: TupleView, out: ByteWriter): ByteWriter | null {
+    if (!table.key) return null;
+    out.length = 0;
+    table.key.writeKey(out, arena, tuple);
+    return this.#whole(out);
+  }
+
+  #writeHeaders(table: KafkaTable, { arena, identity, moved, moment, context, after }: PlannedRow): void {
+    const { headers, keyMaterial, identity: columns } = table;
+    if (headers.hasIdempotencyKey) {
+      this.#idempotencyKey.begin(keyMaterial);
+      this.#idempotencyKey.addRow(arena, identity ?? after, identity ? columns : noColumns, moment);
+    }
+    const other = moved && headers.hasOtherKey ? this.#keyOf(table, arena, moved, this.#otherKey) : null;
+    this.#headers.length = 0;
+    headers.write(
+      this.#headers,
+      context.operation,
+      this.#writeIdempotencyKey,
+      other && { key: other, isNew: moment.part === RowPart.keyRemoved },
+    );
+  }
+
+  /** With large values, which a writer only remembers. */
+  #whole(out: ByteWriter): ByteWriter {
+    if (out.size === out.length) return out;
+    const { size } = out;
+    if (size > this.maxMessageBytes) return out;
+    const whole = new ByteWriter(size);
+    for (const chunk of bodyChunks(out.takeBody())) whole.all(chunk);
+    return whole;
+  }
+
+  #requireFits({ relation, queues }: KafkaTable, key: ByteWriter | null, value: ByteWriter): void {
+    const bytes = (key?.size ?? 0) + value.size + this.#headers.length + recordBytes;
+    if (bytes <= this.maxMessageBytes) return;
+    throw messageTooLarge(qualifiedName(relation), queues[0]!.topic, key, bytes, this.maxMessageBytes);
+  }
+}
+
+function messageTooLarge(
+  table: string,
+  topic: string,
+  key: ByteWriter | null,
+  bytes: number,
+  maxBytes: number,
+): MillraceError {
+  const named = key
+    ? new TextDecoder().decode(key.bytes.subarray(0, Math.min(key.length, toldKeyBytes)))
+    : "none";
+  const text =
+    `A row of table ${table} makes a message of ${bytes} bytes, and message_max_bytes is ${maxBytes} (topic ${topic}, key ${named}). ` +
+    "Nothing is skipped. Set message_max_bytes, and the topic's max.message.bytes, above that, or exclude the large column; then start the connector.";
+  return new MillraceError("kafka_message_too_large", text);
+}
+
+/** Without a key all messages of a table stay in their order, in one partition. */
+function queueOf({ queues, keyMaterial }: KafkaTable, key: ByteWriter | null): PartitionQueue {
+  if (queues.length === 1) return queues[0]!;
+  if (key) return queues[partitionOf(key.bytes, key.length, queues.length)]!;
+  return queues[partitionOf(keyMaterial, keyMaterial.length, queues.length)]!;
+}

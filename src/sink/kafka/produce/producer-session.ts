@@ -1,0 +1,95 @@
+// The cluster and the producer of one session. They are there once it has begun: until then nothing is sent.
+
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { Cluster } from "../client/cluster.ts";
+import { saslOf, tlsOf } from "../client/kafka-connection.ts";
+import { Topics } from "../client/topics.ts";
+import type { KafkaSettings } from "../kafka-settings.ts";
+import type { RunMemory } from "../run-memory.ts";
+import type { Round } from "./producer-log.ts";
+import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
+import { TransactionalProducer } from "./transactional-producer.ts";
+
+type Tools = Pick<SenderOptions, "monotonic" | "nowMs" | "sleep" | "signal">;
+
+interface Begun {
+  readonly cluster: Cluster;
+  readonly topics: Topics;
+  readonly producer: TransactionalProducer;
+  readonly sender: RoundSender;
+}
+
+const connectTimeoutMs = 5_000;
+const abortWithinMs = 1_000;
+
+export class ProducerSession {
+  #begun: Begun | null = null;
+
+  constructor(
+    private readonly settings: KafkaSettings,
+    private readonly memory: RunMemory,
+    private readonly tools: Tools,
+    private readonly events: SenderEvents,
+  ) {}
+
+  get cluster(): Cluster {
+    return this.#here.cluster;
+  }
+
+  get topics(): Topics {
+    return this.#here.topics;
+  }
+
+  /** Connects, and begins the producer: what another one has begun under its transactional id is aborted, and that one is fenced. */
+  async begin(): Promise<void> {
+    await this.close();
+    const { settings, tools } = this;
+    const { monotonic, sleep, signal } = tools;
+    const { transactionalId, acks } = settings.sender;
+    const { connection } = settings.config;
+    const cluster = new Cluster({
+      brokers: connection.brokers,
+      clientId: connection.config.client_id ?? `millrace-${settings.connectorId}`,
+      ...{ tls: await tlsOf(connection.auth), sasl: saslOf(connection.auth) },
+      ...{ connectTimeoutMs, requestTimeoutMs: settings.requestTimeoutMs },
+      ...{ metadataAgeMs: settings.metadataAgeMs, monotonic },
+    });
+    const producer = new TransactionalProducer(cluster, {
+      ...{ transactionalId, monotonic, sleep, signal },
+      timeoutMs: settings.transactionTimeoutMs,
+      operationTimeoutMs: settings.operationTimeoutMs,
+    });
+    const sender = new RoundSender(
+      cluster,
+      producer,
+      { ...settings.sender, ...tools },
+      this.memory,
+      this.events,
+    );
+    this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
+    await cluster.topics([], true);
+    if (acks === "All") await producer.init();
+  }
+
+  async send(round: Round): Promise<void> {
+    await this.#here.sender.send(round);
+  }
+
+  /** Aborts what was begun: otherwise readers wait for it until it times out. */
+  async close(): Promise<void> {
+    const begun = this.#begun;
+    this.#begun = null;
+    if (!begun) return;
+    if (begun.producer.isInTransaction)
+      await Promise.race([
+        begun.producer.end(false).catch(() => undefined),
+        new Promise((resolve) => setTimeout(resolve, abortWithinMs)),
+      ]);
+    await begun.cluster.close();
+  }
+
+  get #here(): Begun {
+    if (!this.#begun) throw new MillraceError("sink_connection_lost", "the producer has not begun");
+    return this.#begun;
+  }
+}

@@ -1,0 +1,72 @@
+// Which topic each table's messages go to, and the queues of its partitions. Topics are made when their tables are met.
+
+import { qualifiedName, type Relation } from "../../change/relation.ts";
+import { MillraceError } from "../../errors/millrace-error.ts";
+import { checkpointTopic } from "./checkpoint/checkpoint-topic.ts";
+import type { TopicPlan } from "./client/topics.ts";
+import type { KafkaSettings } from "./kafka-settings.ts";
+import { PartitionQueue } from "./produce/producer-log.ts";
+import type { ProducerSession } from "./produce/producer-session.ts";
+import { type TopicTable, topicCollisions, topicName } from "./topic-name.ts";
+
+export class TopicQueues {
+  readonly #queues = new Map<string, readonly PartitionQueue[]>();
+  /** By topic, and then by table. */
+  readonly #tables = new Map<string, Map<string, TopicTable>>();
+  #boundaries: readonly PartitionQueue[] = [];
+
+  constructor(
+    private readonly settings: Pick<KafkaSettings, "config" | "database" | "encoding" | "topics">,
+    private readonly session: Pick<ProducerSession, "topics">,
+  ) {}
+
+  /** Of the topic that says where transactions begin and end; none, where it does not. */
+  get boundaries(): readonly PartitionQueue[] {
+    return this.#boundaries;
+  }
+
+  /** The topic of the boundaries of transactions is made if it is needed. */
+  async begin(): Promise<void> {
+    this.#queues.clear();
+    const { transactions } = this.settings.encoding;
+    if (transactions) this.#boundaries = await this.of(transactions.table, this.settings.topics);
+  }
+
+  /** Throws `invalid_topic_name` where two tables would share a topic that the template tells apart. */
+  async ofTable(
+    relation: Relation,
+  ): Promise<{ readonly topic: string; readonly queues: readonly PartitionQueue[] }> {
+    const { config, database, topics } = this.settings;
+    const { topic_name_template: template, topic_options: options } = config;
+    const table = { database, schema: relation.schema, table: relation.name };
+    const topic = topicName(template, table, options.naming_mode);
+    this.#requireOwnTopic(topic, qualifiedName(relation), table);
+    return { topic, queues: await this.of(topic, topics) };
+  }
+
+  async of(topic: string, plan: TopicPlan): Promise<readonly PartitionQueue[]> {
+    const known = this.#queues.get(topic);
+    if (known) return known;
+    const partitions = await this.session.topics.partitions(topic, plan);
+    const queues = Array.from({ length: partitions }, (_, partition) => new PartitionQueue(topic, partition));
+    this.#queues.set(topic, queues);
+    return queues;
+  }
+
+  #requireOwnTopic(topic: string, name: string, table: TopicTable): void {
+    if (topic === checkpointTopic)
+      throw new MillraceError(
+        "invalid_topic_name",
+        `The topic of table ${name} would be ${topic}, which holds checkpoints.`,
+      );
+    const sharing = this.#tables.get(topic) ?? new Map<string, TopicTable>();
+    sharing.set(name, table);
+    this.#tables.set(topic, sharing);
+    const { topic_name_template: template, topic_options: options } = this.settings.config;
+    if (topicCollisions(template, [...sharing.values()], options.naming_mode).length === 0) return;
+    const text =
+      `Tables ${[...sharing.keys()].join(" and ")} would share topic ${topic}, as characters that Kafka does not take are replaced. ` +
+      'Set topic_options.naming_mode to "Unicode", or exclude one of them.';
+    throw new MillraceError("invalid_topic_name", text);
+  }
+}
