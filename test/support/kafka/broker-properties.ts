@@ -143,7 +143,9 @@ function tls({ keyStore, trustStore }: PemFiles): Properties {
 function sasl({ node, ports, users }: BrokerSettings): Properties {
   const names = [...ports[node - 1]!.listeners.keys()].filter((name) => name.startsWith("SASL_"));
   if (names.length === 0) return {};
-  const known = Object.entries(users).map(([name, password]) => ` user_${name}="${password}"`);
+  const known = Object.entries(users).map(
+    ([name, password]) => ` user_${name}="${password.replaceAll(/["\\]/g, "\\$&")}"`,
+  );
   const properties: Record<string, string> = {
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
   };

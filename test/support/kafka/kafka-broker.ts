@@ -20,6 +20,10 @@ export class KafkaBroker {
     private readonly tool: KafkaTool,
   ) {}
 
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
   get isRunning(): boolean {
     const child = this.#process;
     return child !== null && child.exitCode === null && child.signalCode === null;

@@ -72,7 +72,8 @@ export class KafkaCluster implements AsyncDisposable {
     readonly proxies: readonly TcpProxy[],
     /** It signed the brokers' certificates, and they trust what it signs. */
     readonly authority: CertificateAuthority,
-    private readonly directory: string,
+    /** Of data and logs; it goes with the cluster. */
+    readonly directory: string,
   ) {}
 
   static async start(options: KafkaClusterOptions = {}): Promise<KafkaCluster> {
@@ -117,6 +118,11 @@ export class KafkaCluster implements AsyncDisposable {
   /** Of PLAINTEXT. */
   get bootstrap(): string[] {
     return this.addresses("PLAINTEXT");
+  }
+
+  /** Of the brokers and of the tests' tool. */
+  get pids(): number[] {
+    return [...this.brokers, this.tool].flatMap(({ pid }) => pid ?? []);
   }
 
   /** `host:port` of each broker. */

@@ -48,6 +48,10 @@ export class KafkaTool implements AsyncDisposable {
     return new KafkaTool(child as KafkaTool["child"]);
   }
 
+  get pid(): number | undefined {
+    return this.child.pid;
+  }
+
   /** Rejects with what Apache's client says. `take` is given what comes before the result. */
   async ask(
     operation: string,
