@@ -37,6 +37,14 @@ async function send(brokers: string[], topic: string, value: string, options: Op
   });
 }
 
+/** Of an error and all that it bundles or comes from. */
+function* codes(error: unknown): Generator<string> {
+  if (!(error instanceof Error)) return;
+  const { code, apiId, errors = [] } = error as { code?: string; apiId?: string; errors?: unknown[] };
+  yield* [code, apiId].filter((each) => each !== undefined);
+  for (const each of [...errors, error.cause]) yield* codes(each);
+}
+
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -231,10 +239,14 @@ describe("listeners", () => {
     await send(cluster.addresses(listener), "in", value, { retries, ...options });
     expect(values(await readTopic(cluster, "in", committed))).toContain(value);
   };
-  const isRefused = async (listener: KafkaListener, options: Options) => {
-    await expect(
-      send(cluster.addresses(listener), "in", "refused", { retries, ...options }),
-    ).rejects.toThrow();
+  /** For a reason that has `code` somewhere below the error that is thrown. */
+  const isRefused = async (listener: KafkaListener, options: Options, code: string) => {
+    const sent = send(cluster.addresses(listener), "in", "refused", { retries, ...options });
+    const error: unknown = await sent.then(
+      () => null,
+      (thrown: unknown) => thrown,
+    );
+    expect([...codes(error)]).toContain(code);
     expect(values(await readTopic(cluster, "in", committed))).not.toContain("refused");
   };
   const sasl = (mechanism: (typeof mechanisms)[number], password = users.alice) => ({
@@ -246,16 +258,16 @@ describe("listeners", () => {
     test(`${mechanism} lets in who knows the password, and nobody else`, async () => {
       await arrives("SASL_PLAINTEXT", `${mechanism}, plain`, sasl(mechanism));
       await arrives("SASL_SSL", `${mechanism}, TLS`, { ...sasl(mechanism), ...tls() });
-      await isRefused("SASL_PLAINTEXT", sasl(mechanism, "wrong"));
-      await isRefused("SASL_SSL", { ...sasl(mechanism, "wrong"), ...tls() });
+      await isRefused("SASL_PLAINTEXT", sasl(mechanism, "wrong"), "SASL_AUTHENTICATION_FAILED");
+      await isRefused("SASL_SSL", { ...sasl(mechanism, "wrong"), ...tls() }, "SASL_AUTHENTICATION_FAILED");
     });
   }
 
   test("TLS shows a certificate of the authority; who requires client certificates lets in nobody else", async () => {
     const { certificate: cert, key } = cluster.authority.issue({ commonName: "client" });
     await arrives("MTLS", "mutual TLS", { tls: { ca: cluster.authority.root, cert, key } });
-    await isRefused("MTLS", tls());
-    await isRefused("SSL", { tls: {} });
+    await isRefused("MTLS", tls(), "PLT_KFK_NETWORK");
+    await isRefused("SSL", { tls: {} }, "UNABLE_TO_VERIFY_LEAF_SIGNATURE");
     await arrives("SSL", "TLS", tls());
   });
 
@@ -266,10 +278,10 @@ describe("listeners", () => {
     await cluster.setPassword("bob", "first");
     await arrives("SASL_PLAINTEXT", "by bob", bob("first"));
     await cluster.setPassword("bob", "second");
-    await isRefused("SASL_PLAINTEXT", bob("first"));
+    await isRefused("SASL_PLAINTEXT", bob("first"), "SASL_AUTHENTICATION_FAILED");
     await arrives("SASL_PLAINTEXT", "by bob again", bob("second"));
     await cluster.withdraw("bob");
-    await isRefused("SASL_PLAINTEXT", bob("second"));
+    await isRefused("SASL_PLAINTEXT", bob("second"), "TOPIC_AUTHORIZATION_FAILED");
   });
 });
 

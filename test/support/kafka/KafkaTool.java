@@ -216,6 +216,8 @@ public final class KafkaTool {
     config.put("allow.auto.create.topics", false);
     config.put("auto.offset.reset", "earliest");
     config.put("max.poll.records", 5_000);
+    // To close waits for the last fetch, which finds nothing.
+    config.put("fetch.max.wait.ms", 20);
     long deadline = System.nanoTime() + Duration.ofSeconds(120).toNanos();
     try (var consumer = new KafkaConsumer<byte[], byte[]>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
       List<TopicPartition> partitions = consumer.partitionsFor(topic).stream()

@@ -94,9 +94,9 @@ function quickness(brokers: number): Properties {
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.num.partitions": 1,
     "group.initial.rebalance.delay.ms": 0,
-    // A broker that is killed is missed after this time, and others lead. Nine seconds is the default.
-    "broker.session.timeout.ms": 4_000,
-    "broker.heartbeat.interval.ms": 500,
+    // A broker that is killed is missed after this time: others lead, or it may come back. Nine seconds is the default.
+    "broker.session.timeout.ms": brokers === 1 ? 2_000 : 4_000,
+    "broker.heartbeat.interval.ms": 400,
     "num.network.threads": 2,
     "num.io.threads": 4,
     // The default is half of the heap.

@@ -5,7 +5,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { waitFor } from "../wait-for.ts";
-import { jvmFlags, kafkaJars } from "./kafka-jars.ts";
+import { javaFlags } from "./java-flags.ts";
+import { kafkaJars } from "./kafka-jars.ts";
 import type { KafkaTool } from "./kafka-tool.ts";
 
 export class KafkaBroker {
@@ -31,11 +32,11 @@ export class KafkaBroker {
 
   async launch(): Promise<void> {
     if (this.isRunning) throw new Error(`broker ${this.node} runs already`);
-    const classPath = await kafkaJars();
+    const jars = await kafkaJars();
+    const flags = [...(await javaFlags()), "-Xmx256m", "-Dorg.slf4j.simpleLogger.showDateTime=true"];
     const log = openSync(this.logFile, "a");
     this.#logStart = (await stat(this.logFile)).size;
-    const flags = [...jvmFlags, "-Xmx256m", "-Dorg.slf4j.simpleLogger.showDateTime=true"];
-    const child = spawn("java", [...flags, "-cp", classPath, "kafka.Kafka", this.configFile], {
+    const child = spawn("java", [...flags, "-cp", jars, "kafka.Kafka", this.configFile], {
       stdio: ["ignore", log, log],
       detached: true,
     });

@@ -26,10 +26,17 @@ export const jvmFlags = [
 
 let jars: Promise<string> | null = null;
 
-/** The class path of the brokers and of the tool. Fetches it where it is not there yet. */
+/** The class path of Kafka's own programs. Fetches them where they are not there yet. */
 export function kafkaJars(): Promise<string> {
   jars ??= findJars();
   return jars;
+}
+
+/** The directory of the tool's classes. */
+export async function toolClasses(): Promise<string> {
+  const classPath = await kafkaJars();
+  const hash = Bun.hash(await readFile(toolSource)).toString(36);
+  return await made(`tool-${kafkaVersion}-${hash}`, (draft) => compileTool(classPath, draft));
 }
 
 /** Whether brokers can run here: there is a Java, and Maven or what it brought before. */
@@ -42,10 +49,7 @@ async function findJars(): Promise<string> {
   if (lacks !== null) throw new Error(`Kafka's brokers cannot run here: ${lacks}. To have it: ${install}`);
   const directory = await made(`kafka-${kafkaVersion}`, fetchJars);
   const files = (await readdir(directory)).filter((file) => file.endsWith(".jar")).sort();
-  const classPath = files.map((file) => join(directory, file)).join(":");
-  const hash = Bun.hash(await readFile(toolSource)).toString(36);
-  const classes = await made(`tool-${kafkaVersion}-${hash}`, (draft) => compileTool(classPath, draft));
-  return `${classPath}:${classes}`;
+  return files.map((file) => join(directory, file)).join(":");
 }
 
 async function missing(): Promise<string | null> {
@@ -81,7 +85,7 @@ async function compileTool(classPath: string, draft: string): Promise<void> {
 }
 
 /** A directory of the cache, whole or not at all. Somebody else may be faster. */
-async function made(name: string, make: (draft: string) => Promise<void>): Promise<string> {
+export async function made(name: string, make: (draft: string) => Promise<void>): Promise<string> {
   const path = join(cache, name);
   if (existsSync(path)) return path;
   const draft = join(cache, `draft-${crypto.randomUUID()}`);
@@ -97,12 +101,12 @@ async function made(name: string, make: (draft: string) => Promise<void>): Promi
   return path;
 }
 
-async function must(command: readonly string[]): Promise<void> {
+export async function must(command: readonly string[]): Promise<void> {
   const { code, output } = await run(command);
   if (code !== 0) throw new Error(`${command[0]} failed with ${code}:\n${output.slice(-4_000)}`);
 }
 
-async function run(command: readonly string[]): Promise<{ code: number; output: string }> {
+export async function run(command: readonly string[]): Promise<{ code: number; output: string }> {
   if (Bun.which(command[0]!) === null) return { code: 127, output: "" };
   const child = Bun.spawn([...command], { stdin: "ignore", stdout: "pipe", stderr: "pipe" });
   const [out, err, code] = await Promise.all([

@@ -51,7 +51,7 @@ export async function readTopicByKcat(
   const child = Bun.spawn(
     [
       ...["kcat", "-C", "-q", "-e", "-b", cluster.bootstrap.join(","), "-t", topic, "-o", "beginning"],
-      ...["-X", `isolation.level=${isolation}`, "-f", format],
+      ...["-X", `isolation.level=${isolation}`, "-X", "fetch.wait.max.ms=20", "-f", format],
     ],
     { stdin: "ignore", stdout: "pipe", stderr: "pipe" },
   );

@@ -5,7 +5,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { jvmFlags, kafkaJars } from "./kafka-jars.ts";
+import { javaFlags } from "./java-flags.ts";
+import { kafkaJars, toolClasses } from "./kafka-jars.ts";
 
 interface Pending {
   readonly resolve: (result: unknown) => void;
@@ -38,9 +39,10 @@ export class KafkaTool implements AsyncDisposable {
 
   /** `directory` is removed at the end, with all that the brokers wrote. */
   static async start(directory: string): Promise<KafkaTool> {
+    const classPath = `${await kafkaJars()}:${await toolClasses()}`;
+    const flags = [...(await javaFlags()), "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"];
     const log = openSync(join(directory, "tool.log"), "a");
-    const flags = [...jvmFlags, "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"];
-    const child = spawn("java", [...flags, "-cp", await kafkaJars(), "KafkaTool", directory], {
+    const child = spawn("java", [...flags, "-cp", classPath, "KafkaTool", directory], {
       stdio: ["pipe", "pipe", log],
       detached: true,
     });
