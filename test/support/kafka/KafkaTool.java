@@ -152,7 +152,7 @@ public final class KafkaTool {
 
   /** Writes a node's storage, as `kafka-storage.sh format` does. */
   private static Object format(JsonNode request) throws Exception {
-    List<String> args = new ArrayList<>(List.of("format", "--cluster-id", text(request, "cluster"), "--config", text(request, "config")));
+    List<String> args = new ArrayList<>(List.of("format", "--cluster-id=" + text(request, "cluster"), "--config", text(request, "config")));
     for (JsonNode credential : request.get("scram")) args.addAll(List.of("--add-scram", credential.asText()));
     ByteArrayOutputStream said = new ByteArrayOutputStream();
     int code = kafka.tools.StorageTool.execute(args.toArray(new String[0]), new PrintStream(said, true));

@@ -1,13 +1,12 @@
-// Fetches Kafka's programs, for CI: exits with 1 where brokers cannot run here, and says why in one line.
+// Fetches Kafka's programs, for CI: exits with 1 where they are not to be had, and says why in one line. All else that
+// may go wrong is for the tests to say.
 
-import { javaFlags } from "./java-flags.ts";
-import { kafkaVersion, toolClasses } from "./kafka-jars.ts";
+import { kafkaJars } from "./kafka-jars.ts";
 
 try {
-  await toolClasses();
-  await javaFlags();
-  console.log(`Kafka ${kafkaVersion} is there`);
+  await kafkaJars();
 } catch (error) {
-  console.error(String(error).trim().split("\n").slice(0, 2).join(" "));
+  const said = error instanceof Error ? error.message : String(error);
+  console.error(said.trim().split("\n").slice(0, 2).join(" "));
   process.exit(1);
 }

@@ -36,7 +36,7 @@ async function archive(jars: string, draft: string): Promise<void> {
   await writeFile(config, await plainBroker(data));
   const java = ["java", ...jvmFlags, "-cp", jars];
   const id = Buffer.from(crypto.getRandomValues(new Uint8Array(16))).toString("base64url");
-  await must([...java, "kafka.tools.StorageTool", "format", "--cluster-id", id, "--config", config]);
+  await must([...java, "kafka.tools.StorageTool", "format", `--cluster-id=${id}`, "--config", config]);
   const logFile = join(draft, "broker.log");
   const log = openSync(logFile, "a");
   const child = spawn(

@@ -2,7 +2,7 @@
 // when the test process is killed.
 
 import { createPrivateKey } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { freePort } from "../../../src/demo/free-port.ts";
@@ -109,9 +109,10 @@ export class KafkaCluster implements AsyncDisposable {
       await cluster.waitUntilUp();
       return cluster;
     } catch (error) {
+      const said = await readFile(join(directory, "tool.log"), "utf8");
       await tool[Symbol.asyncDispose]();
       for (const proxy of proxies) await proxy[Symbol.asyncDispose]();
-      throw error;
+      throw new Error(`${String(error)}\n${said.slice(-2_000)}`, { cause: error });
     }
   }
 
