@@ -1,13 +1,11 @@
-// The tests' own Kafka support: that brokers start, die and come back as told, that listeners let in whom they should,
-// and that the reader sees what there is.
+// The tests' own Kafka support: that brokers start, die and come back as told, and that the reader sees what there is.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type BaseOptions, Producer } from "@platformatic/kafka";
-import type { KafkaListener } from "../support/kafka/broker-properties.ts";
 import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
 import { hasKcat, readTopic, readTopicByKcat, type TopicMessage } from "../support/kafka/kafka-reader.ts";
+import { producing, sendMessage } from "../support/kafka/send-message.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 const committed = { isolation: "read_committed" } as const;
@@ -15,44 +13,15 @@ const uncommitted = { isolation: "read_uncommitted" } as const;
 const bytes = (text: string) => Buffer.from(text);
 const values = (messages: readonly TopicMessage[]) => messages.map(({ value }) => value?.toString() ?? null);
 
-type Options = Omit<BaseOptions, "clientId" | "bootstrapBrokers">;
-
-/** What `use` gives, with a producer that is closed at the end. */
-async function producing<Result>(
-  brokers: string[],
-  options: Options & { readonly idempotent?: boolean; readonly transactionalId?: string },
-  use: (producer: Producer) => Promise<Result>,
-): Promise<Result> {
-  const producer = new Producer({ clientId: "test", bootstrapBrokers: brokers, ...options });
-  try {
-    return await use(producer);
-  } finally {
-    await producer.close(true);
-  }
-}
-
-async function send(brokers: string[], topic: string, value: string, options: Options = {}): Promise<void> {
-  await producing(brokers, options, async (producer) => {
-    await producer.send({ acks: -1, messages: [{ topic, value: bytes(value) }] });
-  });
-}
-
-/** Of an error and all that it bundles or comes from. */
-function* codes(error: unknown): Generator<string> {
-  if (!(error instanceof Error)) return;
-  const { code, apiId, errors = [] } = error as { code?: string; apiId?: string; errors?: unknown[] };
-  yield* [code, apiId].filter((each) => each !== undefined);
-  for (const each of [...errors, error.cause]) yield* codes(each);
-}
-
+/** A process that is dead, and that nobody has waited for, does not count. */
 function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // One that is dead, and that nobody has waited for, does not count.
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
   } catch {
     return false;
   }
+  const status = `/proc/${pid}/status`;
+  return !existsSync(status) || !/^State:\s+Z/m.test(readFileSync(status, "utf8"));
 }
 
 describe("one broker", () => {
@@ -180,25 +149,25 @@ describe("one broker", () => {
   test("clients of PROXIED come through the proxy", async () => {
     await cluster.createTopic("proxied");
     const before = cluster.proxies[0]!.accepted;
-    await send(cluster.addresses("PROXIED"), "proxied", "a");
+    await sendMessage(cluster.addresses("PROXIED"), "proxied", "a");
     expect(cluster.proxies[0]!.accepted).toBeGreaterThan(before);
     expect(values(await readTopic(cluster, "proxied", committed))).toEqual(["a"]);
   });
 
   test("what was acknowledged is there after a kill and a restart", async () => {
     await cluster.createTopic("kept");
-    await send(cluster.bootstrap, "kept", "before");
+    await sendMessage(cluster.bootstrap, "kept", "before");
     await cluster.kill(1);
-    await expect(send(cluster.bootstrap, "kept", "lost", { retries: 0 })).rejects.toThrow();
+    await expect(sendMessage(cluster.bootstrap, "kept", "lost", { retries: 0 })).rejects.toThrow();
     await cluster.restart(1);
-    await send(cluster.bootstrap, "kept", "after");
+    await sendMessage(cluster.bootstrap, "kept", "after");
     expect(values(await readTopic(cluster, "kept", committed))).toEqual(["before", "after"]);
   });
 
   test("a frozen broker answers nothing until it thaws", async () => {
     await cluster.createTopic("frozen");
     cluster.freeze(1);
-    const sent = send(cluster.bootstrap, "frozen", "a");
+    const sent = sendMessage(cluster.bootstrap, "frozen", "a");
     const first = await Promise.race([sent.then(() => "sent"), Bun.sleep(1_000).then(() => "nothing")]);
     expect(first).toBe("nothing");
     cluster.thaw(1);
@@ -211,78 +180,14 @@ test("of three brokers another one leads when the leader is killed, and it comes
   await using cluster = await KafkaCluster.start({ brokers: 3 });
   await cluster.createTopic("led", { config: { "min.insync.replicas": 2 } });
   const first = await cluster.leader("led", 0);
-  await send(cluster.bootstrap, "led", "before");
+  await sendMessage(cluster.bootstrap, "led", "before");
   await cluster.kill(first);
   await waitFor("another leader", async () => (await cluster.leader("led", 0)) !== first);
-  await send(cluster.bootstrap, "led", "between", { retries: 20, retryDelay: 250 });
+  await sendMessage(cluster.bootstrap, "led", "between", { retries: 20, retryDelay: 250 });
   await cluster.restart(first);
   await cluster.waitUntilInSync("led");
   expect(values(await readTopic(cluster, "led", committed))).toEqual(["before", "between"]);
   expect([1, 2, 3]).toContain(await cluster.transactionCoordinator("some"));
-});
-
-describe("listeners", () => {
-  const users = { alice: "alice's \\ secret" };
-  const retries = 0;
-  const mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] as const;
-  let cluster: KafkaCluster;
-  beforeAll(async () => {
-    const listeners: KafkaListener[] = ["SSL", "MTLS", "SASL_PLAINTEXT", "SASL_SSL"];
-    cluster = await KafkaCluster.start({ listeners, users, authorize: true });
-    await cluster.createTopic("in");
-    const write = { resource: "topic", name: "in", operations: ["WRITE", "DESCRIBE"] } as const;
-    for (const user of ["alice", "bob", "CN=client"]) await cluster.allow(user, write);
-  });
-  afterAll(() => cluster?.[Symbol.asyncDispose]());
-
-  const arrives = async (listener: KafkaListener, value: string, options: Options) => {
-    await send(cluster.addresses(listener), "in", value, { retries, ...options });
-    expect(values(await readTopic(cluster, "in", committed))).toContain(value);
-  };
-  /** For a reason that has `code` somewhere below the error that is thrown. */
-  const isRefused = async (listener: KafkaListener, options: Options, code: string) => {
-    const sent = send(cluster.addresses(listener), "in", "refused", { retries, ...options });
-    const error: unknown = await sent.then(
-      () => null,
-      (thrown: unknown) => thrown,
-    );
-    expect([...codes(error)]).toContain(code);
-    expect(values(await readTopic(cluster, "in", committed))).not.toContain("refused");
-  };
-  const sasl = (mechanism: (typeof mechanisms)[number], password = users.alice) => ({
-    sasl: { mechanism, username: "alice", password },
-  });
-  const tls = () => ({ tls: { ca: cluster.authority.root } });
-
-  for (const mechanism of mechanisms) {
-    test(`${mechanism} lets in who knows the password, and nobody else`, async () => {
-      await arrives("SASL_PLAINTEXT", `${mechanism}, plain`, sasl(mechanism));
-      await arrives("SASL_SSL", `${mechanism}, TLS`, { ...sasl(mechanism), ...tls() });
-      await isRefused("SASL_PLAINTEXT", sasl(mechanism, "wrong"), "SASL_AUTHENTICATION_FAILED");
-      await isRefused("SASL_SSL", { ...sasl(mechanism, "wrong"), ...tls() }, "SASL_AUTHENTICATION_FAILED");
-    });
-  }
-
-  test("TLS shows a certificate of the authority; who requires client certificates lets in nobody else", async () => {
-    const { certificate: cert, key } = cluster.authority.issue({ commonName: "client" });
-    await arrives("MTLS", "mutual TLS", { tls: { ca: cluster.authority.root, cert, key } });
-    await isRefused("MTLS", tls(), "PLT_KFK_NETWORK");
-    await isRefused("SSL", { tls: {} }, "UNABLE_TO_VERIFY_LEAF_SIGNATURE");
-    await arrives("SSL", "TLS", tls());
-  });
-
-  test("an authorization that is withdrawn is missed at once; a password can change", async () => {
-    const bob = (password: string) => ({
-      sasl: { mechanism: "SCRAM-SHA-512" as const, username: "bob", password },
-    });
-    await cluster.setPassword("bob", "first");
-    await arrives("SASL_PLAINTEXT", "by bob", bob("first"));
-    await cluster.setPassword("bob", "second");
-    await isRefused("SASL_PLAINTEXT", bob("first"), "SASL_AUTHENTICATION_FAILED");
-    await arrives("SASL_PLAINTEXT", "by bob again", bob("second"));
-    await cluster.withdraw("bob");
-    await isRefused("SASL_PLAINTEXT", bob("second"), "TOPIC_AUTHORIZATION_FAILED");
-  });
 });
 
 test("nothing is left when the test process is killed, not even a frozen broker", async () => {
