@@ -180,6 +180,25 @@ const tunnelled = connector({
   sink: { postgres: { connection: connection(), migration_strategy: {} } },
 });
 
+const kafka = {
+  connection: {
+    brokers: ["kafka.internal:9092"],
+    auth: { protocol: "SaslPlaintext", mechanism: "Plain", username: "u", password: "p" },
+    config: { transactions: { enabled: true }, producer_properties: [{ key: "linger.ms", value: "5" }] },
+  },
+  format: {
+    debezium: {
+      format_config: {
+        value_serde: { avro: { options: {}, schema_registry: { url: "http://registry" } } },
+        key_serde: { json: { options: {} } },
+      },
+      ...{ data_types: {}, headers: { op: true } },
+    },
+  },
+  topic_options: { config: [{ key: "cleanup.policy", value: "compact" }] },
+};
+const streamed = connector({ sink: { kafka } });
+
 const create = { method: "POST", path: "/api/v1/connectors/{connector_id}" };
 const patch = { method: "PATCH", path: "/api/v1/connectors/{connector_id}" };
 const task = { method: "POST", path: "/api/v1/connectors/{connector_id}/tasks" };
@@ -200,6 +219,7 @@ describe("additionalProperties says what the service does", () => {
   test.each([
     ["a connector", create, large, "x"],
     ["a connector behind a tunnel", create, tunnelled, "x"],
+    ["a connector to Kafka", create, streamed, "x"],
     ["a task", task, { Snapshot: { schema: "public", name: "t" } }, "x"],
     ["a patch", patch, { ...large, id: "mine", sink: { webhook: changeable } }, "x"],
     ["a patch that removes the key", patch, { ...large, id: "mine", sink: { webhook: changeable } }, null],
