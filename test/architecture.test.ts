@@ -81,6 +81,10 @@ describe("who may import whom", () => {
       ...["src/change", "src/connection", "src/connector", "src/errors"],
       ...["src/sink/format", "src/sink/delivery", ...sinkContract],
     ],
+    "sink/kafka": [
+      ...["src/change", "src/connection", "src/connector", "src/errors"],
+      ...["src/sink/format", "src/sink/delivery", ...sinkContract],
+    ],
     "sink/postgres": ["src/change", "src/connection", "src/connector", "src/errors", ...sinkContract],
     measure: [],
     // The task is what a snapshot task asks for: a table's name and what to do with the rows that are there.

@@ -25,6 +25,8 @@ const immutableFields: readonly string[] = [
   "/sink/webhook/url",
   "/sink/kafka/connection/brokers",
   "/sink/kafka/name",
+  // The checkpoint is in Kafka with transactions, and in the state without.
+  "/sink/kafka/connection/config/transactions/enabled",
 ];
 
 /** Unions whose kind cannot change, with all known kinds. */

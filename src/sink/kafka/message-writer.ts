@@ -13,7 +13,8 @@ import { bodyChunks } from "../format/values/message-body.ts";
 import type { TupleView } from "../format/values/tuple-view.ts";
 import { partitionOf } from "./client/partitioner.ts";
 import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
-import type { PartitionQueue, ProducerLog } from "./produce/producer-log.ts";
+import type { ProducerLog } from "./produce/producer-log.ts";
+import type { PartitionQueue } from "./produce/round.ts";
 
 /** A table, and where its messages go. */
 export interface KafkaTable extends CompiledTable {

@@ -5,8 +5,8 @@ import { MillraceError } from "../../errors/millrace-error.ts";
 import { checkpointTopic } from "./checkpoint/checkpoint-topic.ts";
 import type { TopicPlan } from "./client/topics.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
-import { PartitionQueue } from "./produce/producer-log.ts";
 import type { ProducerSession } from "./produce/producer-session.ts";
+import { PartitionQueue } from "./produce/round.ts";
 import { type TopicTable, topicCollisions, topicName } from "./topic-name.ts";
 
 export class TopicQueues {

@@ -36,21 +36,30 @@ const lostCoordinator: ReadonlySet<string> = new Set([
   "COORDINATOR_LOAD_IN_PROGRESS",
 ]);
 
-/** A broker's error in words of the protocol, its own words if it has any, and where; null: it is not one of a broker's. */
+/** A broker's error by its name in the protocol, and the broker's own words if it has any. */
 export interface BrokerError {
   readonly id: string;
   readonly message: string;
-  /** Of several, the place in the answer. */
-  readonly path: string;
 }
 
 export function brokerErrors(error: unknown): readonly BrokerError[] {
-  if (error instanceof MultipleErrors) return error.errors.flatMap((each: unknown) => brokerErrors(each));
-  if (!(error instanceof GenericError) || !("apiId" in error)) return [];
-  const { apiId, serverErrorMessage, path, message } = error as GenericError & Record<string, unknown>;
-  const own = typeof serverErrorMessage === "string" ? serverErrorMessage : "";
-  return [{ id: String(apiId), message: own || message, path: String(path ?? "") }];
+  return errorsIn(error).flatMap((each) => {
+    if (!(each instanceof GenericError) || !("apiId" in each)) return [];
+    const { apiId, serverErrorMessage, message } = each as GenericError & Record<string, unknown>;
+    const own = typeof serverErrorMessage === "string" ? serverErrorMessage : "";
+    return [{ id: String(apiId), message: own || message }];
+  });
 }
+
+/** The error, those that it gathers, and their causes. */
+function errorsIn(error: unknown, depth = 0): readonly unknown[] {
+  if (!(error instanceof Error) || depth > 10) return [];
+  // After many tries of the same the last one is enough.
+  const gathered = error instanceof MultipleErrors ? error.errors.slice(-mostGathered) : [];
+  return [error, ...[...gathered, error.cause].flatMap((each: unknown) => errorsIn(each, depth + 1))];
+}
+
+const mostGathered = 20;
 
 export function isBusyCoordinator(error: unknown): boolean {
   return brokerErrors(error).some(({ id }) => busyCoordinator.has(id));
@@ -64,8 +73,7 @@ export function isLostCoordinator(error: unknown): boolean {
 /** The connection failed, or nothing was answered in time: what was sent may have arrived. */
 export function isNetworkError(error: unknown): boolean {
   if (error instanceof MillraceError) return error.code === "sink_connection_lost";
-  if (error instanceof MultipleErrors) return error.errors.some((each: unknown) => isNetworkError(each));
-  return error instanceof GenericError && error.code === "PLT_KFK_NETWORK";
+  return errorsIn(error).some((each) => each instanceof GenericError && each.code === "PLT_KFK_NETWORK");
 }
 
 /** The same as an error of millrace. `what`: what was being done, as the end of "Kafka refused to …". */
@@ -89,8 +97,9 @@ export function kafkaFailure(error: unknown, what: string): MillraceError {
 }
 
 function isAuthentication(error: unknown): boolean {
-  if (error instanceof MultipleErrors) return error.errors.some((each: unknown) => isAuthentication(each));
-  return error instanceof GenericError && error.code === "PLT_KFK_AUTHENTICATION";
+  return errorsIn(error).some(
+    (each) => each instanceof GenericError && each.code === "PLT_KFK_AUTHENTICATION",
+  );
 }
 
 /** The innermost cause says most. */

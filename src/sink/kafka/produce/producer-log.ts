@@ -5,7 +5,7 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { ByteWriter } from "../../format/values/byte-writer.ts";
 import { RecordBatch } from "../client/record-batch.ts";
-import type { RoundSender } from "./round-sender.ts";
+import type { PartitionQueue, Round } from "./round.ts";
 
 export interface LogOptions {
   /** Of a partition's batch, uncompressed; a single message above it goes alone. */
@@ -13,31 +13,6 @@ export interface LogOptions {
   /** Of all messages that no broker has taken yet. */
   readonly maxBytes: number;
   readonly maxMessages: number;
-}
-
-/** The messages of one partition. */
-export class PartitionQueue {
-  /** Of the next batch. */
-  sequence = 0;
-  open: RecordBatch | null = null;
-  full: RecordBatch[] = [];
-
-  constructor(
-    readonly topic: string,
-    readonly partition: number,
-  ) {}
-}
-
-/** Batches that are sent together, each partition's in order. */
-export interface Round {
-  readonly batches: Map<PartitionQueue, RecordBatch[]>;
-  readonly bytes: number;
-  readonly messages: number;
-  /** It is sent once this has resolved. */
-  readonly after: Promise<unknown> | null;
-  /** The transaction ends with it. */
-  readonly isCommit: boolean;
-  readonly done: PromiseWithResolvers<void>;
 }
 
 const spareBuffers = 16;
@@ -61,7 +36,7 @@ export class ProducerLog {
 
   constructor(
     private readonly options: LogOptions,
-    private readonly sender: Pick<RoundSender, "send">,
+    private readonly sender: { send(round: Round): Promise<void> },
     private readonly failed: (error: MillraceError) => void,
   ) {
     this.#roundBytes = Math.min(options.batchBytes, options.maxBytes / 2);

@@ -6,7 +6,7 @@ import { saslOf, tlsOf } from "../client/kafka-connection.ts";
 import { Topics } from "../client/topics.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import type { RunMemory } from "../run-memory.ts";
-import type { Round } from "./producer-log.ts";
+import type { Round } from "./round.ts";
 import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
 import { TransactionalProducer } from "./transactional-producer.ts";
 

@@ -8,7 +8,7 @@ import { brokerErrors, isNetworkError } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import type { RunMemory } from "../run-memory.ts";
-import type { PartitionQueue, Round } from "./producer-log.ts";
+import type { PartitionQueue, Round } from "./round.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
 export interface SenderOptions {
