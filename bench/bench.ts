@@ -11,6 +11,7 @@ import type { Contender, ContenderName, Copier, CopierName } from "./contender.t
 import { type CopyLoad, type CopySource, copySources } from "./copy-loads.ts";
 import { formatCopies } from "./copy-report.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
+import { measureKafka } from "./kafka.ts";
 import { type Latency, measureLatency } from "./latency.ts";
 import { fill, type Goal, loads } from "./loads.ts";
 import { measured, measureLoad } from "./measure.ts";
@@ -60,7 +61,7 @@ const options = new Command("bench")
   .option("--rounds <number>", "how often each is measured; the median counts", count, 5)
   .option(
     "--only <text>",
-    "only loads whose name contains this text; `copies` and `webhooks` are measured only on request",
+    "only loads whose name contains this text; `copies`, `webhooks` and `kafka` are measured only on request",
   )
   .option("--by <names>", `which of these, with commas: ${contenderNames.join(", ")}`, names, [
     "postgres",
@@ -133,6 +134,10 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
     only === undefined
       ? []
       : await measureWebhooks(servers, { rows, rounds, isWanted, command: serviceCommand() });
+  const kafka =
+    only?.startsWith("kafka") === true
+      ? await measureKafka(servers, { rows, rounds, isWanted, command: serviceCommand() })
+      : [];
   const latencies = isWanted(latencyName)
     ? await measureLatencies(servers, starts, rows < 1_000_000 ? 5 : 20)
     : [];
@@ -140,7 +145,7 @@ async function run({ rows, rounds, only, by, json, server }: BenchOptions): Prom
   const at = new Date().toISOString();
   await Bun.write(
     json,
-    `${JSON.stringify({ at, machine, rounds, summaries, latencies, webhooks, measurements }, null, 2)}\n`,
+    `${JSON.stringify({ at, machine, rounds, summaries, latencies, webhooks, kafka, measurements }, null, 2)}\n`,
   );
   if (copies.length > 0) console.log(`\n${formatCopies(copies)}`);
   console.log(`\n${json}`);

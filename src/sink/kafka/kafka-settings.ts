@@ -17,7 +17,7 @@ import type { SenderOptions } from "./produce/round-sender.ts";
 /** How long a question to a broker may take in addition to what the broker itself waits. */
 const answerMs = 5_000;
 /** The bound of what gathers, whatever the configuration allows: memory is bounded. */
-const mostBufferedBytes = 16 * 1024 * 1024;
+const mostBufferedBytes = 8 * 1024 * 1024;
 
 export interface KafkaSettings {
   readonly connectorId: string;

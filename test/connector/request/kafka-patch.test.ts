@@ -76,11 +76,14 @@ describe("settings that others decide", () => {
     const off = withConfig({ transactions: { enabled: false } });
     const still = patched(off, { connection: { config: { transactions: { timeout_ms: 5000 } } } });
     expect(config(still).transactions.enabled).toBe(false);
-    expect(
-      config(patched(off, { connection: { config: { transactions: null } } })).transactions.enabled,
-    ).toBe(true);
-    const turnedOff = patched(given(), { connection: { config: { transactions: { enabled: false } } } });
-    expect(config(turnedOff).transactions.enabled).toBe(false);
+    // The checkpoint is elsewhere without them.
+    for (const [before, transactions] of [
+      [off, null],
+      [given(), { enabled: false }],
+    ] as const) {
+      const turn = () => patched(before, { connection: { config: { transactions } } });
+      expect(turn).toThrow("cannot change in place");
+    }
   });
 
   test("another preset brings its own defaults, and leaves what was given", () => {

@@ -15,7 +15,7 @@ export interface LogOptions {
   readonly maxMessages: number;
 }
 
-const spareBuffers = 16;
+const spareBuffers = 8;
 const spareBufferBytes = 4 * 1024 * 1024;
 
 export class ProducerLog {

@@ -2,6 +2,8 @@
 // with the same sequence number, so that a broker that has it already knows it.
 
 import { ProtocolError } from "@platformatic/kafka";
+import { GcPacer } from "../../../change/gc-pacer.ts";
+import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { brokerErrors, isNetworkError } from "../client/kafka-error.ts";
@@ -62,6 +64,8 @@ const passing: ReadonlySet<string> = new Set([
 type Waiting = Map<PartitionQueue, RecordBatch[]>;
 
 export class RoundSender {
+  readonly #garbage = new GcPacer();
+
   constructor(
     private readonly cluster: Cluster,
     private readonly producer: TransactionalProducer,
@@ -133,6 +137,11 @@ export class RoundSender {
               verdict as ConstructorParameters<typeof ProtocolError>[0],
               batch.topic,
             );
+        }
+        for (const { bytes } of request.values()) {
+          // The client has made a copy, too.
+          this.#garbage.released(2 * bytes.length);
+          releaseBytes(bytes);
         }
         if (refused !== null) return refused;
       }
