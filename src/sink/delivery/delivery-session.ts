@@ -258,6 +258,7 @@ export class DeliverySession {
   async #prepare(message: Extract<DeliveryMessage, { type: "prepare" }>): Promise<PreparedRecord> {
     const { keeper, stream, recorded } = this.#begun();
     const { tables, unreadable, makesCopies } = message;
+    await this.#transport.prepare(tables.map(({ relation }) => relation));
     // A copy under way that counts no more has to be known first.
     const underWay = this.#copies.look(tables);
     const isFirst = !this.#hasPrepared;

@@ -48,6 +48,8 @@ export interface ChunkOutletOptions {
 }
 
 export interface Transport {
+  /** Tables that the stream will bring: what can be made ready for many at once. */
+  prepare(relations: readonly Relation[]): Promise<void>;
   /** What is needed of a table before its rows can be added. */
   compile(relation: Relation): CompiledTable | Promise<CompiledTable>;
   stream(options: StreamOutletOptions): StreamOutlet;

@@ -87,6 +87,10 @@ class KafkaTransport implements Transport {
     return this.#log.isOver;
   }
 
+  async prepare(relations: readonly Relation[]): Promise<void> {
+    await this.#topics.prepare(relations);
+  }
+
   async compile(relation: Relation): Promise<KafkaTable> {
     const { settings } = this;
     const { queues, topic } = await this.#topics.ofTable(relation);

@@ -9,6 +9,11 @@ import type { ProducerSession } from "./produce/producer-session.ts";
 import { PartitionQueue } from "./produce/round.ts";
 import { type TopicTable, topicCollisions, topicName } from "./topic-name.ts";
 
+interface TableQueues {
+  readonly topic: string;
+  readonly queues: readonly PartitionQueue[];
+}
+
 export class TopicQueues {
   readonly #queues = new Map<string, readonly PartitionQueue[]>();
   /** By topic, and then by table. */
@@ -32,25 +37,44 @@ export class TopicQueues {
     if (transactions) this.#boundaries = await this.of(transactions.table, this.settings.topics);
   }
 
-  /** Throws `invalid_topic_name` where two tables would share a topic that the template tells apart. */
-  async ofTable(
-    relation: Relation,
-  ): Promise<{ readonly topic: string; readonly queues: readonly PartitionQueue[] }> {
-    const { config, database, topics } = this.settings;
+  /**
+   * Makes the topics that are missing, many at once. Throws `invalid_topic_name` where two tables would share a topic that the template
+   * tells apart.
+   */
+  async prepare(relations: readonly Relation[]): Promise<void> {
+    await this.#ensure(
+      relations.map((relation) => this.#topicOf(relation)),
+      this.settings.topics,
+    );
+  }
+
+  /** Throws as `prepare`. */
+  async ofTable(relation: Relation): Promise<TableQueues> {
+    const topic = this.#topicOf(relation);
+    return { topic, queues: await this.of(topic, this.settings.topics) };
+  }
+
+  async of(topic: string, plan: TopicPlan): Promise<readonly PartitionQueue[]> {
+    await this.#ensure([topic], plan);
+    return this.#queues.get(topic) ?? [];
+  }
+
+  async #ensure(topics: readonly string[], plan: TopicPlan): Promise<void> {
+    const unknown = new Set(topics.filter((topic) => !this.#queues.has(topic)));
+    if (unknown.size === 0) return;
+    for (const [topic, partitions] of await this.session.topics.ensure([...unknown], plan)) {
+      const queues = Array.from({ length: partitions }, (_, i) => new PartitionQueue(topic, i));
+      this.#queues.set(topic, queues);
+    }
+  }
+
+  #topicOf(relation: Relation): string {
+    const { config, database } = this.settings;
     const { topic_name_template: template, topic_options: options } = config;
     const table = { database, schema: relation.schema, table: relation.name };
     const topic = topicName(template, table, options.naming_mode);
     this.#requireOwnTopic(topic, qualifiedName(relation), table);
-    return { topic, queues: await this.of(topic, topics) };
-  }
-
-  async of(topic: string, plan: TopicPlan): Promise<readonly PartitionQueue[]> {
-    const known = this.#queues.get(topic);
-    if (known) return known;
-    const partitions = await this.session.topics.partitions(topic, plan);
-    const queues = Array.from({ length: partitions }, (_, partition) => new PartitionQueue(topic, partition));
-    this.#queues.set(topic, queues);
-    return queues;
+    return topic;
   }
 
   #requireOwnTopic(topic: string, name: string, table: TopicTable): void {

@@ -47,6 +47,9 @@ export class RequestTransport implements Transport {
     return this.scheduler.isOver;
   }
 
+  /** A receiver needs nothing. */
+  async prepare(): Promise<void> {}
+
   compile(relation: Relation): CompiledTable {
     return compileTable(relation, this.settings.encoding.compile(relation));
   }

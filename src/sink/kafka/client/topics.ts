@@ -12,9 +12,11 @@ export interface TopicPlan {
   readonly operationTimeoutMs: number;
 }
 
-/** A topic that was made may be unknown to some broker for a moment. */
+/** A topic that was made may be unknown to some broker, or have no leader, for a moment. */
 const appearWithinMs = 15_000;
 const lookAgainMs = 20;
+/** In one request: a controller takes some ms for each. */
+const madeAtOnce = 200;
 
 export class Topics {
   constructor(
@@ -24,40 +26,47 @@ export class Topics {
     private readonly signal: AbortSignal,
   ) {}
 
-  /** Returns the number of partitions of `name`, which is made by `plan` if it is missing. */
-  async partitions(name: string, plan: TopicPlan): Promise<number> {
-    const known = await this.#layout(name, true);
-    if (known) return known.leaders.length;
-    await this.#create(name, plan);
+  /** Returns how many partitions each has. Those that are missing are made by `plan`. */
+  async ensure(names: readonly string[], plan: TopicPlan): Promise<ReadonlyMap<string, number>> {
+    const there = await this.cluster.topics(names, true);
+    const missing = names.filter((name) => !there.has(name));
+    for (let i = 0; i < missing.length; i += madeAtOnce)
+      await this.#create(missing.slice(i, i + madeAtOnce), plan);
+    const made = await this.#appeared(missing);
+    return new Map([...there, ...made].map(([name, { leaders }]) => [name, leaders.length]));
+  }
+
+  async #appeared(names: readonly string[]): Promise<ReadonlyMap<string, TopicLayout>> {
     const untilMs = this.monotonic() + appearWithinMs;
     for (;;) {
-      const made = await this.#layout(name, true);
-      if (made && !made.leaders.includes(-1)) return made.leaders.length;
+      const made = await this.cluster.topics(names);
+      const absent = names.find((name) => made.get(name)?.leaders.includes(-1) !== false);
+      if (absent === undefined) return made;
       if (this.monotonic() >= untilMs)
-        throw new MillraceError("sink_unreachable", `Topic ${name} was made, and has no leader yet.`);
+        throw new MillraceError("sink_unreachable", `Topic ${absent} was made, and has no leader yet.`);
       await this.sleep(lookAgainMs, this.signal);
     }
   }
 
-  async #layout(name: string, isFresh: boolean): Promise<TopicLayout | undefined> {
-    return (await this.cluster.topics([name], isFresh)).get(name);
-  }
-
-  async #create(name: string, plan: TopicPlan): Promise<void> {
-    const topic = {
+  async #create(names: readonly string[], plan: TopicPlan): Promise<void> {
+    const topics = names.map((name) => ({
       name,
       numPartitions: plan.partitions,
       replicationFactor: plan.replicationFactor,
       assignments: [],
       configs: plan.config.map(({ key, value }) => ({ name: key, value })),
-    };
+    }));
     try {
       const connection = await this.cluster.any();
-      await createTopicsV6.api.async(connection, [topic], plan.operationTimeoutMs, false);
+      await createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false);
     } catch (error) {
-      // Another producer may have made it just now.
-      if (brokerErrors(error).some(({ id }) => id === "TOPIC_ALREADY_EXISTS")) return;
-      throw kafkaFailure(error, `make topic ${name}`);
+      // Another producer may have made one just now.
+      const refusals = brokerErrors(error).filter(({ id }) => id !== "TOPIC_ALREADY_EXISTS");
+      if (refusals.length === 0 && brokerErrors(error).length > 0) return;
+      throw kafkaFailure(
+        error,
+        names.length === 1 ? `make topic ${names[0]}` : `make ${names.length} topics`,
+      );
     }
   }
 }
