@@ -78,6 +78,15 @@ export class ChunkRows {
     return this.#delivered.rows;
   }
 
+  /** Resolves when its rows may come: no commit is made from here on, until the record has the chunk. */
+  async begin(): Promise<void> {
+    const { commitPoint } = this.options;
+    if (!commitPoint) return;
+    await commitPoint.beginChunk();
+    this.#holdsCommit = true;
+    if (!this.#isWhole) this.recorded();
+  }
+
   /** Takes rows. Returns when they are cut. Waits while too much is in flight. More rows, and the end, may come meanwhile. */
   take(batch: LineBatch): Promise<void> {
     const own = { ...batch, relations: [this.table.relation] };
@@ -108,13 +117,8 @@ export class ChunkRows {
   }
 
   async #cut(batch: ChangeBatch): Promise<void> {
-    const { transport, commitPoint, yieldToIo } = this.options;
+    const { transport, yieldToIo } = this.options;
     retainArena(batch.arena);
-    if (commitPoint && !this.#holdsCommit && this.#isWhole) {
-      await commitPoint.beginChunk();
-      this.#holdsCommit = true;
-      if (!this.#isWhole) this.recorded();
-    }
     for (let at = 0; at < batch.count; ) {
       if (!this.#outlet.hasCapacity) await this.#outlet.untilCapacity();
       await this.undelivered.untilCapacity();

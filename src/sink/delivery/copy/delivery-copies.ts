@@ -143,7 +143,9 @@ export class DeliveryCopies implements ChangeWatch {
     const { chunk } = message;
     const progress = (rows: number, bytes: number) =>
       this.options.send({ type: "copy.progress", chunk, rows, bytes });
-    this.#chunks.set(chunk, await copy.begin(message, { ...this.options.chunk, progress }));
+    const begun = await copy.begin(message, { ...this.options.chunk, progress });
+    this.#chunks.set(chunk, begun);
+    await begun.rows.begin();
     return null;
   }
 
