@@ -73,7 +73,7 @@ export async function measureKafka(
 
 let targets = 0;
 
-function kafkaTarget(
+export function kafkaTarget(
   cluster: KafkaCluster,
   format: JsonBody,
   config: JsonBody = {},

@@ -3,10 +3,10 @@
 import { resolve } from "node:path";
 import { type AlertSettings, readAlertSettings } from "./alerts/alert-settings.ts";
 import type { Authentication } from "./api/guards/authentication.ts";
+import { egressPolicy } from "./connection/egress.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type OtlpSettings, readOtlpSettings } from "./runtime/metrics/otlp-settings.ts";
-import { egressPolicy } from "./sink/webhook/egress.ts";
 
 export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];

@@ -2,6 +2,7 @@
 // main thread, which owns the record and the log.
 
 import { GcPacer } from "./change/gc-pacer.ts";
+import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
@@ -13,7 +14,6 @@ import { LineServer } from "./sink/delivery/line/line-server.ts";
 import { requestTransport } from "./sink/delivery/order/request-transport.ts";
 import { sleep } from "./sink/delivery/order/sleep.ts";
 import { AttemptCounter } from "./sink/webhook/attempt-counter.ts";
-import { AddressResolver, egressPolicy } from "./sink/webhook/egress.ts";
 import { ConnectionPool } from "./sink/webhook/http/connection-pool.ts";
 import { Pacer } from "./sink/webhook/pacer.ts";
 import { createSender } from "./sink/webhook/sender.ts";
@@ -35,6 +35,7 @@ type Start = Extract<ToDeliveryWorker, { type: "start" }>;
 interface Delivering {
   readonly settings: DeliverySettings;
   readonly transport: DeliveryTools["transport"];
+  readonly stopWithinMs?: number;
 }
 
 const monotonic = () => performance.now();
@@ -80,13 +81,13 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
 
   async #start({ connector, runId, port }: Start): Promise<void> {
     this.#reporting = sharedInterval(attemptsIntervalMs, () => this.#reportAttempts());
-    const { settings, transport } = connector.sink.kafka
+    const { settings, transport, stopWithinMs } = connector.sink.kafka
       ? await this.#kafka(connector, runId)
       : this.#webhook(connector);
     const log = (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) =>
       this.#main.send({ type: "log", level, message, fields });
     const tools = { transport, store: checkpointStore(this.#main), log, monotonic };
-    this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send));
+    this.#server = new LineServer(port, (send) => new DeliverySession(settings, tools, send), stopWithinMs);
   }
 
   #webhook(connector: ConnectorConfig): Delivering {
@@ -120,13 +121,13 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     ]);
     const settings = kafkaSettings(connector);
     const transport = kafkaTransport(settings, runId, {
-      ...{ monotonic, nowMs: Date.now },
+      ...{ monotonic, nowMs: Date.now, resolver: new AddressResolver(egressPolicy(process.env)) },
       counts: {
         sent: (messages, bytes) => this.#attempts.add("produced", bytes, messages),
         committed: () => undefined,
       },
     });
-    return { settings: settings.delivery, transport };
+    return { settings: settings.delivery, transport, stopWithinMs: settings.stopWithinMs };
   }
 
   /** Sends the counters if they have changed. */

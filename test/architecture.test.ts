@@ -106,6 +106,7 @@ describe("who may import whom", () => {
     alerts: [
       ...["src/connector", "src/errors", "src/log.ts", "src/measure/shared-interval.ts"],
       ...["src/sink/webhook", "src/sink/delivery/order", "src/sink/format/idempotency-key.ts"],
+      "src/connection/egress.ts",
     ],
     doctor: ["src/connector", "src/errors", "src/api/services.ts"],
   };

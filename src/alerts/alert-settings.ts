@@ -1,8 +1,8 @@
 // The settings of alerts, from the environment. Pure.
 
+import { egressPolicy, literalRefusal } from "../connection/egress.ts";
 import { signingSecretForm } from "../connector/config/webhook-config.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
-import { egressPolicy, literalRefusal } from "../sink/webhook/egress.ts";
 
 export interface AlertSettings {
   /** Where alerts are posted to. It may be a secret itself: chat services put theirs into the path. */

@@ -1,9 +1,9 @@
 // Assembles what sends alerts: the watch over the connectors, and the sender.
 
+import { AddressResolver, egressPolicy } from "../connection/egress.ts";
 import type { Log } from "../log.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
 import { sleep } from "../sink/delivery/order/sleep.ts";
-import { AddressResolver, egressPolicy } from "../sink/webhook/egress.ts";
 import { ConnectionPool } from "../sink/webhook/http/connection-pool.ts";
 import { AlertSender } from "./alert-sender.ts";
 import type { AlertSettings } from "./alert-settings.ts";

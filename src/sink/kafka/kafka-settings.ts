@@ -19,6 +19,9 @@ const answerMs = 5_000;
 /** The bound of what gathers, whatever the configuration allows: memory is bounded. */
 const mostBufferedBytes = 8 * 1024 * 1024;
 
+/** The service waits no longer for a run to stop. */
+const mostStopMs = 5_000;
+
 export interface KafkaSettings {
   readonly connectorId: string;
   readonly database: string;
@@ -99,6 +102,6 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
       config: topics.config,
       operationTimeoutMs: topics.operation_timeout_ms,
     },
-    stopWithinMs: producer.shutdown_flush_timeout_ms,
+    stopWithinMs: Math.min(producer.shutdown_flush_timeout_ms, mostStopMs),
   };
 }

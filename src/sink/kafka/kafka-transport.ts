@@ -2,6 +2,7 @@
 // together. Without them, messages are reported once brokers have them, and the record is in the service's state.
 
 import type { Relation } from "../../change/relation.ts";
+import type { AddressResolver } from "../../connection/egress.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import { sleep } from "../delivery/order/sleep.ts";
 import type { PlannedRow } from "../delivery/stream/request-plan.ts";
@@ -20,7 +21,7 @@ import type { CheckpointStore } from "../sink.ts";
 import { KafkaStore } from "./checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { MessageHeaders } from "./message-headers.ts";
-import { type KafkaTable, MessageWriter } from "./message-writer.ts";
+import { type BoundaryTopic, type KafkaTable, MessageWriter } from "./message-writer.ts";
 import { ProducerLog } from "./produce/producer-log.ts";
 import { ProducerSession } from "./produce/producer-session.ts";
 import type { SenderEvents } from "./produce/round-sender.ts";
@@ -31,6 +32,7 @@ import { TopicQueues } from "./topic-queues.ts";
 export interface KafkaTools {
   readonly monotonic: () => number;
   readonly nowMs: () => number;
+  readonly resolver: AddressResolver;
   /** What is counted. */
   readonly counts: Omit<SenderEvents, "retrying">;
 }
@@ -55,6 +57,8 @@ class KafkaTransport implements Transport {
   readonly #writer: MessageWriter;
   readonly #encoding: TableEncoding;
   readonly #topics: TopicQueues;
+  /** Null: it is not said where transactions begin and end. */
+  #boundaries: BoundaryTopic | null = null;
 
   constructor(
     private readonly settings: KafkaSettings,
@@ -76,7 +80,7 @@ class KafkaTransport implements Transport {
       events.failed(error),
     );
     this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes);
-    this.#encoding = new TableEncoding(settings);
+    this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);
     this.commitWithinMs =
       sender.transactionalId === null ? null : settings.transactionTimeoutMs * commitWithin;
@@ -89,6 +93,11 @@ class KafkaTransport implements Transport {
 
   async prepare(relations: readonly Relation[]): Promise<void> {
     await this.#topics.prepare(relations);
+    const { transactions } = this.settings.encoding;
+    if (!transactions || this.#boundaries) return;
+    const topic = transactions.table;
+    const queues = await this.#topics.of(topic, this.settings.topics);
+    this.#boundaries = { queues, encoder: await this.#encoding.boundaries(topic, this.#stop.signal) };
   }
 
   async compile(relation: Relation): Promise<KafkaTable> {
@@ -104,7 +113,7 @@ class KafkaTransport implements Transport {
     const outlet = this.#outlet(sent, Number.POSITIVE_INFINITY);
     return Object.assign(outlet, {
       addBoundary: (boundary: Parameters<StreamOutlet["addBoundary"]>[0]) => {
-        this.#writer.addBoundary(this.#topics.boundaries, boundary);
+        if (this.#boundaries) this.#writer.addBoundary(this.#boundaries, boundary);
       },
       // Messages and record are committed together, in the order in which they were added; without transactions the record comes first.
       tookVersion: () => {

@@ -11,6 +11,7 @@ import type { KeyEncoder } from "../format/key-encoder.ts";
 import { ByteWriter } from "../format/values/byte-writer.ts";
 import { bodyChunks } from "../format/values/message-body.ts";
 import type { TupleView } from "../format/values/tuple-view.ts";
+import type { BoundaryEncoder } from "./boundary-encoder.ts";
 import { partitionOf } from "./client/partitioner.ts";
 import { type MessageHeaders, plainHeaders } from "./message-headers.ts";
 import type { ProducerLog } from "./produce/producer-log.ts";
@@ -23,6 +24,12 @@ export interface KafkaTable extends CompiledTable {
   readonly headers: MessageHeaders;
   /** Of its topic, by partition. */
   readonly queues: readonly PartitionQueue[];
+}
+
+/** Where the beginnings and ends of transactions go. */
+export interface BoundaryTopic {
+  readonly queues: readonly PartitionQueue[];
+  readonly encoder: BoundaryEncoder;
 }
 
 const noColumns: readonly number[] = [];
@@ -66,15 +73,14 @@ export class MessageWriter {
   }
 
   /** Adds the beginning or the end of a transaction. */
-  addBoundary(queues: readonly PartitionQueue[], { transactionId, body }: TransactionBoundary): number {
+  addBoundary({ queues, encoder }: BoundaryTopic, boundary: TransactionBoundary): void {
     const key = this.#key;
     key.length = 0;
-    key.all(new TextEncoder().encode(JSON.stringify({ id: transactionId })));
+    encoder.writeKey(key, boundary);
     const value = this.#value;
     value.length = 0;
-    value.all(body);
+    encoder.writeValue(value, boundary);
     this.log.add(queues[partitionOf(key.bytes, key.length, queues.length)]!, key, value, noHeaders);
-    return key.length + value.length;
   }
 
   /** A TRUNCATE is of no key: it goes to every partition once. */

@@ -1,11 +1,21 @@
 // How rows of a table and their keys are written: as JSON, or as Avro with schemas that a registry has.
 
 import type { Relation } from "../../change/relation.ts";
+import type { AddressResolver } from "../../connection/egress.ts";
 import type { MessageSerde } from "../../connector/config/kafka/kafka-format.ts";
 import { type AvroEncoding, avroEncoding } from "../format/avro/avro-encoding.ts";
 import { avroFormat } from "../format/avro/avro-format.ts";
 import { JsonKeyEncoder, type KeyEncoder } from "../format/key-encoder.ts";
 import type { RowEncoder } from "../format/row-encoder.ts";
+import {
+  avroBoundaryKey,
+  avroBoundaryValue,
+  type BoundaryEncoder,
+  boundaryKeySchema,
+  boundaryValueSchema,
+  jsonBoundaryKey,
+  jsonBoundaryValue,
+} from "./boundary-encoder.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { SchemaRegistry } from "./registry/schema-registry.ts";
 
@@ -20,7 +30,11 @@ type AvroSerde = Extract<MessageSerde, { kind: "avro" }>;
 export class TableEncoding {
   readonly #registries = new Map<AvroSerde, SchemaRegistry>();
 
-  constructor(private readonly settings: KafkaSettings) {}
+  constructor(
+    private readonly settings: KafkaSettings,
+    /** Of the hosts of registries. */
+    private readonly resolver: AddressResolver,
+  ) {}
 
   /** Throws what the registry says. */
   async encoders(relation: Relation, topic: string, signal: AbortSignal): Promise<TableEncoders> {
@@ -38,6 +52,21 @@ export class TableEncoding {
         ? await this.#avroKey(key, avro, topic, signal)
         : this.#jsonKey(relation, key.kind === "json" && key.embedSchema);
     return { value: valueEncoder, key: keyEncoder };
+  }
+
+  /** Of the topic that says where transactions begin and end. Throws what the registry says. */
+  async boundaries(topic: string, signal: AbortSignal): Promise<BoundaryEncoder> {
+    const { value, key } = this.settings.messages;
+    return {
+      writeValue:
+        value.kind === "avro"
+          ? avroBoundaryValue(await this.#registry(value).idOf(topic, "value", boundaryValueSchema, signal))
+          : jsonBoundaryValue,
+      writeKey:
+        key.kind === "avro"
+          ? avroBoundaryKey(await this.#registry(key).idOf(topic, "key", boundaryKeySchema, signal))
+          : jsonBoundaryKey(key.embedSchema),
+    };
   }
 
   async #avroKey(serde: AvroSerde, avro: AvroEncoding, topic: string, signal: AbortSignal) {
@@ -58,10 +87,11 @@ export class TableEncoding {
   #registry(serde: AvroSerde): SchemaRegistry {
     const known = this.#registries.get(serde);
     if (known) return known;
-    const made = new SchemaRegistry(serde.registry, {
+    const options = {
       auto_register: serde.autoRegister,
       subject_name_strategy: serde.subjectNameStrategy,
-    });
+    };
+    const made = new SchemaRegistry(serde.registry, options, this.resolver);
     this.#registries.set(serde, made);
     return made;
   }

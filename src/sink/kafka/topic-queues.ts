@@ -18,23 +18,15 @@ export class TopicQueues {
   readonly #queues = new Map<string, readonly PartitionQueue[]>();
   /** By topic, and then by table. */
   readonly #tables = new Map<string, Map<string, TopicTable>>();
-  #boundaries: readonly PartitionQueue[] = [];
 
   constructor(
-    private readonly settings: Pick<KafkaSettings, "config" | "database" | "encoding" | "topics">,
+    private readonly settings: Pick<KafkaSettings, "config" | "database" | "topics">,
     private readonly session: Pick<ProducerSession, "topics">,
   ) {}
 
-  /** Of the topic that says where transactions begin and end; none, where it does not. */
-  get boundaries(): readonly PartitionQueue[] {
-    return this.#boundaries;
-  }
-
-  /** The topic of the boundaries of transactions is made if it is needed. */
-  async begin(): Promise<void> {
+  /** Nothing is known of the topics any more. */
+  clear(): void {
     this.#queues.clear();
-    const { transactions } = this.settings.encoding;
-    if (transactions) this.#boundaries = await this.of(transactions.table, this.settings.topics);
   }
 
   /**

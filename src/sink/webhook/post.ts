@@ -1,9 +1,9 @@
 // One POST over HTTP, bounded in time and in what is read of the answer. It is sent to an address that was checked. The name is used for
 // the Host header and the TLS handshake alone.
 
+import type { AddressResolver } from "../../connection/egress.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { RequestBody } from "../format/values/message-body.ts";
-import type { AddressResolver } from "./egress.ts";
 import { failureCode } from "./failure-code.ts";
 import { type Answer, type HttpConnection, NoAnswer, notHttp } from "./http/connection.ts";
 import type { ConnectionPool } from "./http/connection-pool.ts";

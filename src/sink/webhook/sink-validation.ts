@@ -3,13 +3,13 @@
 
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { AddressResolver, egressPolicy } from "../../connection/egress.ts";
 import { type Finding, config as setting, ValidationLog } from "../../connection/validation-log.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
 import type { ValidateEvent } from "../../connector/validation.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { uuidV7 } from "../format/idempotency-key.ts";
 import { compress } from "./compression.ts";
-import { AddressResolver, egressPolicy } from "./egress.ts";
 import { failureCode } from "./failure-code.ts";
 import { ConnectionPool } from "./http/connection-pool.ts";
 import { portOf } from "./http/endpoint.ts";

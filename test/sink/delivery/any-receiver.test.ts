@@ -2,8 +2,8 @@
 
 import { afterEach, expect, test } from "bun:test";
 import { createServer } from "node:net";
+import { AddressResolver } from "../../../src/connection/egress.ts";
 import type { RequestBody } from "../../../src/sink/format/values/message-body.ts";
-import { AddressResolver } from "../../../src/sink/webhook/egress.ts";
 import { ConnectionPool } from "../../../src/sink/webhook/http/connection-pool.ts";
 import { type PostResult, PostTarget, post } from "../../../src/sink/webhook/post.ts";
 import { StopList } from "../../../src/sink/webhook/stop-list.ts";

@@ -3,9 +3,9 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { Webhook } from "standardwebhooks";
+import { AddressResolver, refusal } from "../../../src/connection/egress.ts";
 import { backoffDelay, decideRetry } from "../../../src/sink/delivery/order/backoff.ts";
 import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
-import { AddressResolver, refusal } from "../../../src/sink/webhook/egress.ts";
 import { Pacer } from "../../../src/sink/webhook/pacer.ts";
 import { attemptHeaders, requestHeaders } from "../../../src/sink/webhook/request-headers.ts";
 import { responseVerdict, retryAfterMs } from "../../../src/sink/webhook/response-verdict.ts";

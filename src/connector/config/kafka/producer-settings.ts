@@ -87,7 +87,10 @@ const fields = {
     maximum: 300_000,
     description: "Largest delay. Left out: 60000.",
   }),
-  shutdown_flush_timeout_ms: timeout("How long a stop waits for what is being sent. Left out: 30000.", 0),
+  shutdown_flush_timeout_ms: timeout(
+    "How long a stop waits for what is being sent, up to 5000, which is what the service itself waits. Left out: 30000.",
+    0,
+  ),
   timeout_ms: timeout("Bound of one request. Left out: 30000."),
   topic_metadata_refresh_interval_ms: wholeNumber({
     minimum: 1,

@@ -3,8 +3,8 @@
 import type { DeliveryMessage, DeliverySession } from "../delivery-session.ts";
 import type { FromDelivery, LineEnvelope, ToDelivery } from "./line-messages.ts";
 
-/** How long requests under way may take to end when a session is closed. */
-const stopGraceMs = 3000;
+/** How long what is under way may take to end when a session is closed. */
+const defaultGraceMs = 3000;
 
 export type OpenDelivery = (send: (message: FromDelivery) => void) => DeliverySession;
 
@@ -19,6 +19,7 @@ export class LineServer {
   constructor(
     private readonly line: MessagePort,
     private readonly open: OpenDelivery,
+    private readonly graceMs = defaultGraceMs,
   ) {
     line.onmessage = ({ data }) => this.#receive(data as LineEnvelope<ToDelivery>);
   }
@@ -44,7 +45,7 @@ export class LineServer {
     const before = this.#delivery;
     this.#delivery = null;
     this.#transition = this.#transition.then(async () => {
-      await endDelivery(before);
+      await before?.stop(AbortSignal.timeout(this.graceMs));
       if (this.#session !== session) return;
       const delivery = this.open((message) => this.#send(session, message));
       this.#delivery = delivery;
@@ -63,15 +64,11 @@ export class LineServer {
   async #end(): Promise<void> {
     const delivery = this.#delivery;
     this.#delivery = null;
-    await endDelivery(delivery);
+    await delivery?.stop(AbortSignal.timeout(this.graceMs));
   }
 
   #send(session: number, message: FromDelivery): void {
     const envelope: LineEnvelope<FromDelivery> = { session, message };
     this.line.postMessage(envelope);
   }
-}
-
-async function endDelivery(delivery: DeliverySession | null): Promise<void> {
-  await delivery?.stop(AbortSignal.timeout(stopGraceMs));
 }

@@ -30,7 +30,18 @@ type Submit = (boundary: TransactionBoundary) => void;
 /** The beginning or the end of a transaction, as a request. */
 export interface TransactionBoundary extends OutgoingRequest {
   readonly body: Uint8Array<ArrayBuffer>;
-  readonly transactionId: string;
+  readonly metadata: TransactionMetadata;
+}
+
+/** What a boundary says, as Debezium names it. */
+export interface TransactionMetadata {
+  readonly status: "BEGIN" | "END";
+  readonly id: string;
+  readonly event_count: number | null;
+  readonly data_collections:
+    | readonly { readonly data_collection: string; readonly event_count: number }[]
+    | null;
+  readonly ts_ms: number;
 }
 
 /** As each change names it. */
@@ -95,20 +106,21 @@ export class TransactionCounts {
       data_collection: name,
       event_count: count,
     }));
-    const payload = JSON.stringify({
+    const metadata: TransactionMetadata = {
       status,
       id,
       event_count: isEnd ? this.#rows : null,
       data_collections: isEnd ? collections : null,
       ts_ms: Math.floor(begun.commitTimeUs / 1000),
-    });
+    };
+    const payload = JSON.stringify(metadata);
     const json = embedSchema ? `${schemaOpening(boundarySchema)}${payload}}` : payload;
     const key = new IdempotencyKey(tableMaterial(`${schema}.${table}`, id));
     const part = isEnd ? RowPart.transactionEnd : RowPart.transactionBegin;
     const { commitTimeUs, commitLsn } = begun;
     key.addRow(new Uint8Array(), new TupleView(), [], { commitTimeUs, ordinal: 0, part });
     return {
-      ...{ schema, table, rows: 0, barrier: false, transactionId: id },
+      ...{ schema, table, rows: 0, barrier: false, metadata },
       body: new TextEncoder().encode(isBare ? json : `[${json}]`),
       idempotencyKey: key.finish(),
       // The end of a transaction is sent after its beginning. Transactions need not wait for each other.
@@ -126,7 +138,7 @@ const collectionSchema: ConnectSchema = {
   fields: [connectField("data_collection", "string", false), connectField("event_count", "int64", false)],
 };
 
-const boundarySchema: ConnectSchema = {
+export const boundarySchema: ConnectSchema = {
   type: "struct",
   optional: false,
   name: "io.debezium.connector.common.TransactionMetadataValue",

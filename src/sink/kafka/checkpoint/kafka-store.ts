@@ -43,7 +43,7 @@ export class KafkaStore implements CheckpointStore {
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
   async load(): Promise<SavedRecord | null> {
     await this.session.begin();
-    await this.topics.begin();
+    this.topics.clear();
     if (this.settings.sender.transactionalId === null) return await this.state.load();
     const key = encoder.encode(this.settings.checkpointKey);
     const queues = await this.topics.of(checkpointTopic, this.#plan());

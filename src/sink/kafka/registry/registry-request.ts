@@ -1,6 +1,7 @@
 // One request to a schema registry: bounded in time and in what is read of the answer, never redirected. What an answer means is left to
 // registry-failure.ts.
 
+import type { AddressResolver } from "../../../connection/egress.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 
 export interface RegistryConnection {
@@ -26,6 +27,7 @@ const maxBodyBytes = 64 * 1024;
 
 export class RegistryRequests {
   readonly #root: string;
+  readonly #hostname: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #tls: Bun.TLSOptions;
   /** What is not quoted from an answer: a registry may repeat what it was sent. */
@@ -36,10 +38,13 @@ export class RegistryRequests {
   constructor(
     connection: RegistryConnection,
     private readonly timeoutMs: number,
+    /** Requests go to no address that it refuses. */
+    private readonly resolver: Pick<AddressResolver, "addresses">,
   ) {
     const { url, username, password } = locationOf(connection);
     this.#root = url.href.replace(/\/+$/, "");
     this.address = url.host;
+    this.#hostname = url.hostname;
     const credentials = Buffer.from(`${username}:${password}`).toString("base64");
     const hasUser = username !== "" || password !== "";
     this.#headers = {
@@ -61,6 +66,7 @@ export class RegistryRequests {
     signal?.throwIfAborted();
     const timeout = AbortSignal.timeout(this.timeoutMs);
     try {
+      await this.resolver.addresses(this.#hostname);
       const response = await fetch(`${this.#root}${path}`, {
         method: body === null ? "GET" : "POST",
         headers: this.#headers,
@@ -74,8 +80,13 @@ export class RegistryRequests {
       return { status: response.status, body: await beginningOf(response) };
     } catch (error) {
       signal?.throwIfAborted();
+      if (error instanceof MillraceError) throw this.#refused(error);
       throw this.#unreachable(error, timeout.aborted);
     }
+  }
+
+  #refused({ message }: MillraceError): MillraceError {
+    return new MillraceError("kafka_rejected", message.replace(/^webhook host/, "schema registry"));
   }
 
   #unreachable(error: unknown, isLate: boolean): MillraceError {

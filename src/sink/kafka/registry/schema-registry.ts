@@ -5,6 +5,7 @@
 // Errors: `sink_unreachable` (away, late, 408, 425, 429, 5xx, no registry at all) is for the caller to try again;
 // `sink_authentication_failed` (401, 403) and `sink_schema_rejected` (incompatible, invalid, not there) are permanent.
 
+import type { AddressResolver } from "../../../connection/egress.ts";
 import { registryFailure } from "./registry-failure.ts";
 import { type RegistryAnswer, type RegistryConnection, RegistryRequests } from "./registry-request.ts";
 import { type MessagePart, type SubjectNameStrategy, subjectName } from "./subject-name.ts";
@@ -34,9 +35,10 @@ export class SchemaRegistry {
   constructor(
     connection: RegistryConnection,
     private readonly options: RegistryOptions,
+    resolver: Pick<AddressResolver, "addresses">,
     timeoutMs: number = defaultTimeoutMs,
   ) {
-    this.#requests = new RegistryRequests(connection, timeoutMs);
+    this.#requests = new RegistryRequests(connection, timeoutMs, resolver);
   }
 
   /** The id of the schema of a topic's keys or values. `signal` ends the request; others that wait for the same id fail with it. */

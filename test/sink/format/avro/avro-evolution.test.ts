@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import type { Relation } from "../../../../src/change/relation.ts";
+import { AddressResolver } from "../../../../src/connection/egress.ts";
 import { type AvroFormat, avroEncoding } from "../../../../src/sink/format/avro/avro-encoding.ts";
 import { SchemaRegistry } from "../../../../src/sink/kafka/registry/schema-registry.ts";
 import { avroType, decodeMessage } from "../../../support/avro-decoding.ts";
@@ -42,7 +43,7 @@ async function follows(
 ): Promise<boolean> {
   await using registry = new SchemaRegistryDouble({ compatibility });
   const options = { auto_register: true, subject_name_strategy: "TopicName" } as const;
-  const client = new SchemaRegistry({ url: registry.url }, options);
+  const client = new SchemaRegistry({ url: registry.url }, options, new AddressResolver("default"));
   const register = async (of: Relation) => {
     const { value, key } = avroEncoding(of, format);
     await client.idOf("t", "value", value);

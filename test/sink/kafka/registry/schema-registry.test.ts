@@ -1,6 +1,7 @@
 // The registry's client against a registry: ids, subjects, credentials, TLS, and whatever it answers instead.
 
 import { expect, test } from "bun:test";
+import { AddressResolver } from "../../../../src/connection/egress.ts";
 import type { MillraceError } from "../../../../src/errors/millrace-error.ts";
 import type { RegistryConnection } from "../../../../src/sink/kafka/registry/registry-request.ts";
 import { type RegistryOptions, SchemaRegistry } from "../../../../src/sink/kafka/registry/schema-registry.ts";
@@ -23,6 +24,7 @@ function client(
   return new SchemaRegistry(
     { url: registry.url, ...connection },
     { auto_register: true, subject_name_strategy: "TopicName", ...options },
+    new AddressResolver("default"),
     timeoutMs,
   );
 }
@@ -235,4 +237,10 @@ test("a url that is none tells nothing of itself", () => {
   for (const url of ["file:///etc/passwd", "anne:secret@host", "data:text/plain,{}", ""]) {
     expect(() => client({ url })).toThrow("The url of the schema registry must be an http or https URL.");
   }
+});
+
+test("nothing is sent to a cloud's metadata service", async () => {
+  const refused = await failure(client({ url: "http://169.254.169.254" }).idOf("t", "value", orders));
+  expect(refused).toMatchObject({ code: "kafka_rejected" });
+  expect(refused.message).toContain("schema registry 169.254.169.254: 169.254.169.254 is link-local");
 });

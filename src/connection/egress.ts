@@ -3,7 +3,7 @@
 
 import { lookup } from "node:dns/promises";
 import ipaddr from "ipaddr.js";
-import { MillraceError } from "../../errors/millrace-error.ts";
+import { MillraceError } from "../errors/millrace-error.ts";
 
 /** `public`: all private ranges are refused. `default`: link-local addresses and metadata services are. */
 export type EgressPolicy = "default" | "public";
