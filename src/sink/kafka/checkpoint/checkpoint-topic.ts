@@ -12,8 +12,8 @@ export const checkpointTopic = "millrace.checkpoints";
 /** Names the run that wrote a record, in a header of its messages. */
 export const runHeader = "millrace-run";
 
-/** Between the key of a connector's record and a table's name. */
-const separator = "/";
+/** Between the key of a connector's record, which has no blank, and a table's name. */
+const separator = " ";
 
 export interface StoredCheckpoint {
   readonly record: SavedRecord;

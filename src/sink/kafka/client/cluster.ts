@@ -1,6 +1,7 @@
 // The brokers of one cluster: connections to them, who leads which partition, and who coordinates a transactional id. A request is sent
 // once: who asks decides whether to try again.
 
+import { isIP } from "node:net";
 import {
   type Connection,
   type ConnectionOptions,
@@ -40,7 +41,8 @@ const transactionKey = 1;
 const closeWithinMs = 1_000;
 
 export class Cluster {
-  readonly #pool: ConnectionPool;
+  /** To hosts that have a name, and to addresses: TLS names no address, and checks it nevertheless. */
+  readonly #pools: { readonly named: ConnectionPool; readonly addressed: ConnectionPool };
   readonly #seeds: readonly Address[];
   #brokers = new Map<number, Address>();
   readonly #topics = new Map<string, TopicLayout>();
@@ -50,12 +52,16 @@ export class Cluster {
   constructor(private readonly options: ClusterOptions) {
     const { tls, sasl, connectTimeoutMs, requestTimeoutMs } = options;
     this.#seeds = options.brokers.map(addressOf);
-    this.#pool = new ConnectionPool(options.clientId, {
-      ...(tls ? { tls, tlsServerName: true } : {}),
+    const shared = {
+      ...(tls ? { tls } : {}),
       ...(sasl ? { sasl } : {}),
       connectTimeout: connectTimeoutMs,
       requestTimeout: requestTimeoutMs,
-    });
+    };
+    this.#pools = {
+      named: new ConnectionPool(options.clientId, { ...shared, tlsServerName: tls !== null }),
+      addressed: new ConnectionPool(options.clientId, shared),
+    };
   }
 
   get brokerCount(): number {
@@ -114,7 +120,7 @@ export class Cluster {
   /** Cuts the connection to a broker: the next request opens another one. */
   drop(id: number): void {
     const address = this.#brokers.get(id);
-    if (address) this.#pool.getEstablishedConnection(address)?.socket?.destroy();
+    if (address) this.#poolOf(address).getEstablishedConnection(address)?.socket?.destroy();
   }
 
   /** Leaders and coordinators are asked for again when they are needed. */
@@ -136,14 +142,19 @@ export class Cluster {
 
   /** Cuts connections that do not close by themselves. */
   async close(): Promise<void> {
-    const connections = [...this.#pool].map(([, connection]) => connection);
-    const closed = this.#pool.close().catch(() => undefined);
+    const pools = Object.values(this.#pools);
+    const connections = pools.flatMap((pool) => [...pool].map(([, connection]) => connection));
+    const closed = Promise.all(pools.map((pool) => pool.close())).catch(() => undefined);
     await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, closeWithinMs))]);
     for (const { socket } of connections) socket?.destroy();
   }
 
+  #poolOf({ host }: Address): ConnectionPool {
+    return isIP(host) === 0 ? this.#pools.named : this.#pools.addressed;
+  }
+
   async #connect(address: Address): Promise<Connection> {
-    const connection = await this.#pool.get(address);
+    const connection = await this.#poolOf(address).get(address);
     // It reports an error as an event too, also after whoever waited has left.
     if (connection.listenerCount("error") < 2) connection.on("error", () => undefined);
     return connection;
