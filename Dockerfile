@@ -4,6 +4,7 @@
 FROM docker.io/oven/bun:1.4.5-debian AS build
 WORKDIR /build
 COPY package.json bun.lock bunfig.toml ./
+COPY patches patches
 RUN bun install
 COPY . .
 RUN bun scripts/build.ts

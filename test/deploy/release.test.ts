@@ -52,8 +52,10 @@ test("it has each dependency that the program is made of, with version, license 
   expect(new Set(purls).size).toBe(purls.length);
   for (const [name, version] of Object.entries(manifest.dependencies))
     expect(purls).toContain(purlOf(name, version));
+  // The Kafka client brings these; the tests use them too.
+  const inBoth = ["ajv", "avsc"];
   for (const [name, version] of Object.entries(manifest.devDependencies))
-    expect(purls).not.toContain(purlOf(name, version));
+    if (!inBoth.includes(name)) expect(purls).not.toContain(purlOf(name, version));
   for (const component of components) {
     expect(component.version).toMatch(/^\d+\.\d+/);
     expect(component.licenses).not.toEqual([]);
