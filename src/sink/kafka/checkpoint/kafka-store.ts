@@ -50,7 +50,7 @@ export class KafkaStore implements CheckpointStore {
     this.#queue = queues[partitionOf(key, key.length, queues.length)]!;
     const { cluster } = this.session;
     const stored = await readCheckpoint(cluster, this.#queue.partition, this.settings.checkpointKey);
-    if (this.memory.hasCommitted && stored?.run !== this.run) throw takenOver();
+    if (this.memory.hasCommitted && stored && stored.run !== this.run) throw takenOver();
     return stored?.record ?? null;
   }
 
