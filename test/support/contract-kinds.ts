@@ -6,7 +6,12 @@ import { memoryKind } from "./contract-memory.ts";
 import { postgresKind } from "./contract-postgres.ts";
 import { webhookKind } from "./contract-webhook.ts";
 
-const sinkKinds: readonly SinkKind[] = [memoryKind, postgresKind, webhookKind];
+let sinkKinds: readonly SinkKind[] = [memoryKind, postgresKind, webhookKind];
+
+/** The suites that are loaded from here on are for these kinds instead: what they need is not on every machine. */
+export function describeInstead(kinds: readonly SinkKind[]): void {
+  sinkKinds = kinds;
+}
 
 /** The suite `what`, once for each kind, on ground of its own: `ground.bench` is there once its tests run. */
 export function describeSinks(

@@ -111,6 +111,13 @@ export class TcpProxy implements AsyncDisposable {
     this.#cutting = { left: count, isPassedOn, happened };
   }
 
+  /** Something is said another way, which `cutAt` counts as a chunk. Returns whether that arrives. */
+  step(): boolean {
+    const cutting = this.#lastStep();
+    if (cutting !== null) this.#endAll(cutting.happened);
+    return cutting?.isPassedOn ?? true;
+  }
+
   /**
    * What upstreams send from here on comes in two, once it has `bytes`: up to `behind` of the last of them, and a moment later what
    * follows.
@@ -181,10 +188,22 @@ export class TcpProxy implements AsyncDisposable {
   }
 
   #isCutAt(chunk: Buffer, pair: Pair): boolean {
-    const cutting = this.#cutting;
-    if (cutting === null || --cutting.left > 0) return false;
-    this.#cutting = null;
+    const cutting = this.#lastStep();
+    if (cutting === null) return false;
     if (cutting.isPassedOn) pair.upstream.write(chunk);
+    this.#endAll(cutting.happened);
+    return true;
+  }
+
+  /** What is counted has come to its end. */
+  #lastStep() {
+    const cutting = this.#cutting;
+    if (cutting === null || --cutting.left > 0) return null;
+    this.#cutting = null;
+    return cutting;
+  }
+
+  #endAll(happened: () => void): void {
     for (const each of [...this.#pairs]) {
       this.#pairs.delete(each);
       each.client.resetAndDestroy();
@@ -192,8 +211,7 @@ export class TcpProxy implements AsyncDisposable {
       each.upstream.end();
       each.upstream.resume();
     }
-    cutting.happened();
-    return true;
+    happened();
   }
 
   /** Whether the chunk is held back, or was the one at which the upstream's bytes came in two. */
