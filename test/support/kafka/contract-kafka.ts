@@ -28,8 +28,13 @@ export const kafkaKind = kindOf("Kafka", true);
 export const plainKafkaKind = kindOf("Kafka without transactions", false);
 
 const tables: readonly TableName[] = ["accounts", "entries"];
-/** No test waits for what it has to try again. */
-const patience = { retry_backoff_ms: 5, retry_backoff_max_ms: 50, linger_ms: 1 };
+/** No test waits long for what is tried again, and it is tried until it succeeds. */
+const patience = {
+  message_send_max_retries: 1_000_000,
+  retry_backoff_ms: 5,
+  retry_backoff_max_ms: 50,
+  linger_ms: 1,
+};
 /** The largest message of the suites has a megabyte. */
 const messageBytes = 2_000_000;
 

@@ -47,9 +47,11 @@ export class KafkaStore implements CheckpointStore {
     if (this.settings.sender.transactionalId === null) return await this.state.load();
     const key = encoder.encode(this.settings.checkpointKey);
     const queues = await this.topics.of(checkpointTopic, this.#plan());
-    this.#queue = queues[partitionOf(key, key.length, queues.length)]!;
-    const { cluster } = this.session;
-    const stored = await readCheckpoint(cluster, this.#queue.partition, this.settings.checkpointKey);
+    const queue = queues[partitionOf(key, key.length, queues.length)]!;
+    this.#queue = queue;
+    const stored = await this.session.askLeader(checkpointTopic, (cluster) =>
+      readCheckpoint(cluster, queue.partition, this.settings.checkpointKey),
+    );
     if (this.memory.hasCommitted && stored && stored.run !== this.run) throw takenOver();
     return stored?.record ?? null;
   }

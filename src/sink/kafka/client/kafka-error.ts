@@ -36,6 +36,15 @@ const lostCoordinator: ReadonlySet<string> = new Set([
   "COORDINATOR_LOAD_IN_PROGRESS",
 ]);
 
+/** Who leads a partition is another, or not ready yet: so it is also right after a topic was made. */
+const lostLeader: ReadonlySet<string> = new Set([
+  "NOT_LEADER_OR_FOLLOWER",
+  "LEADER_NOT_AVAILABLE",
+  "UNKNOWN_TOPIC_OR_PARTITION",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+]);
+
 /** A broker's error by its name in the protocol, and the broker's own words if it has any. */
 export interface BrokerError {
   readonly id: string;
@@ -68,6 +77,10 @@ export function isBusyCoordinator(error: unknown): boolean {
 export function isLostCoordinator(error: unknown): boolean {
   const broker = brokerErrors(error);
   return broker.length === 0 ? isNetworkError(error) : broker.some(({ id }) => lostCoordinator.has(id));
+}
+
+export function isLostLeader(error: unknown): boolean {
+  return brokerErrors(error).some(({ id }) => lostLeader.has(id));
 }
 
 /** The connection failed, or nothing was answered in time: what was sent may have arrived. */

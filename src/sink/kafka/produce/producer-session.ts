@@ -3,6 +3,7 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { Cluster } from "../client/cluster.ts";
 import { saslOf, tlsOf } from "../client/kafka-connection.ts";
+import { isLostLeader } from "../client/kafka-error.ts";
 import { Topics } from "../client/topics.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import type { RunMemory } from "../run-memory.ts";
@@ -21,6 +22,7 @@ interface Begun {
 
 const connectTimeoutMs = 5_000;
 const abortWithinMs = 1_000;
+const lookAgainMs = 20;
 
 export class ProducerSession {
   #begun: Begun | null = null;
@@ -69,6 +71,22 @@ export class ProducerSession {
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
     await cluster.topics([], true);
     if (acks === "All") await producer.init();
+  }
+
+  /** Asks the leader of a partition; another one where it leads no more. */
+  async askLeader<T>(topic: string, ask: (cluster: Cluster) => Promise<T>): Promise<T> {
+    const { cluster } = this.#here;
+    const { monotonic, sleep, signal } = this.tools;
+    const untilMs = monotonic() + this.settings.operationTimeoutMs;
+    for (;;) {
+      try {
+        return await ask(cluster);
+      } catch (error) {
+        if (!isLostLeader(error) || monotonic() >= untilMs) throw error;
+        await sleep(lookAgainMs, signal);
+        await cluster.topics([topic], true);
+      }
+    }
   }
 
   async send(round: Round): Promise<void> {
