@@ -18,6 +18,7 @@ export class TcpProxy implements AsyncDisposable {
   #stalled = false;
   #refusing = false;
   #accepted = 0;
+  #said = 0;
   #recorded: Buffer[] | null = null;
   #fatalText: string | null = null;
   /** Of what clients send: the chunk at which everything is cut. */
@@ -47,6 +48,11 @@ export class TcpProxy implements AsyncDisposable {
   /** Connections that were accepted so far. */
   get accepted(): number {
     return this.#accepted;
+  }
+
+  /** Chunks that clients have sent so far. */
+  get said(): number {
+    return this.#said;
   }
 
   /** Connections whose client is still there. */
@@ -171,6 +177,7 @@ export class TcpProxy implements AsyncDisposable {
       if (this.#fatalText !== null && from === pair.client && chunk.includes(this.#fatalText)) {
         pair.isStranded = true;
       }
+      if (from === pair.client) this.#said++;
       if (from === pair.client && this.#isCutAt(chunk, pair)) return;
       if (from === pair.upstream && this.#isSplit(chunk, to)) return;
       if (!pair.isStranded && !this.#isLost(from, chunk, pair) && !to.write(chunk)) from.pause();

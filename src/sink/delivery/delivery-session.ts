@@ -56,6 +56,8 @@ export class DeliverySession {
   #forgottenVersion = -1n;
   /** The tables were looked at. */
   #hasPrepared = false;
+  /** The stream goes on only when a message is handled that waits for the record. */
+  #isHeld = false;
   #failed = false;
   #isStopping = false;
   #stopped = false;
@@ -104,6 +106,7 @@ export class DeliverySession {
       if (this.#timed) this.#clock.keep(this.#timed, this.#inbox.isEmpty);
       if (message === null || this.#failed) continue;
       try {
+        this.#hold(message.type !== "changes" && message.type !== "flush");
         await this.#handle(message);
       } catch (error) {
         this.#fail(error);
@@ -126,6 +129,12 @@ export class DeliverySession {
     await this.#transport.close();
     this.#stopped = true;
     this.#inbox.wake();
+  }
+
+  /** Meanwhile a commit does not wait for the end of a transaction, which would not come. */
+  #hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    if (isHeld) this.#commitPoint?.wake();
   }
 
   async #handle(message: DeliveryMessage): Promise<void> {
@@ -234,7 +243,8 @@ export class DeliverySession {
     const withinMs = this.#transport.commitWithinMs;
     if (withinMs === null) return null;
     return new CommitPoint({
-      isBetween: () => this.#delivering?.stream.isBetween ?? true,
+      isBetween: () =>
+        this.#isHeld || this.#copies.holdStream || (this.#delivering?.stream.isBetween ?? true),
       settle: () => this.#delivering?.stream.settle(),
       withinMs,
       monotonic: this.tools.monotonic,

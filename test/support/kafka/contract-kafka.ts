@@ -27,6 +27,7 @@ export const kafkaKind = kindOf("Kafka", true);
 /** Messages are reported once the broker has them, and the record is in the state. */
 export const plainKafkaKind = kindOf("Kafka without transactions", false);
 
+const broker = 1;
 const tables: readonly TableName[] = ["accounts", "entries"];
 /** No test waits long for what is tried again, and it is tried until it succeeds. */
 const patience = {
@@ -58,6 +59,7 @@ class KafkaBench implements SinkBench {
   #life: KafkaLife | null = null;
   #speak: () => void = () => {};
   #isBusy = false;
+  #saidBefore = 0;
   /** As they were read last. */
   readonly #read = new Map<TableName, readonly TopicMessage[]>();
 
@@ -97,16 +99,14 @@ class KafkaBench implements SinkBench {
     });
   }
 
-  /** There are too few replicas, says the broker. */
   async keepBusy(): Promise<void> {
+    this.cluster.freeze(broker);
     this.#isBusy = true;
-    this.#life!.told.retrying.length = 0;
-    for (const table of tables)
-      await this.cluster.configureTopic(this.#topic(table), { "min.insync.replicas": 2 });
+    this.#saidBefore = this.#proxy.said;
   }
 
   async metBusy(): Promise<void> {
-    await waitFor("messages that meet a busy broker", () => this.#life!.told.retrying.length > 0);
+    await waitFor("what is said to a busy broker", () => this.#proxy.said > this.#saidBefore);
   }
 
   silence(): void {
@@ -123,10 +123,8 @@ class KafkaBench implements SinkBench {
     this.#proxy.resume();
     this.#store.silence = null;
     this.#speak();
-    if (!this.#isBusy) return;
+    if (this.#isBusy) this.cluster.thaw(broker);
     this.#isBusy = false;
-    for (const table of tables)
-      await this.cluster.configureTopic(this.#topic(table), { "min.insync.replicas": 1 });
   }
 
   /** A broker knows no values: a compacted topic takes no message without a key, and `entries` has none. */

@@ -91,6 +91,11 @@ export class DeliveryCopies implements ChangeWatch {
     for (const copy of this.#copies.values()) if (isIncrementalOf(copy, row.table.relation)) copy.see(row);
   }
 
+  /** The stream waits for one of them. */
+  get holdStream(): boolean {
+    return this.#copies.values().some((copy) => copy instanceof BlockingMessageCopy);
+  }
+
   /** Nothing is delivered any more: what waits for that need not wait. */
   breakOff(): void {
     for (const copy of this.#copies.values()) copy.breakOff();

@@ -3,7 +3,7 @@
 // transaction, or a chunk, that takes too long is committed in parts, each with the place in it.
 
 export interface CommitPointOptions {
-  /** The stream is between two transactions. */
+  /** The stream is between two transactions, or is held where it is. */
   readonly isBetween: () => boolean;
   /** Moves the checkpoint to where the stream is. */
   readonly settle: () => void;
@@ -25,6 +25,11 @@ export class CommitPoint {
   /** A commit waits: the stream stops where it may be made, and no chunk begins. */
   get isWanted(): boolean {
     return this.#wantedMs !== null;
+  }
+
+  /** No chunk holds a commit up. */
+  get isFree(): boolean {
+    return this.#chunks === 0;
   }
 
   /** A commit waits from here on, until `take`. */
@@ -77,7 +82,7 @@ export class CommitPoint {
     this.wake();
   }
 
-  /** Something has changed: the stream came to the end of a transaction. */
+  /** Something has changed: the stream came to the end of a transaction, or is held. */
   wake(): void {
     for (const wake of this.#waiters.splice(0)) wake();
   }

@@ -18,6 +18,14 @@ export function isLastOfTransaction(batch: ChangeBatch, i: number): boolean {
   return i === batch.count - 1 ? !batch.endsInTransaction : batch.transaction[i + 1] !== batch.transaction[i];
 }
 
+/** Which change of `batch` is the first one of a transaction that begins in it and does not end in it. `before`: where the batch begins. */
+export function beginningOfUnfinished({ partial }: StreamPlace, batch: ChangeBatch): number | null {
+  if (!batch.endsInTransaction || batch.count === 0) return null;
+  let first = batch.count - 1;
+  while (first > 0 && batch.transaction[first - 1] === batch.transaction[first]) first--;
+  return partial?.commitLsn === positionOf(batch, first).commitLsn ? null : first;
+}
+
 /** What change `i` takes in the arena. */
 export function bytesOf({ kind, oldStart, oldEnd, newStart, newEnd }: ChangeBatch, i: number): number {
   if (kind[i] === ChangeKind.truncate) return 0;

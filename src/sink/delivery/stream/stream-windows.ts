@@ -15,6 +15,7 @@ import type { StreamOutlet, StreamOutletOptions } from "../transport.ts";
 import type { ChangeRows } from "./change-rows.ts";
 import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
 import {
+  beginningOfUnfinished,
   bytesOf,
   isLastOfTransaction,
   placeAfterBatch,
@@ -61,6 +62,8 @@ export class StreamWindows {
   /** Where the stream stands once the requests of all that was taken are delivered. */
   #cursor: StreamPoint;
   #last: Position | null = null;
+  /** Of what is not committed, all is of the transaction that the stream is in. */
+  #isAlone = false;
   #openedMs = 0;
   readonly #report: ProgressReport;
   #idleWaiters: (() => void)[] = [];
@@ -104,8 +107,10 @@ export class StreamWindows {
     const { rows, keyless, commitPoint } = this.options;
     const outlet = this.#outlet;
     retainArena(batch.arena);
+    const unfinished = commitPoint ? beginningOfUnfinished(this.#cursor, batch) : null;
     for (let i = 0; i < batch.count; i++) {
       const table = tables[batch.relation[i]!]!;
+      if (i === unfinished) this.#isAlone = await this.#commitBefore();
       if (this.#recorded.length > 0) this.#endBefore(batch, i);
       if (this.#steps.length > 0) this.#stepOver(({ behind }) => isBefore(behind, positionOf(batch, i)));
       const window = this.#ledger.open;
@@ -182,10 +187,15 @@ export class StreamWindows {
     if (this.#ledger.open.changes > 0) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
   }
 
-  /** Ends the open window and resolves when all that was taken is durable. */
+  /**
+   * Ends the open window and resolves when all that was taken is durable, but for the beginning of a transaction that can be committed whole.
+   */
   async flush(): Promise<void> {
+    const { commitPoint } = this.options;
+    // Transactions are committed whole.
+    if (commitPoint?.isHere === false && !this.isBetween && this.#isAlone) return;
     this.end();
-    if (!this.isBetween) this.options.commitPoint?.hurry();
+    if (!this.isBetween) commitPoint?.hurry();
     while (!this.#ledger.isIdle) {
       await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
     }
@@ -208,6 +218,20 @@ export class StreamWindows {
     if (behind) keeper.change({ versionSteps: [...versionSteps, { behind, version }] });
     else keeper.change({ checkpoint: { ...checkpoint, lastVersion: version } });
     return rows.lastVersion;
+  }
+
+  /**
+   * Commits what comes before a transaction that comes in pieces. False: it cannot be committed here, as a chunk of a copy is under way, which
+   * the stream does not wait for.
+   */
+  async #commitBefore(): Promise<boolean> {
+    const { commitPoint, keeper } = this.options;
+    if (!commitPoint?.isFree || !this.isBetween) return false;
+    commitPoint.want();
+    commitPoint.wake();
+    // Who reports progress says what went wrong.
+    await keeper.save().catch(() => undefined);
+    return true;
   }
 
   /** Versions of changes go on above those of the steps that come now. */
