@@ -111,7 +111,6 @@ class KafkaBench implements SinkBench {
 
   silence(): void {
     this.#proxy.stall();
-    this.#proxy.strand();
     this.#store.silence = new Promise((resolve) => {
       this.#speak = resolve;
     });

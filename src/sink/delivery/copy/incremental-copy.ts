@@ -91,7 +91,7 @@ export class IncrementalMessageCopy {
     this.#chunks.set(rows, lsn);
     this.#forgetTouched();
     await isReady;
-    return { rows, end: () => this.#endChunk(rows, place) };
+    return { rows, end: () => this.#endChunk(rows, place, options.commitPoint !== null) };
   }
 
   /** All chunks are delivered: the copy is made, durably. Rows that are incomplete are due to be copied by their keys. */
@@ -117,7 +117,8 @@ export class IncrementalMessageCopy {
     this.#undelivered.close();
   }
 
-  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace): Promise<void> {
+  /** `isCommitted`: rows are durable with the record, and not before. */
+  async #endChunk(rows: ChunkRows, { part, lsn }: ChunkPlace, isCommitted: boolean): Promise<void> {
     await rows.deliver().catch((error: unknown) => {
       this.#requireSound();
       throw error;
@@ -132,7 +133,7 @@ export class IncrementalMessageCopy {
     } finally {
       rows.recorded();
     }
-    if (isRange) await keeper.save();
+    if (isRange || isCommitted) await keeper.save();
   }
 
   #cancelChunks(): void {
