@@ -33,6 +33,7 @@ export class ProducerLog {
   #failure: MillraceError | null = null;
   #waiters: (() => void)[] = [];
   readonly #roundBytes: number;
+  readonly #roundMessages: number;
 
   constructor(
     private readonly options: LogOptions,
@@ -40,6 +41,7 @@ export class ProducerLog {
     private readonly failed: (error: MillraceError) => void,
   ) {
     this.#roundBytes = Math.min(options.batchBytes, options.maxBytes / 2);
+    this.#roundMessages = options.maxMessages / 2;
   }
 
   get isOver(): boolean {
@@ -81,7 +83,7 @@ export class ProducerLog {
     this.#messages++;
     this.#allBytes += added;
     this.#allMessages++;
-    if (this.#bytes >= this.#roundBytes && !this.#isRunning) this.#run();
+    if (this.#isEnough && !this.#isRunning) this.#run();
   }
 
   /** All that was added is sent now. Resolves when brokers have taken it; with `isCommit`, when the transaction is committed. */
@@ -99,6 +101,8 @@ export class ProducerLog {
   waitFor(ready: Promise<unknown>): void {
     this.seal();
     this.#after = this.#after ? Promise.all([this.#after, ready]) : ready;
+    // It is the failure of the round that waits for it, which may be sent later.
+    this.#after.catch(() => undefined);
   }
 
   /** Nothing is sent any more. */
@@ -108,35 +112,47 @@ export class ProducerLog {
     this.#wake();
   }
 
+  /** For a round that nobody asks for: half of what there is room for, at most. */
+  get #isEnough(): boolean {
+    return this.#bytes >= this.#roundBytes || this.#messages >= this.#roundMessages;
+  }
+
   #run(): void {
     if (this.#isRunning || this.isOver) return;
     this.#isRunning = true;
-    void this.#rounds().finally(() => {
-      this.#isRunning = false;
-    });
+    void this.#rounds();
   }
 
   async #rounds(): Promise<void> {
-    for (;;) {
-      const round = this.#sealed.shift() ?? (this.#bytes >= this.#roundBytes ? this.#take(false) : null);
-      if (!round || this.isOver) return round?.done.reject(this.#failure);
-      try {
-        await round.after;
-        await this.sender.send(round);
-        this.#release(round);
-        round.done.resolve();
-      } catch (error) {
-        const failure =
-          error instanceof MillraceError
-            ? error
-            : new MillraceError("internal", String(error), { cause: error });
-        const isFirst = this.#failure === null;
-        this.stop(failure);
-        round.done.promise.catch(() => undefined);
-        round.done.reject(failure);
-        if (isFirst) this.failed(failure);
-        return;
+    try {
+      while (!this.isOver) {
+        const round = this.#sealed.shift() ?? (this.#isEnough ? this.#take(false) : null);
+        if (!round) return;
+        await this.#round(round);
       }
+    } finally {
+      // At once: whoever heard that a round is over may seal the next.
+      this.#isRunning = false;
+    }
+  }
+
+  /** Never throws: a failure ends everything. */
+  async #round(round: Round): Promise<void> {
+    try {
+      await round.after;
+      await this.sender.send(round);
+      this.#release(round);
+      round.done.resolve();
+    } catch (error) {
+      const failure =
+        error instanceof MillraceError
+          ? error
+          : new MillraceError("internal", String(error), { cause: error });
+      const isFirst = this.#failure === null;
+      this.stop(failure);
+      round.done.promise.catch(() => undefined);
+      round.done.reject(failure);
+      if (isFirst) this.failed(failure);
     }
   }
 
