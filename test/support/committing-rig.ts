@@ -79,6 +79,8 @@ class CommittingTransport implements Transport {
     };
   }
 
+  async prepare(): Promise<void> {}
+
   compile(relation: Parameters<Transport["compile"]>[0]): CompiledTable {
     return compileTable(relation, this.encoding.compile(relation));
   }
