@@ -116,6 +116,10 @@ export class KafkaCluster implements AsyncDisposable {
     }
   }
 
+  get size(): number {
+    return this.brokers.length;
+  }
+
   /** Of PLAINTEXT. */
   get bootstrap(): string[] {
     return this.addresses("PLAINTEXT");
