@@ -3,7 +3,10 @@
 
 import { describe, expect, test } from "bun:test";
 import { FaultRig } from "../support/kafka/fault-rig.ts";
+import { readTopic } from "../support/kafka/kafka-reader.ts";
 import { waitFor } from "../support/wait-for.ts";
+
+const sometime = (mostMs: number) => Bun.sleep(Math.random() * mostMs);
 
 describe("one broker", () => {
   test("killed and started again", async () => {
@@ -12,14 +15,14 @@ describe("one broker", () => {
       await using _load = rig.load();
       await rig.run.untilRealtime();
       for (let round = 0; round < 3; round++) {
-        await Bun.sleep(500 + Math.random() * 1_000);
+        await sometime(1_500);
         await rig.cluster.kill(1);
-        await Bun.sleep(Math.random() * 3_000);
+        await sometime(3_000);
         await rig.cluster.restart(1);
         await rig.expectRecovery("the broker is up again");
       }
     }
-    rig.expectSaid(/127\.0\.0\.1/);
+    rig.expectSaid(/127\.0\.0\.1:\d+/);
     await rig.expectExact();
   });
 
@@ -34,6 +37,142 @@ describe("one broker", () => {
         rig.cluster.thaw(1);
         await rig.expectRecovery(`frozen for ${forMs} ms`);
       }
+    }
+    rig.expectSaid(/did not answer/);
+    await rig.expectExact();
+  });
+
+  test("a network that stalls, cuts, swallows and refuses", async () => {
+    await using rig = await FaultRig.start({
+      cluster: { listeners: ["PROXIED"] },
+      listener: "PROXIED",
+      config: { timeout_ms: 1_000 },
+    });
+    const { proxy } = rig;
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      for (let round = 0; round < 20; round++) {
+        await sometime(300);
+        const happened = Promise.withResolvers<void>();
+        proxy.cutAt(1 + Math.floor(Math.random() * 30), round % 2 === 0, happened.resolve);
+        await happened.promise;
+      }
+      await rig.expectRecovery("cut amid requests, 20 times");
+      for (const forMs of [1_000, 4_000, 12_000]) {
+        proxy.stall();
+        await Bun.sleep(forMs);
+        proxy.resume();
+        await rig.expectRecovery(`stalled for ${forMs} ms`);
+      }
+      proxy.strand();
+      await rig.expectRecovery("what is sent over the open connections is swallowed");
+      proxy.refuse(true);
+      proxy.cut();
+      await Bun.sleep(5_000);
+      proxy.refuse(false);
+      await rig.expectRecovery("refused for 5 s");
+    }
+    await rig.expectExact();
+  });
+
+  test("a transaction that is open for longer than its timeout", async () => {
+    await using rig = await FaultRig.start({
+      cluster: { listeners: ["PROXIED"] },
+      listener: "PROXIED",
+      config: { timeout_ms: 20_000, transactions: { enabled: true, timeout_ms: 2_000 } },
+    });
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      for (let round = 0; round < 4; round++) {
+        await sometime(500);
+        rig.proxy.stall();
+        await Bun.sleep(4_500);
+        rig.proxy.resume();
+        await rig.expectRecovery("stalled for longer than transactions.timeout_ms");
+      }
+    }
+    await rig.expectExact();
+    expect(rig.run.failures.map(({ error }) => error.code)).not.toContain("kafka_fenced");
+  });
+
+  test("a source transaction of 200,000 rows is committed in parts", async () => {
+    await using rig = await FaultRig.start({
+      config: { transactions: { enabled: true, timeout_ms: 1_000 } },
+      rows: 10,
+    });
+    await rig.run.untilRealtime();
+    await rig.query(
+      "insert into a select i, 0, 0, repeat('x', 100) from generate_series(1000, 200999) i; update b set v = v + 1",
+    );
+    const ms = await rig.untilCaughtUp("200,000 rows", 120_000);
+    console.log(`200,000 rows in ${Math.round(ms)} ms; said ${[...rig.reasons].join(" | ")}`);
+    await rig.expectExact();
+  });
+
+  test("a topic that is deleted is made anew, also where it has fewer partitions", async () => {
+    await using rig = await FaultRig.start({ rows: 50 });
+    await rig.run.untilRealtime();
+    await using load = rig.load({ keys: 50 });
+    await rig.untilCaughtUp("the load");
+    await rig.cluster.deleteTopic("millrace.public.a");
+    await rig.expectRecovery("topic a is deleted");
+    const isThere = async () => (await rig.cluster.topics()).includes("millrace.public.a");
+    await waitFor("the topic", isThere);
+    rig.expectSaid(/millrace\.public\.a/);
+    await rig.cluster.deleteTopic("millrace.public.b");
+    await rig.cluster.createTopic("millrace.public.b", { partitions: 1 });
+    await rig.expectRecovery("topic b has one partition now");
+    const before = (await readTopic(rig.cluster, "millrace.public.b", { isolation: "read_committed" }))
+      .length;
+    await Bun.sleep(500);
+    await rig.untilCaughtUp("more");
+    const after = (await readTopic(rig.cluster, "millrace.public.b", { isolation: "read_committed" })).length;
+    expect(after).toBeGreaterThan(before);
+    await load[Symbol.asyncDispose]();
+    expect(rig.run.isOver).toBe(false);
+  });
+
+  test("a message above message_max_bytes", async () => {
+    await using rig = await FaultRig.start({ config: { message_max_bytes: 10_000 } });
+    await rig.run.untilRealtime();
+    await rig.query("update a set v = 1 where id = 1; update a set pad = repeat('x', 20000) where id = 2");
+    await rig.query("update a set v = v + 1 where id < 100");
+    await rig.expectFailure("kafka_message_too_large", /public\.a/, /"id":2/, /20\d\d\d/, /10000/);
+    await rig.run.stop();
+    await using higher = rig.another({ config: { message_max_bytes: 100_000 } });
+    await rig.goOn(higher);
+    await rig.expectExact();
+  });
+
+  test("a message above the topic's max.message.bytes, and batches above it of smaller messages", async () => {
+    await using rig = await FaultRig.start({ config: { compression_type: "None" } });
+    await rig.run.untilRealtime();
+    await rig.cluster.configureTopic("millrace.public.a", { "max.message.bytes": 10_000 });
+    await rig.query("update a set pad = repeat('y', 1000)");
+    await rig.expectRecovery("batches are too large");
+    rig.expectSaid(/batch/);
+    await rig.query(
+      "update a set pad = repeat('x', 20000) where id = 2; update a set v = v + 1 where id < 100",
+    );
+    await rig.expectFailure("kafka_message_too_large", /public\.a/, /"id":2/, /20\d\d\d/, /10000/);
+    await rig.cluster.configureTopic("millrace.public.a", { "max.message.bytes": 100_000 });
+    await rig.run.restart();
+    await rig.expectExact();
+  });
+
+  test("a second run of the same connector: the first is fenced", async () => {
+    await using rig = await FaultRig.start();
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      await rig.untilCaughtUp("the first");
+      await using second = rig.another();
+      await waitFor("the end of one of them", () => rig.run.isOver || second.isOver);
+      await rig.expectFailure("kafka_fenced");
+      await rig.goOn(second);
+      expect(second.isOver).toBe(false);
     }
     await rig.expectExact();
   });

@@ -4,13 +4,13 @@ import type { ErrorCode } from "../../../src/errors/error-codes.ts";
 import { LiveRun } from "../live-run.ts";
 import { PostgresServer } from "../postgres-server.ts";
 import { waitFor } from "../wait-for.ts";
-import { KafkaCluster, type KafkaClusterOptions } from "./kafka-cluster.ts";
 import type { KafkaListener } from "./broker-properties.ts";
+import { KafkaCluster, type KafkaClusterOptions } from "./kafka-cluster.ts";
 import {
   checkTopics,
-  oracleCatalog,
   type OracleOptions,
   type OracleReport,
+  oracleCatalog,
   oracleSql,
   oracleTableSql,
 } from "./kafka-oracle.ts";
@@ -43,10 +43,10 @@ export class FaultRig implements AsyncDisposable {
     readonly cluster: KafkaCluster,
     readonly tables: string[],
     private readonly options: FaultRigOptions,
-    readonly run: LiveRun,
+    public run: LiveRun,
   ) {
     this.#watch = setInterval(() => {
-      const reason = run.status?.status.retry?.reason;
+      const reason = this.run.status?.status.retry?.reason;
       if (reason !== undefined) this.reasons.add(reason);
     }, 5);
   }
@@ -61,7 +61,10 @@ export class FaultRig implements AsyncDisposable {
     building.use(server);
     building.use(cluster);
     await server.createDatabase(database);
-    await server.query([oracleSql, ...tables.map((table) => oracleTableSql(table, rows))].join("\n"), database);
+    await server.query(
+      [oracleSql, ...tables.map((table) => oracleTableSql(table, rows))].join("\n"),
+      database,
+    );
     const run = building.use(LiveRun.start(requestOf(server, cluster, options)));
     return new FaultRig(building.move(), server, cluster, [...tables], options, run);
   }
@@ -73,6 +76,13 @@ export class FaultRig implements AsyncDisposable {
   /** Another run of the same connector. */
   another(options: Partial<FaultRigOptions> = {}): LiveRun {
     return LiveRun.start(requestOf(this.server, this.cluster, { ...this.options, ...options }));
+  }
+
+  /** `run` is the one that is looked at from here on. */
+  async goOn(run: LiveRun): Promise<void> {
+    this.run = run;
+    await run.untilRealtime();
+    await this.untilCaughtUp("the other run");
   }
 
   async query<R extends object>(sql: string): Promise<R[]> {
@@ -97,7 +107,9 @@ export class FaultRig implements AsyncDisposable {
       },
       { timeoutMs, intervalMs: 20 },
     ).catch((error: unknown) => {
-      const failures = this.run.failures.slice(-5).map(({ error: { code, message } }) => `${code}: ${message}`);
+      const failures = this.run.failures
+        .slice(-5)
+        .map(({ error: { code, message } }) => `${code}: ${message}`);
       throw new Error(`${error}; ${JSON.stringify(this.run.status)}; ${failures.join("\n")}`);
     });
     return performance.now() - begunMs;

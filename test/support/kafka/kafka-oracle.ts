@@ -91,7 +91,8 @@ export async function checkTopics(
       }));
       const key = new KeyCheck(ofKey, byKey.get(id) ?? [], options.since?.[table] ?? 0, options.atLeastOnce);
       const problem = key.problem(current.get(id) ?? null);
-      if (problem !== null) wrong.push(`${table} ${id}: ${problem}\n  log ${told(ofKey)}\n  topic ${key.told}`);
+      if (problem !== null)
+        wrong.push(`${table} ${id}: ${problem}\n  log ${told(ofKey)}\n  topic ${key.told}`);
       total.copiedAgain += key.copiedAgain;
     }
     total.messages += all.length;
@@ -140,7 +141,8 @@ class KeyCheck {
         if (!this.isLoose && !before?.deleted) return "a tombstone without its delete";
         continue;
       }
-      if (!this.isLoose && row.deleted && this.#messages[index + 1]?.row !== null) return "a delete without its tombstone";
+      if (!this.isLoose && row.deleted && this.#messages[index + 1]?.row !== null)
+        return "a delete without its tombstone";
       if (row.version <= version) return `version ${row.version} after ${version}`;
       version = row.version;
     }
@@ -179,7 +181,7 @@ class KeyCheck {
       const next = this.changes[at + 1];
       if (next && (deleted ? next.n === null : next.n === n)) at++;
       else if (!deleted && this.changes[at]?.n === n) again++;
-      else return `${deleted ? "a delete" : n} where ${next ? next.n ?? "a delete" : "the end"} should be`;
+      else return `${deleted ? "a delete" : n} where ${next ? (next.n ?? "a delete") : "the end"} should be`;
     }
     if (at !== this.changes.length - 1) return `the last ${this.changes.length - 1 - at} changes are missing`;
     this.copiedAgain = again;
@@ -197,7 +199,10 @@ class KeyCheck {
 }
 
 function told(changes: readonly Change[]): string {
-  return changes.slice(-30).map(({ seq, n }) => `${n ?? "d"}#${seq}`).join(" ");
+  return changes
+    .slice(-30)
+    .map(({ seq, n }) => `${n ?? "d"}#${seq}`)
+    .join(" ");
 }
 
 function idempotencyKey({ headers }: TopicMessage): string | null {

@@ -28,9 +28,11 @@ function statement(tables: readonly string[], keys: number): string {
   const some = () => Array.from({ length: 1 + pick(5) }, id).join(",");
   const kinds = [
     () => `update ${one} set v = v + 1 where id in (${some()})`,
-    () => `update ${one} set v = v + 1, pad = repeat(md5(random()::text), ${pick(20)}) where id in (${some()})`,
+    () =>
+      `update ${one} set v = v + 1, pad = repeat(md5(random()::text), ${pick(20)}) where id in (${some()})`,
     () => `insert into ${one} select i, 0, 0, 'new' from unnest(array[${some()}]) i on conflict do nothing`,
-    () => `insert into ${one} (id, n, v) values (${id()}, 0, 1) on conflict (id) do update set v = ${one}.v + 1`,
+    () =>
+      `insert into ${one} (id, n, v) values (${id()}, 0, 1) on conflict (id) do update set v = ${one}.v + 1`,
     () => `delete from ${one} where id in (${some()})`,
     () => {
       const to = id();

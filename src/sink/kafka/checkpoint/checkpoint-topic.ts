@@ -5,7 +5,6 @@ import { type Connection, fetchV12, listOffsetsV6, type RecordsBatch } from "@pl
 import type { SavedRecord } from "../../../connector/saved-record.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
-import { isNetworkError, kafkaFailure } from "../client/kafka-error.ts";
 import { CommittedRecords } from "./committed-records.ts";
 
 export const checkpointTopic = "millrace.checkpoints";
@@ -23,7 +22,7 @@ export interface StoredCheckpoint {
 
 const latest = -1n;
 const earliest = -2n;
-const fetchBytes = 4 * 1024 * 1024;
+const fetchBytes = 1024 * 1024;
 const fetchWaitMs = 500;
 const readUncommitted = 0;
 
@@ -31,22 +30,21 @@ export function partKey(recordKey: string, table: string): string {
   return `${recordKey}${separator}${table}`;
 }
 
-/** Null: nothing was ever committed under this key. Every transaction of the connector has to be decided before. */
+/**
+ * Null: nothing was ever committed under this key. Every transaction of the connector has to be decided before. Throws what the client
+ * throws.
+ */
 export async function readCheckpoint(
   cluster: Cluster,
   partition: number,
   recordKey: string,
 ): Promise<StoredCheckpoint | null> {
   const records = new CommittedRecords();
-  const connection = await cluster.node(cluster.leader(checkpointTopic, partition));
-  try {
-    const end = await offsetOf(connection, partition, latest);
-    for (let at = await offsetOf(connection, partition, earliest); at < end; )
-      at = await readFrom(connection, partition, at, records);
-  } catch (error) {
-    if (isNetworkError(error)) cluster.drop(cluster.leader(checkpointTopic, partition));
-    throw kafkaFailure(error, `read the checkpoint from topic ${checkpointTopic}`);
-  }
+  await cluster.topics([checkpointTopic]);
+  const connection = await cluster.nodeForQuestions(cluster.leader(checkpointTopic, partition));
+  const end = await offsetOf(connection, partition, latest);
+  for (let at = await offsetOf(connection, partition, earliest); at < end; )
+    at = await readFrom(connection, partition, at, records);
   const whole = records.values.get(recordKey);
   if (!whole) return null;
   const prefix = `${recordKey}${separator}`;
@@ -91,8 +89,5 @@ async function readFrom(
     at = batch.firstOffset + BigInt(batch.lastOffsetDelta) + 1n;
   }
   if (at > fetchOffset) return at;
-  throw new MillraceError(
-    "sink_connection_lost",
-    `Topic ${checkpointTopic} gave no record at ${fetchOffset}.`,
-  );
+  throw new MillraceError("sink_unreachable", `Topic ${checkpointTopic} gave no record at ${fetchOffset}.`);
 }

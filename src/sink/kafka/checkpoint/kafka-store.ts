@@ -5,6 +5,7 @@ import type { ChangedParts, SavedRecord } from "../../../connector/saved-record.
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { CheckpointStore } from "../../sink.ts";
+import type { Cluster } from "../client/cluster.ts";
 import { partitionOf } from "../client/partitioner.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
@@ -13,7 +14,13 @@ import type { ProducerSession } from "../produce/producer-session.ts";
 import type { PartitionQueue } from "../produce/round.ts";
 import type { RunMemory } from "../run-memory.ts";
 import type { TopicQueues } from "../topic-queues.ts";
-import { checkpointTopic, partKey, readCheckpoint, runHeader } from "./checkpoint-topic.ts";
+import {
+  checkpointTopic,
+  partKey,
+  readCheckpoint,
+  runHeader,
+  type StoredCheckpoint,
+} from "./checkpoint-topic.ts";
 
 /** Of the topic of checkpoints, where it is to be made. */
 const partitions = 16;
@@ -42,18 +49,19 @@ export class KafkaStore implements CheckpointStore {
 
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
   async load(): Promise<SavedRecord | null> {
-    await this.session.begin();
+    const { hasCommitted } = this.memory;
+    // A run that took over is not fenced by the one that it has fenced.
+    await this.session.begin(async (cluster) => {
+      const layout = hasCommitted
+        ? (await cluster.topics([checkpointTopic], true)).get(checkpointTopic)
+        : null;
+      if (layout) await this.#read(cluster, this.#partition(layout.leaders.length));
+    });
     this.topics.clear();
     if (this.settings.sender.transactionalId === null) return await this.state.load();
-    const key = encoder.encode(this.settings.checkpointKey);
     const queues = await this.topics.of(checkpointTopic, this.#plan());
-    const queue = queues[partitionOf(key, key.length, queues.length)]!;
-    this.#queue = queue;
-    const stored = await this.session.askLeader(checkpointTopic, (cluster) =>
-      readCheckpoint(cluster, queue.partition, this.settings.checkpointKey),
-    );
-    if (this.memory.hasCommitted && stored && stored.run !== this.run) throw takenOver();
-    return stored?.record ?? null;
+    this.#queue = queues[this.#partition(queues.length)]!;
+    return (await this.#read(this.session.cluster, this.#queue.partition))?.record ?? null;
   }
 
   /** With transactions all or nothing of it is committed, and of the messages before it. */
@@ -63,6 +71,21 @@ export class KafkaStore implements CheckpointStore {
     this.#add(this.settings.checkpointKey, text);
     await this.log.seal(true);
     this.memory.hasCommitted = true;
+  }
+
+  #partition(partitions: number): number {
+    const key = encoder.encode(this.settings.checkpointKey);
+    return partitionOf(key, key.length, partitions);
+  }
+
+  /** Throws `kafka_fenced` where another run has committed. */
+  async #read(cluster: Cluster, partition: number): Promise<StoredCheckpoint | null> {
+    const { checkpointKey } = this.settings;
+    const stored = await this.session.askAgain(`read the checkpoint from topic ${checkpointTopic}`, () =>
+      readCheckpoint(cluster, partition, checkpointKey),
+    );
+    if (this.memory.hasCommitted && stored && stored.run !== this.run) throw takenOver();
+    return stored;
   }
 
   #add(key: string, text: string | null): void {

@@ -1,16 +1,10 @@
 // The brokers of one cluster: connections to them, who leads which partition, and who coordinates a transactional id. A request is sent
 // once: who asks decides whether to try again.
 
-import { isIP } from "node:net";
-import {
-  type Connection,
-  type ConnectionOptions,
-  ConnectionPool,
-  findCoordinatorV3,
-  metadataV9,
-} from "@platformatic/kafka";
+import { type Connection, type ConnectionOptions, findCoordinatorV3, metadataV9 } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { brokerErrors, kafkaFailure } from "./kafka-error.ts";
+import { type BrokerAddress, BrokerPool } from "./broker-pool.ts";
+import { brokerErrors, isNetworkError, kafkaFailure } from "./kafka-error.ts";
 
 export interface ClusterOptions {
   /** `host:port` of brokers that are asked for the others. */
@@ -26,11 +20,6 @@ export interface ClusterOptions {
   readonly monotonic: () => number;
 }
 
-interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
 export interface TopicLayout {
   /** Which broker leads each partition; -1: none does now. */
   readonly leaders: readonly number[];
@@ -39,57 +28,80 @@ export interface TopicLayout {
 
 const transactionKey = 1;
 const closeWithinMs = 1_000;
+/** Of what a broker knows, or does at once: one that says nothing for so long is asked no more. Batches, and topics to be made, wait for longer. */
+const questionTimeoutMs = 5_000;
 
 export class Cluster {
-  /** To hosts that have a name, and to addresses: TLS names no address, and checks it nevertheless. */
-  readonly #pools: { readonly named: ConnectionPool; readonly addressed: ConnectionPool };
-  readonly #seeds: readonly Address[];
-  #brokers = new Map<number, Address>();
+  /** For batches. */
+  readonly #batches: BrokerPool;
+  readonly #questions: BrokerPool;
+  readonly #seeds: readonly BrokerAddress[];
+  #brokers = new Map<number, BrokerAddress>();
   readonly #topics = new Map<string, TopicLayout>();
   /** By transactional id. */
   readonly #coordinators = new Map<string, number>();
+  /** When a broker last gave no answer, by its address: others are asked before it. */
+  readonly #silentMs = new Map<string, number>();
 
   constructor(private readonly options: ClusterOptions) {
     const { tls, sasl, connectTimeoutMs, requestTimeoutMs } = options;
     this.#seeds = options.brokers.map(addressOf);
-    const shared = {
+    const how = {
       ...(tls ? { tls } : {}),
       ...(sasl ? { sasl } : {}),
       connectTimeout: connectTimeoutMs,
-      requestTimeout: requestTimeoutMs,
     };
-    this.#pools = {
-      named: new ConnectionPool(options.clientId, { ...shared, tlsServerName: tls !== null }),
-      addressed: new ConnectionPool(options.clientId, shared),
-    };
+    this.#batches = new BrokerPool(options.clientId, { ...how, requestTimeout: requestTimeoutMs });
+    const quick = Math.min(questionTimeoutMs, requestTimeoutMs);
+    this.#questions = new BrokerPool(options.clientId, { ...how, requestTimeout: quick });
   }
 
   get brokerCount(): number {
     return this.#brokers.size;
   }
 
-  /** To any broker that can be reached. */
-  async any(): Promise<Connection> {
-    const known = [...this.#brokers.values(), ...this.#seeds];
+  /**
+   * Asks any broker that answers: one after the other, those last that gave no answer before. `isPatient`: what takes a broker some time.
+   * Throws what the client throws.
+   */
+  async ask<A>(question: (connection: Connection) => Promise<A>, isPatient = false): Promise<A> {
+    const known = new Map([...this.#brokers.values(), ...this.#seeds].map((each) => [told(each), each]));
+    const silentMs = (name: string) => this.#silentMs.get(name) ?? Number.NEGATIVE_INFINITY;
+    const names = [...known.keys()].toSorted((a, b) => Math.sign(silentMs(a) - silentMs(b)) || 0);
+    const pool = isPatient ? this.#batches : this.#questions;
     let last: unknown = new Error("no broker is known");
-    for (const address of known) {
+    for (const name of names) {
+      let connection: Connection | null = null;
       try {
-        return await this.#connect(address);
+        connection = await pool.get(known.get(name)!);
+        return await question(connection);
       } catch (error) {
+        if (connection && !isNetworkError(error)) throw error;
+        this.#silentMs.set(name, this.options.monotonic());
         last = error;
       }
     }
-    throw kafkaFailure(last, "connect");
+    throw kafkaFailure(last, `connect to any of ${names.join(", ")}`);
   }
 
-  /** To the broker of this number. */
+  /** To the broker of this number, for batches. */
   async node(id: number): Promise<Connection> {
+    return await this.#node(id, this.#batches);
+  }
+
+  /** To the broker of this number, for what it answers at once. */
+  async nodeForQuestions(id: number): Promise<Connection> {
+    return await this.#node(id, this.#questions);
+  }
+
+  async #node(id: number, pool: BrokerPool): Promise<Connection> {
     const address = this.#brokers.get(id);
     if (!address) throw new MillraceError("sink_unreachable", `Broker ${id} is not in the cluster now.`);
     try {
-      return await this.#connect(address);
+      return await pool.get(address);
     } catch (error) {
-      throw kafkaFailure(error, `connect to broker ${id} at ${address.host}:${address.port}`);
+      this.#silentMs.set(told(address), this.options.monotonic());
+      throw kafkaFailure(error, `connect to broker ${id} at ${told(address)}`);
     }
   }
 
@@ -101,7 +113,7 @@ export class Cluster {
       return known && !known.leaders.includes(-1) && now - known.atMs < this.options.metadataAgeMs;
     };
     const asked = isFresh ? names : names.filter((name) => !isKnown(name));
-    if (asked.length > 0 || this.#brokers.size === 0) await this.#ask(asked);
+    if (asked.length > 0 || this.#brokers.size === 0) await this.#describe(asked);
     return new Map(
       names.flatMap((name) => (this.#topics.has(name) ? [[name, this.#topics.get(name)!]] : [])),
     );
@@ -120,7 +132,7 @@ export class Cluster {
   /** Cuts the connection to a broker: the next request opens another one. */
   drop(id: number): void {
     const address = this.#brokers.get(id);
-    if (address) this.#poolOf(address).getEstablishedConnection(address)?.socket?.destroy();
+    if (address) this.#batches.drop(address);
   }
 
   /** Leaders and coordinators are asked for again when they are needed. */
@@ -131,39 +143,25 @@ export class Cluster {
 
   async coordinator(transactionalId: string): Promise<Connection> {
     const known = this.#coordinators.get(transactionalId);
-    if (known !== undefined && this.#brokers.has(known)) return await this.node(known);
-    const connection = await this.any();
-    const { coordinators } = await findCoordinatorV3.api.async(connection, transactionKey, [transactionalId]);
+    if (known !== undefined && this.#brokers.has(known)) return await this.nodeForQuestions(known);
+    const { coordinators } = await this.ask((connection) =>
+      findCoordinatorV3.api.async(connection, transactionKey, [transactionalId]),
+    );
     const { nodeId, host, port } = coordinators[0]!;
     this.#brokers.set(nodeId, { host, port });
     this.#coordinators.set(transactionalId, nodeId);
-    return await this.node(nodeId);
+    return await this.nodeForQuestions(nodeId);
   }
 
   /** Cuts connections that do not close by themselves. */
   async close(): Promise<void> {
-    const pools = Object.values(this.#pools);
-    const connections = pools.flatMap((pool) => [...pool].map(([, connection]) => connection));
-    const closed = Promise.all(pools.map((pool) => pool.close())).catch(() => undefined);
-    await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, closeWithinMs))]);
-    for (const { socket } of connections) socket?.destroy();
+    await Promise.all([this.#batches, this.#questions].map((pool) => pool.close(closeWithinMs)));
   }
 
-  #poolOf({ host }: Address): ConnectionPool {
-    return isIP(host) === 0 ? this.#pools.named : this.#pools.addressed;
-  }
-
-  async #connect(address: Address): Promise<Connection> {
-    const connection = await this.#poolOf(address).get(address);
-    // It reports an error as an event too, also after whoever waited has left.
-    if (connection.listenerCount("error") < 2) connection.on("error", () => undefined);
-    return connection;
-  }
-
-  async #ask(names: readonly string[]): Promise<void> {
-    const connection = await this.any();
-    const response = await metadataV9.api
-      .async(connection, [...names], false, false, false)
+  async #describe(names: readonly string[]): Promise<void> {
+    const response = await this.ask((connection) =>
+      metadataV9.api.async(connection, [...names], false, false, false),
+    )
       // Errors of single topics and partitions are in the answer, which has the rest.
       .catch((error: unknown) => answerOf(error) ?? Promise.reject(kafkaFailure(error, "describe topics")));
     this.#brokers = new Map(response.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
@@ -190,7 +188,11 @@ function answerOf(error: unknown): Metadata | null {
   return error.response as Metadata;
 }
 
-function addressOf(broker: string): Address {
+function told({ host, port }: BrokerAddress): string {
+  return `${host}:${port}`;
+}
+
+function addressOf(broker: string): BrokerAddress {
   const colon = broker.lastIndexOf(":");
   return { host: broker.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(broker.slice(colon + 1)) };
 }

@@ -36,15 +36,6 @@ const lostCoordinator: ReadonlySet<string> = new Set([
   "COORDINATOR_LOAD_IN_PROGRESS",
 ]);
 
-/** Who leads a partition is another, or not ready yet: so it is also right after a topic was made. */
-const lostLeader: ReadonlySet<string> = new Set([
-  "NOT_LEADER_OR_FOLLOWER",
-  "LEADER_NOT_AVAILABLE",
-  "UNKNOWN_TOPIC_OR_PARTITION",
-  "FENCED_LEADER_EPOCH",
-  "UNKNOWN_LEADER_EPOCH",
-]);
-
 /** A broker's error by its name in the protocol, and the broker's own words if it has any. */
 export interface BrokerError {
   readonly id: string;
@@ -79,8 +70,28 @@ export function isLostCoordinator(error: unknown): boolean {
   return broker.length === 0 ? isNetworkError(error) : broker.some(({ id }) => lostCoordinator.has(id));
 }
 
-export function isLostLeader(error: unknown): boolean {
-  return brokerErrors(error).some(({ id }) => lostLeader.has(id));
+/** Errors after which the same may be asked again. */
+const passing: ReadonlySet<string> = new Set([
+  "NOT_LEADER_OR_FOLLOWER",
+  "LEADER_NOT_AVAILABLE",
+  "OFFSET_NOT_AVAILABLE",
+  "UNKNOWN_TOPIC_OR_PARTITION",
+  "NOT_ENOUGH_REPLICAS",
+  "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+  "REQUEST_TIMED_OUT",
+  "KAFKA_STORAGE_ERROR",
+  "FENCED_LEADER_EPOCH",
+  "UNKNOWN_LEADER_EPOCH",
+  "CONCURRENT_TRANSACTIONS",
+  "THROTTLING_QUOTA_EXCEEDED",
+  "COORDINATOR_LOAD_IN_PROGRESS",
+]);
+
+/** Whether the same may be asked again: a broker is away, or something is about to change. */
+export function isPassing(error: unknown): boolean {
+  if (error instanceof MillraceError) return error.code === "sink_unreachable";
+  const broker = brokerErrors(error);
+  return broker.length > 0 ? broker.every(({ id }) => passing.has(id)) : isNetworkError(error);
 }
 
 /** The connection failed, or nothing was answered in time: what was sent may have arrived. */

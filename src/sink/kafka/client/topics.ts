@@ -57,8 +57,10 @@ export class Topics {
       configs: plan.config.map(({ key, value }) => ({ name: key, value })),
     }));
     try {
-      const connection = await this.cluster.any();
-      await createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false);
+      await this.cluster.ask(
+        (connection) => createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false),
+        true,
+      );
     } catch (error) {
       // Another producer may have made one just now.
       const refusals = brokerErrors(error).filter(({ id }) => id !== "TOPIC_ALREADY_EXISTS");

@@ -3,7 +3,7 @@
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import { Cluster } from "../client/cluster.ts";
 import { saslOf, tlsOf } from "../client/kafka-connection.ts";
-import { isLostLeader } from "../client/kafka-error.ts";
+import { isPassing, kafkaFailure } from "../client/kafka-error.ts";
 import { Topics } from "../client/topics.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import type { RunMemory } from "../run-memory.ts";
@@ -22,7 +22,7 @@ interface Begun {
 
 const connectTimeoutMs = 5_000;
 const abortWithinMs = 1_000;
-const lookAgainMs = 20;
+const askAgainMs = 100;
 
 export class ProducerSession {
   #begun: Begun | null = null;
@@ -42,8 +42,11 @@ export class ProducerSession {
     return this.#here.topics;
   }
 
-  /** Connects, and begins the producer: what another one has begun under its transactional id is aborted, and that one is fenced. */
-  async begin(): Promise<void> {
+  /**
+   * Connects, and begins the producer: what another one has begun under its transactional id is aborted, and that one is fenced. `before`
+   * may throw what speaks against that.
+   */
+  async begin(before: (cluster: Cluster) => Promise<void> = async () => {}): Promise<void> {
     await this.close();
     const { settings, tools } = this;
     const { monotonic, sleep, signal } = tools;
@@ -60,6 +63,7 @@ export class ProducerSession {
       ...{ transactionalId, monotonic, sleep, signal },
       timeoutMs: settings.transactionTimeoutMs,
       operationTimeoutMs: settings.operationTimeoutMs,
+      retrying: (attempt, reason) => this.events.retrying(attempt, reason),
     });
     const sender = new RoundSender(
       cluster,
@@ -70,21 +74,26 @@ export class ProducerSession {
     );
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
     await cluster.topics([], true);
+    await before(cluster);
     if (acks === "All") await producer.init();
   }
 
-  /** Asks the leader of a partition; another one where it leads no more. */
-  async askLeader<T>(topic: string, ask: (cluster: Cluster) => Promise<T>): Promise<T> {
-    const { cluster } = this.#here;
+  /** What `ask` gives, asked again for a while as long as that may help. `what`: as the end of "Kafka refused to …". */
+  async askAgain<A>(what: string, ask: () => Promise<A>): Promise<A> {
     const { monotonic, sleep, signal } = this.tools;
     const untilMs = monotonic() + this.settings.operationTimeoutMs;
-    for (;;) {
+    for (let attempt = 0; ; ) {
+      signal.throwIfAborted();
       try {
-        return await ask(cluster);
+        const answer = await ask();
+        if (attempt > 0) this.events.retrying(null, "");
+        return answer;
       } catch (error) {
-        if (!isLostLeader(error) || monotonic() >= untilMs) throw error;
-        await sleep(lookAgainMs, signal);
-        await cluster.topics([topic], true);
+        const failure = kafkaFailure(error, what);
+        if (!isPassing(error) || monotonic() >= untilMs) throw failure;
+        this.events.retrying(++attempt, failure.message);
+        this.#here.cluster.forgetRoles();
+        await sleep(askAgainMs, signal);
       }
     }
   }

@@ -6,7 +6,7 @@ import { GcPacer } from "../../../change/gc-pacer.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
-import { brokerErrors, isNetworkError } from "../client/kafka-error.ts";
+import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import type { RunMemory } from "../run-memory.ts";
@@ -38,28 +38,14 @@ export interface SenderEvents {
   committed(ms: number): void;
 }
 
+/** A broker that has not answered for so long is asked about. */
+const silenceMs = 3_000;
 /** Of one request, about. */
 const requestBytes = 4 * 1024 * 1024;
 const toldTopics = 3;
 /** What of a key is told. */
 const toldKeyBytes = 200;
 const maxSequence = 0x8000_0000;
-
-/** Errors after which the same batch may be sent again, in Kafka's own names. */
-const passing: ReadonlySet<string> = new Set([
-  "NOT_LEADER_OR_FOLLOWER",
-  "LEADER_NOT_AVAILABLE",
-  "UNKNOWN_TOPIC_OR_PARTITION",
-  "NOT_ENOUGH_REPLICAS",
-  "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
-  "REQUEST_TIMED_OUT",
-  "KAFKA_STORAGE_ERROR",
-  "FENCED_LEADER_EPOCH",
-  "UNKNOWN_LEADER_EPOCH",
-  "CONCURRENT_TRANSACTIONS",
-  "THROTTLING_QUOTA_EXCEEDED",
-  "COORDINATOR_LOAD_IN_PROGRESS",
-]);
 
 type Waiting = Map<PartitionQueue, RecordBatch[]>;
 
@@ -123,6 +109,8 @@ export class RoundSender {
   }
 
   async #sendTo(leader: number, queues: readonly PartitionQueue[], waiting: Waiting): Promise<unknown> {
+    const over = new AbortController();
+    void this.#watch(leader, queues, over.signal);
     try {
       const connection = await this.cluster.node(leader);
       for (let rest = queues; rest.length > 0; rest = rest.filter((queue) => waiting.has(queue))) {
@@ -150,6 +138,23 @@ export class RoundSender {
       // A half-open connection would swallow the next try too.
       if (isNetworkError(error)) this.cluster.drop(leader);
       return error;
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** A leader that says nothing may lead no more, as the others know: then its answer is not waited for. */
+  async #watch(leader: number, queues: readonly PartitionQueue[], over: AbortSignal): Promise<void> {
+    const topics = [...new Set(queues.map(({ topic }) => topic))];
+    for (;;) {
+      await this.options.sleep(silenceMs, over).catch(() => undefined);
+      if (over.aborted) return;
+      const layouts = await this.cluster.topics(topics, true).catch(() => null);
+      const isReplaced = ({ topic, partition }: PartitionQueue) => {
+        const now = layouts?.get(topic)?.leaders[partition] ?? -1;
+        return now >= 0 && now !== leader;
+      };
+      if (!over.aborted && queues.some(isReplaced)) this.cluster.drop(leader);
     }
   }
 
@@ -211,10 +216,4 @@ export class RoundSender {
     const { initialBackoffMs, maxBackoffMs } = this.options;
     return Math.min(maxBackoffMs, initialBackoffMs * 2 ** Math.min(attempt - 1, 20));
   }
-}
-
-function isPassing(error: unknown): boolean {
-  if (error instanceof MillraceError) return error.code === "sink_unreachable";
-  const broker = brokerErrors(error);
-  return broker.length > 0 ? broker.every(({ id }) => passing.has(id)) : isNetworkError(error);
 }

@@ -17,6 +17,8 @@ export interface ProducerOptions {
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly signal: AbortSignal;
+  /** A question is asked again for the `attempt`th time; null: it is answered. */
+  readonly retrying: (attempt: number | null, reason: string) => void;
 }
 
 export interface TopicPartition {
@@ -112,20 +114,26 @@ export class TransactionalProducer {
   }
 
   async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
-    const { transactionalId, operationTimeoutMs, monotonic, sleep, signal } = this.options;
+    const { transactionalId, operationTimeoutMs, monotonic, sleep, signal, retrying } = this.options;
+    const { cluster } = this;
     const untilMs = monotonic() + operationTimeoutMs;
-    for (;;) {
+    for (let attempt = 0; ; ) {
       signal.throwIfAborted();
       try {
-        const { cluster } = this;
-        const connection =
-          transactionalId === null ? await cluster.any() : await cluster.coordinator(transactionalId);
-        return await ask(connection);
+        const answer =
+          transactionalId === null
+            ? await cluster.ask(ask)
+            : await ask(await cluster.coordinator(transactionalId));
+        if (attempt > 0) retrying(null, "");
+        return answer;
       } catch (error) {
         const isBusy = isBusyCoordinator(error);
         const isLost = !isBusy && (isLostCoordinator(error) || isUnreachable(error));
         if ((!isBusy && !isLost) || monotonic() >= untilMs) throw this.failure(error, what);
-        if (isLost) this.cluster.forgetRoles();
+        if (isLost) {
+          cluster.forgetRoles();
+          retrying(++attempt, kafkaFailure(error, what).message);
+        }
         await sleep(isBusy ? busyWaitMs : lostWaitMs, signal);
       }
     }

@@ -1,0 +1,45 @@
+// Connections to brokers, one to each. TLS asks a host for the certificate of its name; an address has none, and is checked nevertheless.
+
+import { isIP } from "node:net";
+import { type Connection, type ConnectionOptions, ConnectionPool } from "@platformatic/kafka";
+
+export interface BrokerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export class BrokerPool {
+  readonly #named: ConnectionPool;
+  readonly #addressed: ConnectionPool;
+
+  constructor(clientId: string, options: ConnectionOptions) {
+    this.#named = new ConnectionPool(clientId, { ...options, tlsServerName: options.tls !== undefined });
+    this.#addressed = new ConnectionPool(clientId, options);
+  }
+
+  /** Throws what the client throws. */
+  async get(address: BrokerAddress): Promise<Connection> {
+    const connection = await this.#of(address).get(address);
+    // It reports an error as an event too, also after whoever waited has left.
+    if (connection.listenerCount("error") < 2) connection.on("error", () => undefined);
+    return connection;
+  }
+
+  /** Cuts the connection to a broker: the next `get` opens another one. */
+  drop(address: BrokerAddress): void {
+    this.#of(address).getEstablishedConnection(address)?.socket?.destroy();
+  }
+
+  /** Cuts connections that do not close by themselves within `ms`. */
+  async close(ms: number): Promise<void> {
+    const pools = [this.#named, this.#addressed];
+    const connections = pools.flatMap((pool) => [...pool].map(([, connection]) => connection));
+    const closed = Promise.all(pools.map((pool) => pool.close())).catch(() => undefined);
+    await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, ms))]);
+    for (const { socket } of connections) socket?.destroy();
+  }
+
+  #of({ host }: BrokerAddress): ConnectionPool {
+    return isIP(host) === 0 ? this.#named : this.#addressed;
+  }
+}
