@@ -31,14 +31,23 @@ export class LiveRun implements AsyncDisposable {
   readonly #workers = workerThreads();
   #loop: RunLoop;
 
-  private constructor(request: ConnectorRequest) {
+  private constructor(request: ConnectorRequest, before: LiveRun | null) {
+    if (before) {
+      this.#initialized = before.#initialized;
+      for (const [of, record] of before.#records) this.#records.set(of, record);
+    }
     this.#config = resolveConnector(request, { id: request.id, stored: null });
     this.#loop = this.#begin();
   }
 
   /** Begins at once, as the command Start does. */
   static start(request: ConnectorRequest): LiveRun {
-    return new LiveRun(request);
+    return new LiveRun(request, null);
+  }
+
+  /** Another run of the same connector, as if by another service with a copy of the state. */
+  static after(before: LiveRun, request: ConnectorRequest): LiveRun {
+    return new LiveRun(request, before);
   }
 
   get slot(): string {

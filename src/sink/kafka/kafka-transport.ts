@@ -76,9 +76,14 @@ class KafkaTransport implements Transport {
       { ...tools, sleep, signal },
       { ...tools.counts, ...events },
     );
-    this.#log = new ProducerLog({ ...log, batchBytes: memory.batchBytes }, this.#session, (error) =>
-      events.failed(error),
-    );
+    const { maxBytes, maxMessages } = log;
+    const bounds = {
+      ...{ maxBytes, maxMessages },
+      get batchBytes() {
+        return memory.batchBytes;
+      },
+    };
+    this.#log = new ProducerLog(bounds, this.#session, (error) => events.failed(error));
     this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes);
     this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);

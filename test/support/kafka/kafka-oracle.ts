@@ -15,7 +15,9 @@ create function audit.note() returns trigger language plpgsql as $$ begin
   end if;
   if tg_op <> 'DELETE' then insert into audit.log (tbl, id, op, n) values (tg_table_name, new.id, 'w', new.n); end if;
   return null;
-end $$;`;
+end $$;
+create table nudge (id int primary key, n int not null);
+insert into nudge values (1, 0);`;
 
 /** Of a connector: what the oracle writes is not sent. */
 export const oracleCatalog = {

@@ -32,6 +32,8 @@ const topicConfig = [
   { key: "min.cleanable.dirty.ratio", value: "0.1" },
 ] as const;
 
+const markName = "committed_by_run";
+
 const encoder = new TextEncoder();
 
 export class KafkaStore implements CheckpointStore {
@@ -49,6 +51,8 @@ export class KafkaStore implements CheckpointStore {
 
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
   async load(): Promise<SavedRecord | null> {
+    const own = await this.state.load();
+    this.memory.hasCommitted ||= own?.text === this.#mark;
     const { hasCommitted } = this.memory;
     // A run that took over is not fenced by the one that it has fenced.
     await this.session.begin(async (cluster) => {
@@ -58,7 +62,7 @@ export class KafkaStore implements CheckpointStore {
       if (layout) await this.#read(cluster, this.#partition(layout.leaders.length));
     });
     this.topics.clear();
-    if (this.settings.sender.transactionalId === null) return await this.state.load();
+    if (this.settings.sender.transactionalId === null) return own && !isMark(own.text) ? own : null;
     const queues = await this.topics.of(checkpointTopic, this.#plan());
     this.#queue = queues[this.#partition(queues.length)]!;
     return (await this.#read(this.session.cluster, this.#queue.partition))?.record ?? null;
@@ -70,7 +74,15 @@ export class KafkaStore implements CheckpointStore {
     for (const [table, part] of parts) this.#add(partKey(this.settings.checkpointKey, table), part);
     this.#add(this.settings.checkpointKey, text);
     await this.log.seal(true);
+    if (this.memory.hasCommitted) return;
     this.memory.hasCommitted = true;
+    // Where that fails, a run that has taken over is fenced by this one, as it would be by a new one.
+    this.state.save(this.#mark).catch(() => undefined);
+  }
+
+  /** In the service's state: this run has committed, and a record of another run says that somebody has taken over. */
+  get #mark(): string {
+    return JSON.stringify({ [markName]: this.run });
   }
 
   #partition(partitions: number): number {
@@ -98,6 +110,10 @@ export class KafkaStore implements CheckpointStore {
     const replicationFactor = Math.min(mostReplicas, Math.max(1, this.session.cluster.brokerCount));
     return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
   }
+}
+
+function isMark(text: string): boolean {
+  return text.startsWith(`{"${markName}":`);
 }
 
 function written(text: string): ByteWriter {

@@ -28,6 +28,20 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   UNSUPPORTED_COMPRESSION_TYPE: "kafka_rejected",
 };
 
+/** What to do about errors that do not pass. */
+const remedies: Readonly<Record<string, string>> = {
+  TOPIC_AUTHORIZATION_FAILED:
+    "Allow the user Describe and Write on the topic (Read too on millrace.checkpoints; Create, where it is to be made), then start the connector.",
+  CLUSTER_AUTHORIZATION_FAILED:
+    "Allow the user Create and IdempotentWrite on the cluster, or make the topics beforehand; then start the connector.",
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    "Allow the user Describe and Write on the transactional_id, then start the connector.",
+  INVALID_TRANSACTION_TIMEOUT:
+    "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
+  INVALID_REPLICATION_FACTOR:
+    "Set topic_options.replication_factor to the number of brokers at most, then start the connector.",
+};
+
 /** The coordinator's other transaction of this id is not over, or the coordinator is elsewhere, or not ready. */
 const busyCoordinator: ReadonlySet<string> = new Set(["CONCURRENT_TRANSACTIONS"]);
 const lostCoordinator: ReadonlySet<string> = new Set([
@@ -43,12 +57,15 @@ export interface BrokerError {
 }
 
 export function brokerErrors(error: unknown): readonly BrokerError[] {
-  return errorsIn(error).flatMap((each) => {
+  const all = errorsIn(error).flatMap((each) => {
     if (!(each instanceof GenericError) || !("apiId" in each)) return [];
     const { apiId, serverErrorMessage, message } = each as GenericError & Record<string, unknown>;
     const own = typeof serverErrorMessage === "string" ? serverErrorMessage : "";
     return [{ id: String(apiId), message: own || message }];
   });
+  // What was left undone because of another error says nothing.
+  const telling = all.filter(({ id }) => id !== "OPERATION_NOT_ATTEMPTED");
+  return telling.length > 0 ? telling : all;
 }
 
 /** The error, those that it gathers, and their causes. */
@@ -106,9 +123,9 @@ export function kafkaFailure(error: unknown, what: string): MillraceError {
   const [first] = brokerErrors(error);
   if (first) {
     const code = codes[first.id] ?? "sink_connection_lost";
-    return new MillraceError(code, `Kafka refused to ${what}: ${first.id}, ${words(first.message)}`, {
-      cause: error,
-    });
+    const remedy = remedies[first.id];
+    const told = `Kafka refused to ${what}: ${first.id}, ${words(first.message)}${remedy ? ` ${remedy}` : ""}`;
+    return new MillraceError(code, told, { cause: error });
   }
   const text = words(rootMessage(error));
   if (isAuthentication(error)) {

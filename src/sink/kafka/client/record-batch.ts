@@ -94,21 +94,43 @@ export class RecordBatch {
 
   /** Of the first record, for people; null: it has none. */
   firstKey(most: number): string | null {
-    let at = 0;
-    const next = () => {
-      let value = 0;
-      for (let scale = 1; ; scale *= 128) {
-        const byte = this.#out.bytes[at++]!;
-        value += (byte & 127) * scale;
-        if (byte < 128) return value % 2 === 1 ? -1 : value / 2;
-      }
-    };
-    next();
-    at += recordStartBytes;
-    next();
-    const length = next();
+    const read = { bytes: this.#out.bytes, at: 0 };
+    readVarint(read);
+    read.at += recordStartBytes;
+    readVarint(read);
+    const length = readVarint(read);
     if (length < 0) return null;
-    return new TextDecoder().decode(this.#out.bytes.subarray(at, at + Math.min(length, most)));
+    return new TextDecoder().decode(read.bytes.subarray(read.at, read.at + Math.min(length, most)));
+  }
+
+  /** The same records in two batches, of two records or more. This one stays as it is. */
+  halves(): readonly [RecordBatch, RecordBatch] {
+    const first = new RecordBatch();
+    const second = new RecordBatch();
+    const read = { bytes: this.#out.bytes, at: 0 };
+    for (let i = 0; i < this.#count; i++) {
+      const half = i < this.#count >> 1 ? first : second;
+      const length = readVarint(read);
+      const end = read.at + length;
+      read.at += recordStartBytes;
+      readVarint(read);
+      half.#addRest(read.bytes.subarray(read.at, end));
+      read.at = end;
+    }
+    return [first, second];
+  }
+
+  /** `rest`: of a record, behind its offset. */
+  #addRest(rest: Uint8Array): void {
+    const out = this.#out;
+    const body = recordStartBytes + varintBytes(this.#count) + rest.length;
+    out.reserve(body + mostLengthBytes);
+    varint(out, body);
+    out.byte(0);
+    out.byte(0);
+    varint(out, this.#count);
+    out.raw(rest, 0, rest.length);
+    this.#count++;
   }
 
   /** Gives its buffer back. */
@@ -124,6 +146,15 @@ function varintBytes(value: number): number {
   if (value < 8_192) return 2;
   if (value < 1_048_576) return 3;
   return value < 134_217_728 ? 4 : 5;
+}
+
+function readVarint(from: { readonly bytes: Uint8Array; at: number }): number {
+  let value = 0;
+  for (let scale = 1; ; scale *= 128) {
+    const byte = from.bytes[from.at++]!;
+    value += (byte & 127) * scale;
+    if (byte < 128) return value % 2 === 1 ? -1 : value / 2;
+  }
 }
 
 /** `value`: -1, or a length below 2^31. Its space has been reserved. */

@@ -1,6 +1,6 @@
 // Makes topics that are missing, and tells how many partitions a topic has. One that is there is left as it is.
 
-import { createTopicsV6 } from "@platformatic/kafka";
+import { ConfigResourceTypes, createTopicsV6, describeConfigsV4 } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster, TopicLayout } from "./cluster.ts";
 import { brokerErrors, kafkaFailure } from "./kafka-error.ts";
@@ -17,6 +17,17 @@ const appearWithinMs = 15_000;
 const lookAgainMs = 20;
 /** In one request: a controller takes some ms for each. */
 const madeAtOnce = 200;
+
+const topicResource = ConfigResourceTypes.TOPIC;
+
+/** Null: it has none of this name. Throws where the user may not know. */
+export async function topicSetting(cluster: Cluster, topic: string, name: string): Promise<string | null> {
+  const resource = { resourceType: topicResource, resourceName: topic, configurationKeys: [name] };
+  const { results } = await cluster.ask((connection) =>
+    describeConfigsV4.api.async(connection, [resource], false, false),
+  );
+  return results[0]?.configs.find((each) => each.name === name)?.value ?? null;
+}
 
 export class Topics {
   constructor(

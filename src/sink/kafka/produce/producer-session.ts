@@ -23,6 +23,8 @@ interface Begun {
 const connectTimeoutMs = 5_000;
 const abortWithinMs = 1_000;
 const askAgainMs = 100;
+/** What passes sooner is not told. */
+const tellAfterMs = 500;
 
 export class ProducerSession {
   #begun: Begun | null = null;
@@ -81,8 +83,9 @@ export class ProducerSession {
   /** What `ask` gives, asked again for a while as long as that may help. `what`: as the end of "Kafka refused to …". */
   async askAgain<A>(what: string, ask: () => Promise<A>): Promise<A> {
     const { monotonic, sleep, signal } = this.tools;
-    const untilMs = monotonic() + this.settings.operationTimeoutMs;
-    for (let attempt = 0; ; ) {
+    const begunMs = monotonic();
+    const untilMs = begunMs + this.settings.operationTimeoutMs;
+    for (let attempt = 0; ; attempt++) {
       signal.throwIfAborted();
       try {
         const answer = await ask();
@@ -91,7 +94,7 @@ export class ProducerSession {
       } catch (error) {
         const failure = kafkaFailure(error, what);
         if (!isPassing(error) || monotonic() >= untilMs) throw failure;
-        this.events.retrying(++attempt, failure.message);
+        if (monotonic() - begunMs >= tellAfterMs) this.events.retrying(attempt + 1, failure.message);
         this.#here.cluster.forgetRoles();
         await sleep(askAgainMs, signal);
       }

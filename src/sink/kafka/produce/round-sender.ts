@@ -9,6 +9,7 @@ import type { Cluster } from "../client/cluster.ts";
 import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
+import { topicSetting } from "../client/topics.ts";
 import type { RunMemory } from "../run-memory.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
@@ -85,8 +86,8 @@ export class RoundSender {
       }
       attempt++;
       const isOver = attempt > maxRetries || monotonic() - begunMs >= maxRetryMs;
-      if (!isPassing(error) || isOver) throw this.#failure(error, waiting);
-      this.events.retrying(attempt, this.#failure(error, waiting).message);
+      if (!isPassing(error) || isOver) throw await this.#failure(error, waiting);
+      this.events.retrying(attempt, (await this.#failure(error, waiting)).message);
       this.cluster.forgetRoles();
       await sleep(this.#backoff(attempt), signal);
     }
@@ -120,6 +121,7 @@ export class RoundSender {
         for (const [queue, batch] of request) {
           const verdict = verdicts.get(batch) ?? null;
           if (verdict === null) this.#taken(queue, batch, waiting);
+          else if (verdict === "MESSAGE_TOO_LARGE" && this.#halve(queue, waiting)) continue;
           else
             refused ??= new ProtocolError(
               verdict as ConstructorParameters<typeof ProtocolError>[0],
@@ -177,6 +179,15 @@ export class RoundSender {
     return request;
   }
 
+  /** A topic may take less than is configured. False: its first batch is a single message. */
+  #halve(queue: PartitionQueue, waiting: Waiting): boolean {
+    const [batch, ...rest] = waiting.get(queue)!;
+    if (batch!.count < 2) return false;
+    this.memory.batchBytes = Math.max(1, Math.min(this.memory.batchBytes, batch!.bytes >> 1));
+    waiting.set(queue, [...batch!.halves(), ...rest]);
+    return true;
+  }
+
   #taken(queue: PartitionQueue, { bytes }: PartitionBatch, waiting: Waiting): void {
     const [batch, ...rest] = waiting.get(queue)!;
     queue.sequence = (queue.sequence + batch!.count) % maxSequence;
@@ -185,7 +196,7 @@ export class RoundSender {
     else waiting.delete(queue);
   }
 
-  #failure(error: unknown, waiting: Waiting): MillraceError {
+  async #failure(error: unknown, waiting: Waiting): Promise<MillraceError> {
     if (error instanceof MillraceError) return error;
     const topics = [...new Set([...waiting.keys()].map(({ topic }) => topic))];
     const others = topics.length > toldTopics ? ` and ${topics.length - toldTopics} more` : "";
@@ -193,20 +204,19 @@ export class RoundSender {
       error,
       `take messages of ${topics.slice(0, toldTopics).join(", ")}${others}`,
     );
-    return failure.code === "kafka_message_too_large" ? this.#tooLarge(failure, waiting) : failure;
+    return failure.code === "kafka_message_too_large" ? await this.#tooLarge(failure, waiting) : failure;
   }
 
-  /** One message is too large for its topic; or a batch of several is, and smaller ones are sent next time. */
-  #tooLarge(failure: MillraceError, waiting: Waiting): MillraceError {
-    const first = [...waiting].map(([queue, batches]) => ({ queue, batch: batches[0]! }));
-    const { queue, batch } = first.reduce((a, b) => (b.batch.bytes > a.batch.bytes ? b : a));
-    if (batch.count > 1) {
-      this.memory.batchBytes = Math.max(1, Math.floor(Math.min(this.memory.batchBytes, batch.bytes) / 2));
-      const text = `Topic ${queue.topic} takes no batch of ${batch.bytes} bytes: batches of ${this.memory.batchBytes} are sent now.`;
-      return new MillraceError("sink_connection_lost", text, { cause: failure });
-    }
+  /** Of single messages, as batches are halved until they are that. */
+  async #tooLarge(failure: MillraceError, waiting: Waiting): Promise<MillraceError> {
+    const single = [...waiting].flatMap(([queue, [batch]]) => (batch?.count === 1 ? [{ queue, batch }] : []));
+    const largest = single.toSorted((a, b) => b.batch.bytes - a.batch.bytes)[0];
+    if (!largest) return failure;
+    const { queue, batch } = largest;
+    const most = await topicSetting(this.cluster, queue.topic, "max.message.bytes").catch(() => null);
+    const limit = most === null ? "" : `, whose max.message.bytes is ${most}`;
     const text =
-      `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
+      `A message of ${batch.bytes} bytes is larger than topic ${queue.topic} takes${limit} (key ${batch.firstKey(toldKeyBytes) ?? "none"}). ` +
       `Nothing is skipped. Raise max.message.bytes of the topic, then start the connector: ` +
       `kafka-configs.sh --alter --entity-type topics --entity-name ${queue.topic} --add-config max.message.bytes=${batch.bytes * 2}`;
     return new MillraceError("kafka_message_too_large", text, { cause: failure });

@@ -29,6 +29,9 @@ export interface TopicPartition {
 /** A transaction's markers take some milliseconds, in which the next one cannot begin. */
 const busyWaitMs = 2;
 const lostWaitMs = 100;
+/** What passes sooner is not told. */
+const tellAfterMs = 500;
+const toldTopics = 10;
 
 export class TransactionalProducer {
   #id = -1n;
@@ -78,7 +81,10 @@ export class TransactionalProducer {
     }));
     this.#begunMs ??= monotonic();
     const transaction = { transactionalId, producerId: this.#id, producerEpoch: this.#epoch, topics };
-    await this.#ask("add partitions to a transaction", (connection) =>
+    const names = topics.map(({ name }) => name);
+    const told =
+      names.length > toldTopics ? `${names.slice(0, toldTopics).join(", ")} and more` : names.join(", ");
+    await this.#ask(`add partitions of ${told} to a transaction`, (connection) =>
       addPartitionsToTxnV3.api.async(connection, [{ ...transaction, verifyOnly: false }]),
     );
     for (const each of fresh) this.#added.add(nameOf(each));
@@ -116,15 +122,17 @@ export class TransactionalProducer {
   async #ask<A>(what: string, ask: (connection: Connection) => Promise<A>): Promise<A> {
     const { transactionalId, operationTimeoutMs, monotonic, sleep, signal, retrying } = this.options;
     const { cluster } = this;
-    const untilMs = monotonic() + operationTimeoutMs;
-    for (let attempt = 0; ; ) {
+    const begunMs = monotonic();
+    const untilMs = begunMs + operationTimeoutMs;
+    let isTold = false;
+    for (let attempt = 1; ; ) {
       signal.throwIfAborted();
       try {
         const answer =
           transactionalId === null
             ? await cluster.ask(ask)
             : await ask(await cluster.coordinator(transactionalId));
-        if (attempt > 0) retrying(null, "");
+        if (isTold) retrying(null, "");
         return answer;
       } catch (error) {
         const isBusy = isBusyCoordinator(error);
@@ -132,7 +140,9 @@ export class TransactionalProducer {
         if ((!isBusy && !isLost) || monotonic() >= untilMs) throw this.failure(error, what);
         if (isLost) {
           cluster.forgetRoles();
-          retrying(++attempt, kafkaFailure(error, what).message);
+          isTold ||= monotonic() - begunMs >= tellAfterMs;
+          if (isTold) retrying(attempt, kafkaFailure(error, what).message);
+          attempt++;
         }
         await sleep(isBusy ? busyWaitMs : lostWaitMs, signal);
       }
