@@ -28,6 +28,27 @@ export interface FaultRigOptions {
   readonly tables?: readonly string[];
 }
 
+/** Resolves when all that is committed by now is durable at the sink; with how long that took. */
+export async function untilDurable(
+  query: <R extends object>(sql: string) => Promise<R[]>,
+  slot: string,
+  what: string,
+  timeoutMs: number,
+): Promise<number> {
+  const begunMs = performance.now();
+  const [at] = await query<{ lsn: string }>("select pg_current_wal_lsn()::text as lsn");
+  // What the server writes for itself is reported only now and then.
+  const nudge = setInterval(() => void query("update nudge set n = n + 1").catch(() => {}), 300);
+  const isThere = async () => {
+    const [found] = await query<{ there: boolean }>(
+      `select confirmed_flush_lsn >= '${at!.lsn}'::pg_lsn as there from pg_replication_slots where slot_name = '${slot}'`,
+    );
+    return found?.there;
+  };
+  await waitFor(what, isThere, { timeoutMs, intervalMs: 20 }).finally(() => clearInterval(nudge));
+  return performance.now() - begunMs;
+}
+
 const database = "shop";
 /** What is back, is at work again within so long. */
 export const recoverWithinMs = 10_000;
@@ -95,28 +116,13 @@ export class FaultRig implements AsyncDisposable {
 
   /** Resolves when all that is committed by now is durable at the sink; with how long that took. */
   async untilCaughtUp(what: string, timeoutMs = 60_000): Promise<number> {
-    const begunMs = performance.now();
-    const [at] = await this.query<{ lsn: string }>("select pg_current_wal_lsn()::text as lsn");
-    // What the server writes for itself is reported only now and then.
-    const nudge = setInterval(() => void this.query("update nudge set n = n + 1").catch(() => {}), 300);
-    await waitFor(
-      what,
-      async () => {
-        const [slot] = await this.query<{ there: boolean }>(
-          `select confirmed_flush_lsn >= '${at!.lsn}'::pg_lsn as there from pg_replication_slots where slot_name = '${this.run.slot}'`,
-        );
-        return slot?.there;
-      },
-      { timeoutMs, intervalMs: 20 },
-    )
-      .finally(() => clearInterval(nudge))
-      .catch((error: unknown) => {
-        const failures = this.run.failures
-          .slice(-5)
-          .map(({ error: { code, message } }) => `${code}: ${message}`);
-        throw new Error(`${error}; ${JSON.stringify(this.run.status)}; ${failures.join("\n")}`);
-      });
-    return performance.now() - begunMs;
+    const asked = untilDurable((sql) => this.query(sql), this.run.slot, what, timeoutMs);
+    return await asked.catch((error: unknown) => {
+      const failures = this.run.failures
+        .slice(-5)
+        .map(({ error: { code, message } }) => `${code}: ${message}`);
+      throw new Error(`${error}; ${JSON.stringify(this.run.status)}; ${failures.join("\n")}`);
+    });
   }
 
   /** All is back, and has to be at work again soon. */

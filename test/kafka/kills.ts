@@ -1,0 +1,194 @@
+// The service, brokers and Postgres are killed at random moments under load, copies among them: every change is there once, in the order
+// of its key. MILLRACE_KILLS says how often.
+
+import { describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { slotName } from "../../src/connector/connector-id.ts";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { untilDurable } from "../support/kafka/fault-rig.ts";
+import { KafkaCluster } from "../support/kafka/kafka-cluster.ts";
+import { checkTopics, oracleCatalog, oracleSql, oracleTableSql } from "../support/kafka/kafka-oracle.ts";
+import { oracleLoad } from "../support/kafka/oracle-load.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+const kills = Number(process.env.MILLRACE_KILLS ?? 10);
+const database = "shop";
+const id = "kills";
+const checkEvery = 25;
+const copyEvery = 4;
+const transactionTimeoutMs = 2_000;
+
+interface Stage {
+  readonly server: PostgresServer;
+  readonly cluster: KafkaCluster;
+  readonly service: ServiceProcess;
+}
+
+const pick = (below: number) => Math.floor(Math.random() * below);
+const sometime = (mostMs: number) => Bun.sleep(Math.random() * mostMs);
+
+/** Each returns when all is there again. */
+const deaths: Readonly<Record<string, (stage: Stage) => Promise<void>>> = {
+  service: async ({ service }) => {
+    await service.kill();
+    await service.launch();
+  },
+  "service twice": async ({ service }) => {
+    await service.kill();
+    service.spawn();
+    await sometime(1_500);
+    await service.kill();
+    await service.launch();
+  },
+  "service frozen for longer than transactions.timeout_ms": async ({ service }) => {
+    process.kill(service.pid!, "SIGSTOP");
+    await Bun.sleep(transactionTimeoutMs + 1_500);
+    process.kill(service.pid!, "SIGCONT");
+  },
+  broker: async ({ cluster }) => {
+    const node = 1 + pick(cluster.size);
+    await cluster.kill(node);
+    await sometime(2_000);
+    await cluster.restart(node);
+  },
+  coordinator: async ({ cluster }) => {
+    const node = await cluster.transactionCoordinator(`millrace-${id}`);
+    await cluster.kill(node);
+    await sometime(2_000);
+    await cluster.restart(node);
+  },
+  "broker frozen": async ({ cluster }) => {
+    const node = 1 + pick(cluster.size);
+    cluster.freeze(node);
+    await sometime(6_000);
+    cluster.thaw(node);
+  },
+  Postgres: async ({ server }) => {
+    await server.stop("immediate");
+    await server.launch();
+  },
+  "service and broker": async ({ service, cluster }) => {
+    const node = 1 + pick(cluster.size);
+    await Promise.all([service.kill(), cluster.kill(node)]);
+    await Promise.all([service.launch(), cluster.restart(node)]);
+  },
+};
+
+const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
+
+async function killRounds(brokers: 1 | 3, rounds: number, isExact: boolean): Promise<void> {
+  await using stack = new AsyncDisposableStack();
+  const [command, server, cluster] = await Promise.all([
+    compiledBinary(),
+    PostgresServer.start({ settings: { fsync: "off" } }),
+    KafkaCluster.start({ brokers }),
+  ]);
+  stack.use(server);
+  stack.use(cluster);
+  await server.createDatabase(database);
+  const query = <R extends object>(sql: string) => server.query<R>(sql, database);
+  const tables = ["a", "b"];
+  await query([oracleSql, ...tables.map((table) => oracleTableSql(table, 3_000))].join("\n"));
+  const dataDirectory = await mkdtemp(join(tmpdir(), "millrace-kills-"));
+  stack.defer(() => rm(dataDirectory, { recursive: true, force: true }));
+  const service = stack.use(
+    await ServiceProcess.start({
+      ...{ command: [command], dataDirectory, workingDirectory: dataDirectory },
+      environment: { MILLRACE_LOG_LEVEL: "warn" },
+    }),
+  );
+  const api = new ApiClient(service.url);
+  const transactions = isExact ? { enabled: true, timeout_ms: transactionTimeoutMs } : { enabled: false };
+  await api.createConnector(id, {
+    source: {
+      postgres: {
+        connection: server.connection(database),
+        replication_type: { logical_replication: {} },
+        catalog: { name: database, ...oracleCatalog },
+      },
+    },
+    sink: {
+      kafka: {
+        connection: { brokers: cluster.bootstrap, config: { linger_ms: 5, transactions } },
+        format: { native: {} },
+        topic_options: { partitions: 3, replication_factor: brokers },
+      },
+    },
+  });
+  const stage = { server, cluster, service };
+  const recoveries: number[] = [];
+  const byDeath = new Map<string, number[]>();
+  const said = async () => JSON.stringify(await api.connector(id).catch(String)).slice(0, 2_000);
+  const durable = async (what: string) => {
+    return await untilDurable(query, slotName(id), what, 90_000).catch(async (error: unknown) => {
+      throw new Error(`${error}\n${await said()}\n${service.log.slice(-3_000)}`);
+    });
+  };
+  // The first copy is under way when the first of them dies.
+  for (let done = 0; done < rounds; ) {
+    const until = Math.min(rounds, done + checkEvery);
+    {
+      await using _load = oracleLoad(server, { database, tables, keys: 4_000, pauseMs: 25 });
+      for (; done < until; done++) {
+        if (done % copyEvery === 1) await copySomething(query, api, tables);
+        await sometime(1_200);
+        const names = Object.keys(deaths).filter((name) => brokers === 3 || name !== "coordinator");
+        const name = names[pick(names.length)]!;
+        await deaths[name]!(stage);
+        const ms = await durable(`round ${done + 1}, ${name}`);
+        recoveries.push(ms);
+        byDeath.set(name, [...(byDeath.get(name) ?? []), ms]);
+      }
+    }
+    await untilCopied(api);
+    await durable("the end of the load");
+    const report = await checkTopics(cluster, query, tables, { atLeastOnce: !isExact });
+    const slowest = [...byDeath].map(([name, of]) => `${name} ${of.length}x ${Math.round(Math.max(...of))}`);
+    console.log(
+      `${brokers} brokers, ${done} rounds: recovered in ${Math.round(median(recoveries))} ms (median), ` +
+        `${Math.round(Math.max(...recoveries))} ms at most (${slowest.join(", ")}); ${JSON.stringify(report)}`,
+    );
+  }
+  const { status } = await api.connector(id);
+  expect(status.status.failed).toBeUndefined();
+  expect(Math.max(...recoveries)).toBeLessThan(10_000);
+}
+
+/** A table that is new, or again one that is there. */
+async function copySomething(
+  query: (sql: string) => Promise<object[]>,
+  api: ApiClient,
+  tables: string[],
+): Promise<void> {
+  if (tables.length < 5) {
+    const table = `late_${tables.length}`;
+    await query(oracleTableSql(table, 3_000));
+    tables.push(table);
+  }
+  const table = tables[pick(tables.length)]!;
+  await api.call("POST", `/api/v1/connectors/${id}/tasks`, { Snapshot: { schema: "public", name: table } });
+}
+
+async function untilCopied(api: ApiClient): Promise<void> {
+  await waitFor(
+    "the end of all tasks",
+    async () => {
+      const tasks = await api.call<{ state: string }[]>("GET", `/api/v1/connectors/${id}/tasks`);
+      return tasks.every(({ state }) => state !== "Pending" && state !== "Running");
+    },
+    { timeoutMs: 60_000 },
+  );
+}
+
+describe("kill -9 at random moments under load", () => {
+  test(`one broker, ${kills} rounds`, () => killRounds(1, kills, true), 7_200_000);
+  test(`three brokers, ${kills} rounds`, () => killRounds(3, kills, true), 7_200_000);
+  test(`without transactions, ${Math.ceil(kills / 2)} rounds`, async () => {
+    await killRounds(1, Math.ceil(kills / 2), false);
+  }, 7_200_000);
+});
