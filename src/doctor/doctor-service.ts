@@ -37,7 +37,11 @@ export interface DoctorContext {
     signal: AbortSignal,
     connectorId: string | null,
   ): Promise<readonly ValidateEvent[]>;
-  validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
+  validateSink(
+    config: SinkConfig,
+    signal: AbortSignal,
+    connectorId: string | null,
+  ): Promise<readonly ValidateEvent[]>;
 }
 
 /** How many connectors are examined at once. */
@@ -119,9 +123,9 @@ export class LiveDoctorService implements DoctorService {
     });
   }
 
-  async #examineSink({ sink }: ConnectorConfig, signal: AbortSignal): Promise<readonly Finding[]> {
+  async #examineSink({ id, sink }: ConnectorConfig, signal: AbortSignal): Promise<readonly Finding[]> {
     return await within("sink", signal, async (limited) =>
-      validationFindings("sink", await this.context.validateSink(sink, limited)),
+      validationFindings("sink", await this.context.validateSink(sink, limited, id)),
     );
   }
 }

@@ -21,7 +21,11 @@ export interface InspectionContext {
     signal: AbortSignal,
     connectorId: string | null,
   ): Promise<readonly ValidateEvent[]>;
-  validateSink(config: SinkConfig, signal: AbortSignal): Promise<readonly ValidateEvent[]>;
+  validateSink(
+    config: SinkConfig,
+    signal: AbortSignal,
+    connectorId: string | null,
+  ): Promise<readonly ValidateEvent[]>;
 }
 
 /** How long the reading of a catalog may take. */
@@ -57,7 +61,7 @@ export class LiveInspectionService implements InspectionService {
     signal: AbortSignal,
   ): Promise<readonly ValidateEvent[]> {
     const config = resolveSink(sink, await this.#filler(fillFrom));
-    return await this.#validate(signal, (limited) => this.context.validateSink(config, limited));
+    return await this.#validate(signal, (limited) => this.context.validateSink(config, limited, fillFrom));
   }
 
   async validateBuffer(buffer: BufferRequest, fillFrom: string | null): Promise<readonly ValidateEvent[]> {

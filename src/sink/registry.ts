@@ -25,9 +25,19 @@ export async function dropSinkObjects(connector: ConnectorConfig, signal: AbortS
   if (postgres) await dropSideTables(postgres, connector.id, signal);
 }
 
-export async function validateSink(sink: SinkConfig, signal: AbortSignal): Promise<ValidateEvent[]> {
+/** `connectorId` null: the sink is of no connector yet. */
+export async function validateSink(
+  sink: SinkConfig,
+  signal: AbortSignal,
+  connectorId: string | null = null,
+): Promise<ValidateEvent[]> {
   if (sink.postgres) return await validatePostgresSink(sink.postgres, signal);
   if (sink.webhook) return await validateWebhookSink(sink.webhook, signal);
+  if (sink.kafka) {
+    // Kafka's client is loaded where it is used: it takes some MB.
+    const { validateKafkaSink } = await import("./kafka/checks/sink-validation.ts");
+    return await validateKafkaSink(sink.kafka, signal, connectorId);
+  }
   throw unknownKind();
 }
 

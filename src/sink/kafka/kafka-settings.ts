@@ -22,14 +22,18 @@ const mostBufferedBytes = 8 * 1024 * 1024;
 /** The service waits no longer for a run to stop. */
 const mostStopMs = 5_000;
 
-export interface KafkaSettings {
+export interface KafkaSettings extends ProducingSettings {
   readonly connectorId: string;
   readonly database: string;
-  readonly config: KafkaSinkConfig;
   readonly messages: KafkaMessages;
   readonly encoding: MessageEncoding;
   readonly hasPlaceholders: boolean;
   readonly delivery: DeliverySettings;
+}
+
+/** `config` is as properties make it. */
+export interface ProducingSettings {
+  readonly config: KafkaSinkConfig;
   readonly log: LogOptions;
   readonly sender: Pick<
     SenderOptions,
@@ -57,16 +61,16 @@ export interface KafkaSettings {
 export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   const { id, sink, source, limits } = connector;
   if (!sink.kafka) throw new MillraceError("internal", "the connector's sink is not Kafka");
-  const config = withProperties(sink.kafka);
+  const producing = producingSettings(sink.kafka, id);
+  const { config } = producing;
   const producer = config.connection.config;
   const messages = kafkaMessages(config.format);
   const database = source.postgres?.connection.database ?? "";
   const hasPlaceholders = source.postgres?.replication_type.logical_replication?.toast_mode === "Placeholder";
   const encoding = messageEncoding(messages.format, { id, database, hasPlaceholders });
-  const maxBytes = Math.min(producer.queue_buffering_max_kbytes * 1024, mostBufferedBytes);
-  const { topic_options: topics } = config;
   return {
-    ...{ connectorId: id, database, config, messages, encoding, hasPlaceholders },
+    ...producing,
+    ...{ connectorId: id, database, messages, encoding, hasPlaceholders },
     delivery: {
       encoding,
       // A message has one row: where windows end decides nothing.
@@ -75,13 +79,24 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
       maxBufferedRows: limits.cdc.max_buffer_rows || Number.POSITIVE_INFINITY,
       maxBufferedCopyRows: limits.snapshot.max_buffer_rows || Number.POSITIVE_INFINITY,
     },
+  };
+}
+
+/** What the sink's configuration alone comes to. */
+export function producingSettings(sink: KafkaSinkConfig, connectorId: string): ProducingSettings {
+  const config = withProperties(sink);
+  const producer = config.connection.config;
+  const maxBytes = Math.min(producer.queue_buffering_max_kbytes * 1024, mostBufferedBytes);
+  const { topic_options: topics } = config;
+  return {
+    config,
     log: {
       batchBytes: Math.min(producer.batch_size, producer.message_max_bytes),
       maxBytes,
       maxMessages: producer.queue_buffering_max_messages || Number.POSITIVE_INFINITY,
     },
     sender: {
-      transactionalId: producer.transactions.enabled ? transactionalId(id, config) : null,
+      transactionalId: producer.transactions.enabled ? transactionalId(connectorId, config) : null,
       acks: producer.acks === "Leader" ? ("Leader" satisfies Acks) : "All",
       compression: producer.compression_type.toLowerCase() as Compression,
       timeoutMs: producer.timeout_ms,
@@ -94,7 +109,7 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
     metadataAgeMs: producer.topic_metadata_refresh_interval_ms,
     transactionTimeoutMs: producer.transactions.timeout_ms,
     operationTimeoutMs: producer.transactions.op_timeout_ms,
-    checkpointKey: checkpointKey(id, config),
+    checkpointKey: checkpointKey(connectorId, config),
     maxMessageBytes: producer.message_max_bytes,
     topics: {
       partitions: topics.partitions,

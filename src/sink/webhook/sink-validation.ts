@@ -3,6 +3,7 @@
 
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
+import { bounded } from "../../connection/bounded.ts";
 import { AddressResolver, egressPolicy } from "../../connection/egress.ts";
 import { type Finding, config as setting, ValidationLog } from "../../connection/validation-log.ts";
 import type { WebhookSinkConfig } from "../../connector/config/sink-config.ts";
@@ -209,13 +210,4 @@ async function opened(limit: AbortSignal, event: string, open: () => Socket): Pr
     socket.on("error", () => undefined);
     socket.destroy();
   }
-}
-
-async function bounded<T>(limit: AbortSignal, work: () => Promise<T>): Promise<T> {
-  limit.throwIfAborted();
-  const promise = work();
-  return await new Promise<T>((resolve, reject) => {
-    limit.addEventListener("abort", () => reject(limit.reason), { once: true });
-    promise.then(resolve, reject);
-  });
 }

@@ -7,6 +7,7 @@ import { ByteWriter } from "../../format/values/byte-writer.ts";
 import type { CheckpointStore } from "../../sink.ts";
 import type { Cluster } from "../client/cluster.ts";
 import { partitionOf } from "../client/partitioner.ts";
+import type { TopicPlan } from "../client/topics.ts";
 import type { KafkaSettings } from "../kafka-settings.ts";
 import { plainHeaders } from "../message-headers.ts";
 import type { ProducerLog } from "../produce/producer-log.ts";
@@ -63,7 +64,7 @@ export class KafkaStore implements CheckpointStore {
     });
     this.topics.clear();
     if (this.settings.sender.transactionalId === null) return own && !isMark(own.text) ? own : null;
-    const queues = await this.topics.of(checkpointTopic, this.#plan());
+    const queues = await this.topics.of(checkpointTopic, this.#plan);
     this.#queue = queues[this.#partition(queues.length)]!;
     return (await this.#read(this.session.cluster, this.#queue.partition))?.record ?? null;
   }
@@ -105,15 +106,19 @@ export class KafkaStore implements CheckpointStore {
     this.log.add(this.#queue!, written(key), text === null ? null : written(text), headers);
   }
 
-  #plan() {
-    const { operationTimeoutMs } = this.settings.topics;
-    const replicationFactor = Math.min(mostReplicas, Math.max(1, this.session.cluster.brokerCount));
-    return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
+  get #plan(): TopicPlan {
+    return checkpointPlan(this.session.cluster.brokerCount, this.settings.topics.operationTimeoutMs);
   }
 }
 
 function isMark(text: string): boolean {
   return text.startsWith(`{"${markName}":`);
+}
+
+/** How the topic of checkpoints is made. */
+export function checkpointPlan(brokers: number, operationTimeoutMs: number): TopicPlan {
+  const replicationFactor = Math.min(mostReplicas, Math.max(1, brokers));
+  return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
 }
 
 function written(text: string): ByteWriter {

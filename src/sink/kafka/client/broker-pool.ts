@@ -2,11 +2,7 @@
 
 import { isIP } from "node:net";
 import { type Connection, type ConnectionOptions, ConnectionPool } from "@platformatic/kafka";
-
-export interface BrokerAddress {
-  readonly host: string;
-  readonly port: number;
-}
+import type { Address } from "./broker-address.ts";
 
 export class BrokerPool {
   readonly #named: ConnectionPool;
@@ -18,7 +14,7 @@ export class BrokerPool {
   }
 
   /** Throws what the client throws. */
-  async get(address: BrokerAddress): Promise<Connection> {
+  async get(address: Address): Promise<Connection> {
     const connection = await this.#of(address).get(address);
     // It reports an error as an event too, also after whoever waited has left.
     if (connection.listenerCount("error") < 2) connection.on("error", () => undefined);
@@ -26,7 +22,7 @@ export class BrokerPool {
   }
 
   /** Cuts the connection to a broker: the next `get` opens another one. */
-  drop(address: BrokerAddress): void {
+  drop(address: Address): void {
     this.#of(address).getEstablishedConnection(address)?.socket?.destroy();
   }
 
@@ -39,7 +35,7 @@ export class BrokerPool {
     for (const { socket } of connections) socket?.destroy();
   }
 
-  #of({ host }: BrokerAddress): ConnectionPool {
+  #of({ host }: Address): ConnectionPool {
     return isIP(host) === 0 ? this.#named : this.#addressed;
   }
 }

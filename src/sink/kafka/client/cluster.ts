@@ -3,7 +3,8 @@
 
 import { type Connection, type ConnectionOptions, findCoordinatorV3, metadataV9 } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
-import { type BrokerAddress, BrokerPool } from "./broker-pool.ts";
+import { type Address, addressOf } from "./broker-address.ts";
+import { BrokerPool } from "./broker-pool.ts";
 import { brokerErrors, isNetworkError, kafkaFailure } from "./kafka-error.ts";
 
 export interface ClusterOptions {
@@ -35,8 +36,8 @@ export class Cluster {
   /** For batches. */
   readonly #batches: BrokerPool;
   readonly #questions: BrokerPool;
-  readonly #seeds: readonly BrokerAddress[];
-  #brokers = new Map<number, BrokerAddress>();
+  readonly #seeds: readonly Address[];
+  #brokers = new Map<number, Address>();
   readonly #topics = new Map<string, TopicLayout>();
   /** By transactional id. */
   readonly #coordinators = new Map<string, number>();
@@ -188,11 +189,6 @@ function answerOf(error: unknown): Metadata | null {
   return error.response as Metadata;
 }
 
-function told({ host, port }: BrokerAddress): string {
+function told({ host, port }: Address): string {
   return `${host}:${port}`;
-}
-
-function addressOf(broker: string): BrokerAddress {
-  const colon = broker.lastIndexOf(":");
-  return { host: broker.slice(0, colon).replace(/^\[|\]$/g, ""), port: Number(broker.slice(colon + 1)) };
 }
