@@ -16,6 +16,9 @@ export type Probe =
   | { readonly end: "unanswered"; readonly code: string; readonly speaksTls: boolean }
   | { readonly end: "answered" };
 
+/** In the place of a code. */
+export const notInTime = "no answer in time";
+
 /** A broker whose port was reached. */
 interface Reached extends Address {
   readonly end: "reached";
@@ -142,7 +145,7 @@ async function opened(limit: AbortSignal, event: string, open: () => Socket): Pr
 }
 
 function codeOf(error: unknown, limit: AbortSignal): string {
-  if (limit.aborted) return "no answer in time";
+  if (limit.aborted) return notInTime;
   return error instanceof Error && "code" in error && typeof error.code === "string"
     ? error.code
     : String(error);

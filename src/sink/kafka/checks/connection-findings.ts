@@ -2,7 +2,7 @@
 
 import type { Finding } from "../../../connection/validation-log.ts";
 import type { KafkaAuth } from "../../../connector/config/kafka-config.ts";
-import type { Probe } from "./broker-probe.ts";
+import { notInTime, type Probe } from "./broker-probe.ts";
 
 const passed: Finding = { type: "passed" };
 
@@ -52,6 +52,8 @@ function plainProblem(broker: string, probe: Probe, { protocol }: KafkaAuth): st
     const other = protocol === "Plaintext" ? "Ssl" : "SaslSsl";
     return `The port of broker ${broker} speaks TLS: set auth.protocol to ${other}, or connect to its listener without TLS.`;
   }
+  if (probe.code === notInTime)
+    return `Broker ${broker} takes the connection, and does not answer: is it Kafka's listener, and does it work?`;
   return `What answers at ${broker} is no Kafka broker (${probe.code}): check connection.brokers.`;
 }
 
