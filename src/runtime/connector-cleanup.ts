@@ -68,7 +68,7 @@ export class ConnectorCleanup {
       const { code, message } = toMillraceError(error);
       this.context.log.warn(
         { code, reason: message },
-        "copies that were not complete may be left behind at the sink",
+        "a checkpoint, or copies that were not complete, may be left behind at the sink",
       );
     }
   }

@@ -12,7 +12,7 @@ import { noRound, type StoredConnector } from "../state/stores/connector-store.t
 import type { RecordStore } from "../state/stores/record-store.ts";
 import { type CleanupContext, ConnectorCleanup, configsOf } from "./connector-cleanup.ts";
 import { deliveryKind, type RunAttempt, type RunEvents } from "./run/connector-run.ts";
-import { haveSameSource } from "./run/fresh-start.ts";
+import { haveSameSource, leavesCheckpoint } from "./run/fresh-start.ts";
 import { RunLoop } from "./run/run-loop.ts";
 import { SnapshotRounds } from "./run/snapshot-rounds.ts";
 import type { StatusBoard } from "./status/status-board.ts";
@@ -219,6 +219,8 @@ export class SupervisedConnector {
     if (isDropped || !haveSameSource(cleanup, stored.config)) await this.#records("source").remove(stored.id);
     else await this.#records("source").save(stored.id, recordOfObjects);
     await this.#records("sink").remove(stored.id);
+    if (leavesCheckpoint(cleanup, stored.config))
+      await this.#cleanup.dropAtSink(cleanup, forcedDropMs, signal);
     await this.context.state.connectors.update(stored.id, { initialized: false, ...noRound, cleanup: null });
     this.#cleanup.failure = null;
     this.#isStale = true;
@@ -237,8 +239,8 @@ export class SupervisedConnector {
       if (signal.aborted) return;
       if (deletion === "wait") return this.#retryDeletion(stored);
     }
-    if (hasObjects || stored.roundBegunAt !== null)
-      await this.#cleanup.dropAtSink(stored.config, forcedDropMs, signal);
+    if (hasObjects || stored.initialized || stored.roundBegunAt !== null)
+      for (const config of configsOf(stored)) await this.#cleanup.dropAtSink(config, forcedDropMs, signal);
     await this.context.state.connectors.remove(stored.id);
     this.#log.info("connector deleted");
     this.#forget();

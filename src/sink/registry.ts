@@ -21,8 +21,12 @@ export function createSink(connector: ConnectorConfig, context: SinkContext, lin
 
 /** Drops what the service made at the sink for this connector, and that is not what was delivered. */
 export async function dropSinkObjects(connector: ConnectorConfig, signal: AbortSignal): Promise<void> {
-  const { postgres } = connector.sink;
+  const { postgres, kafka } = connector.sink;
   if (postgres) await dropSideTables(postgres, connector.id, signal);
+  if (kafka) {
+    const { dropCheckpoint } = await import("./kafka/checkpoint/drop-checkpoint.ts");
+    await dropCheckpoint(kafka, connector.id, signal);
+  }
 }
 
 /** `connectorId` null: the sink is of no connector yet. */

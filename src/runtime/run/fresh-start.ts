@@ -18,14 +18,26 @@ export function haveSameSource(one: ConnectorConfig, other: ConnectorConfig): bo
   return Bun.deepEquals(address(one.source.postgres?.connection), address(other.source.postgres?.connection));
 }
 
-function endpoints({ id, source, sink }: ConnectorConfig): unknown {
+/** Whether the connector's record stays at brokers that it has left, or under a name that it no longer has. */
+export function leavesCheckpoint(before: ConnectorConfig, after: ConnectorConfig): boolean {
+  return before.sink.kafka !== undefined && !Bun.deepEquals(checkpointPlace(before), checkpointPlace(after));
+}
+
+function checkpointPlace({ id, sink: { kafka } }: ConnectorConfig): unknown {
+  return {
+    brokers: kafka?.connection.brokers.map((broker) => broker.toLowerCase()).sort(),
+    name: kafka && checkpointKey(id, kafka),
+  };
+}
+
+function endpoints(connector: ConnectorConfig): unknown {
+  const { source, sink } = connector;
   return {
     source: address(source.postgres?.connection),
     replication: Object.keys(source.postgres?.replication_type ?? {}),
     sinkKind: Object.keys(sink),
     sink: address(sink.postgres?.connection),
-    brokers: sink.kafka?.connection.brokers.map((broker) => broker.toLowerCase()).sort(),
-    name: sink.kafka && checkpointKey(id, sink.kafka),
+    checkpoint: checkpointPlace(connector),
   };
 }
 

@@ -23,7 +23,6 @@ const mostBufferedBytes = 8 * 1024 * 1024;
 const mostStopMs = 5_000;
 
 export interface KafkaSettings extends ProducingSettings {
-  readonly connectorId: string;
   readonly database: string;
   readonly messages: KafkaMessages;
   readonly encoding: MessageEncoding;
@@ -33,6 +32,7 @@ export interface KafkaSettings extends ProducingSettings {
 
 /** `config` is as properties make it. */
 export interface ProducingSettings {
+  readonly connectorId: string;
   readonly config: KafkaSinkConfig;
   readonly log: LogOptions;
   readonly sender: Pick<
@@ -70,7 +70,7 @@ export function kafkaSettings(connector: ConnectorConfig): KafkaSettings {
   const encoding = messageEncoding(messages.format, { id, database, hasPlaceholders });
   return {
     ...producing,
-    ...{ connectorId: id, database, messages, encoding, hasPlaceholders },
+    ...{ database, messages, encoding, hasPlaceholders },
     delivery: {
       encoding,
       // A message has one row: where windows end decides nothing.
@@ -89,7 +89,7 @@ export function producingSettings(sink: KafkaSinkConfig, connectorId: string): P
   const maxBytes = Math.min(producer.queue_buffering_max_kbytes * 1024, mostBufferedBytes);
   const { topic_options: topics } = config;
   return {
-    config,
+    ...{ connectorId, config },
     log: {
       batchBytes: Math.min(producer.batch_size, producer.message_max_bytes),
       maxBytes,

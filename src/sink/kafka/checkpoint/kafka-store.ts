@@ -121,7 +121,7 @@ export function checkpointPlan(brokers: number, operationTimeoutMs: number): Top
   return { partitions, replicationFactor, config: topicConfig, operationTimeoutMs };
 }
 
-function written(text: string): ByteWriter {
+export function written(text: string): ByteWriter {
   const bytes = encoder.encode(text);
   const out = new ByteWriter(bytes.length);
   out.all(bytes);

@@ -5,7 +5,7 @@ import { Cluster } from "../client/cluster.ts";
 import { saslOf, tlsOf } from "../client/kafka-connection.ts";
 import { isPassing, kafkaFailure } from "../client/kafka-error.ts";
 import { Topics } from "../client/topics.ts";
-import type { KafkaSettings } from "../kafka-settings.ts";
+import type { ProducingSettings } from "../kafka-settings.ts";
 import type { RunMemory } from "../run-memory.ts";
 import type { Round } from "./round.ts";
 import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
@@ -30,7 +30,7 @@ export class ProducerSession {
   #begun: Begun | null = null;
 
   constructor(
-    private readonly settings: KafkaSettings,
+    private readonly settings: ProducingSettings,
     private readonly memory: RunMemory,
     private readonly tools: Tools,
     private readonly events: SenderEvents,

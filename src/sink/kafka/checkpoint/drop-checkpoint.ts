@@ -1,0 +1,60 @@
+// Removes the record of a connector that is deleted, or that begins anew elsewhere, from the topic of checkpoints. Topics of tables stay.
+
+import { bounded } from "../../../connection/bounded.ts";
+import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
+import { sleep } from "../../delivery/order/sleep.ts";
+import { partitionOf } from "../client/partitioner.ts";
+import { type ProducingSettings, producingSettings } from "../kafka-settings.ts";
+import { plainHeaders } from "../message-headers.ts";
+import { ProducerLog } from "../produce/producer-log.ts";
+import { ProducerSession } from "../produce/producer-session.ts";
+import { PartitionQueue } from "../produce/round.ts";
+import { checkpointTopic, partKey, readCheckpoint } from "./checkpoint-topic.ts";
+import { written } from "./kafka-store.ts";
+
+/**
+ * Whoever still runs under the connector's transactional id is fenced. Without transactions there is no record. Throws errors of the
+ * connection; when `signal` aborts, `sink_unreachable`.
+ */
+export async function dropCheckpoint(
+  sink: KafkaSinkConfig,
+  connectorId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const settings = producingSettings(sink, connectorId);
+  if (settings.sender.transactionalId === null) return;
+  const memory = { hasCommitted: false, batchBytes: settings.log.batchBytes };
+  const tools = { monotonic: () => performance.now(), nowMs: Date.now, sleep, signal };
+  const nothing = () => undefined;
+  const events = { retrying: nothing, sent: nothing, committed: nothing };
+  const session = new ProducerSession(settings, memory, tools, events);
+  try {
+    await bounded(signal, () => drop(session, settings));
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    const text = `The brokers did not answer in time: the connector's record stays in topic ${checkpointTopic}, under key ${settings.checkpointKey}.`;
+    throw new MillraceError("sink_unreachable", text, { cause: error });
+  } finally {
+    await session.close();
+  }
+}
+
+async function drop(
+  session: ProducerSession,
+  { checkpointKey, log: bounds }: ProducingSettings,
+): Promise<void> {
+  await session.begin();
+  const { cluster } = session;
+  const layout = (await cluster.topics([checkpointTopic])).get(checkpointTopic);
+  if (!layout) return;
+  const key = new TextEncoder().encode(checkpointKey);
+  const partition = partitionOf(key, key.length, layout.leaders.length);
+  const stored = await readCheckpoint(cluster, partition, checkpointKey);
+  if (!stored) return;
+  const log = new ProducerLog(bounds, session, () => undefined);
+  const queue = new PartitionQueue(checkpointTopic, partition);
+  const tables = [...stored.record.parts.keys()].map((table) => partKey(checkpointKey, table));
+  for (const name of [...tables, checkpointKey]) log.add(queue, written(name), null, plainHeaders([]));
+  await log.seal(true);
+}
