@@ -5,6 +5,7 @@ import { GcPacer } from "./change/gc-pacer.ts";
 import { AddressResolver, egressPolicy } from "./connection/egress.ts";
 import type { ConnectorConfig } from "./connector/connector.ts";
 import { sharedInterval } from "./measure/shared-interval.ts";
+import { KafkaCounter } from "./runtime/metrics/kafka-counter.ts";
 import { type Assignment, hostAssignments } from "./runtime/threads/assignments.ts";
 import { checkpointStore, type MainThreadChannel } from "./runtime/threads/main-thread-channel.ts";
 import type { FromDeliveryWorker, ToDeliveryWorker } from "./runtime/threads/messages.ts";
@@ -21,7 +22,7 @@ import { webhookConfig, webhookSettings } from "./sink/webhook/webhook-settings.
 
 declare const self: Worker;
 
-const attemptsIntervalMs = 1_000;
+const countsIntervalMs = 1_000;
 /**
  * Garbage of a request, approximately. Where each row is a request it would pile up to 100 MB before the collector
  * runs.
@@ -47,7 +48,9 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
   readonly #main: MainThreadChannel<FromDeliveryWorker>;
   readonly #pool = new ConnectionPool();
   readonly #attempts = new AttemptCounter();
-  #reportedCount = 0;
+  readonly #produced = new KafkaCounter();
+  #reportedAttempts = 0;
+  #reportedProduced = 0;
   #reporting: Disposable | null = null;
   #server: LineServer | null = null;
   #starting: Promise<void> | null = null;
@@ -75,12 +78,12 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     await this.#server?.close();
     clearTimeout(closing);
     this.#reporting?.[Symbol.dispose]();
-    this.#reportAttempts();
+    this.#reportCounts();
     this.#pool[Symbol.dispose]();
   }
 
   async #start({ connector, runId, port }: Start): Promise<void> {
-    this.#reporting = sharedInterval(attemptsIntervalMs, () => this.#reportAttempts());
+    this.#reporting = sharedInterval(countsIntervalMs, () => this.#reportCounts());
     const { settings, transport, stopWithinMs } = connector.sink.kafka
       ? await this.#kafka(connector, runId)
       : this.#webhook(connector);
@@ -122,19 +125,19 @@ class DeliveryAssignment implements Assignment<ToDeliveryWorker> {
     const settings = kafkaSettings(connector);
     const transport = kafkaTransport(settings, runId, {
       ...{ monotonic, nowMs: Date.now, resolver: new AddressResolver(egressPolicy(process.env)) },
-      counts: {
-        sent: (messages, bytes) => this.#attempts.add("produced", bytes, messages),
-        committed: () => undefined,
-      },
+      counts: this.#produced,
     });
     return { settings: settings.delivery, transport, stopWithinMs: settings.stopWithinMs };
   }
 
   /** Sends the counters if they have changed. */
-  #reportAttempts(): void {
-    if (this.#attempts.count !== this.#reportedCount)
+  #reportCounts(): void {
+    if (this.#attempts.count !== this.#reportedAttempts)
       this.#main.send({ type: "attempts", ...this.#attempts.counts() });
-    this.#reportedCount = this.#attempts.count;
+    this.#reportedAttempts = this.#attempts.count;
+    if (this.#produced.count !== this.#reportedProduced)
+      this.#main.send({ type: "produced", counts: this.#produced.counts() });
+    this.#reportedProduced = this.#produced.count;
   }
 }
 

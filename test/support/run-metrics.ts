@@ -15,5 +15,12 @@ export function runMetrics(change: Partial<RunMetrics>): RunMetrics {
     slot: null,
   };
   const webhook = { requests: 0, results: {}, sentBytes: 0 };
-  return { ...counted, ...gauges, webhook, batches: new BatchMeasures().distributions(), ...change };
+  return {
+    ...counted,
+    ...gauges,
+    webhook,
+    kafka: null,
+    batches: new BatchMeasures().distributions(),
+    ...change,
+  };
 }

@@ -65,7 +65,7 @@ export class WebhookRig implements AsyncDisposable {
         const { message } = data;
         if (message.type === "log") rig.reports.logs.push(message);
         else if (message.type === "attempts") rig.reports.requests = message.requests;
-        else void answer(message, store, post);
+        else if (message.type !== "produced") void answer(message, store, post);
       };
     });
     post({ type: "start", connector, runId: "run", port: port2 }, [port2]);

@@ -1,13 +1,16 @@
 // Measurements of runs as Prometheus series. The labels are the connector, a request's result, and an error code.
 
 import { Counter, Gauge, type Registry } from "prom-client";
+import type { ErrorCode } from "../../errors/error-codes.ts";
 import { rowBounds, secondBounds } from "../../measure/bounds.ts";
 import { addedSince, type Distribution } from "../../measure/distribution.ts";
 import type { MeasuredRun } from "../status/status-board.ts";
 import type { RunMetrics } from "../threads/messages.ts";
+import type { KafkaCounts } from "./kafka-counter.ts";
 import { TransferredHistogram } from "./transferred-histogram.ts";
 
 type CounterReading = readonly [help: string, read: (metrics: RunMetrics) => number];
+type KafkaReading = readonly [help: string, read: (counts: KafkaCounts) => number];
 /** Null: not known. */
 type GaugeReading = readonly [help: string, read: (metrics: MeasuredRun) => number | null];
 type HistogramReading = readonly [
@@ -28,6 +31,21 @@ const counters: Readonly<Record<string, CounterReading>> = {
     (m) => m.webhook.sentBytes,
   ],
 };
+
+/** The same of connectors to Kafka. */
+const kafkaCounters: Readonly<Record<string, KafkaReading>> = {
+  millrace_kafka_messages_total: [
+    "Messages that brokers have taken, tombstones and records of checkpoints too.",
+    (m) => m.messages,
+  ],
+  millrace_kafka_sent_bytes_total: [
+    "Bytes of batches that brokers have taken, compressed where they are.",
+    (m) => m.bytes,
+  ],
+  millrace_kafka_retries_total: ["Tries to send messages after the first one.", (m) => m.retries],
+};
+
+const fencedCode: ErrorCode = "kafka_fenced";
 
 const gauges: Readonly<Record<string, GaugeReading>> = {
   millrace_lag_bytes: ["Bytes of the source's log that are not acknowledged yet.", (m) => m.lagBytes],
@@ -79,6 +97,9 @@ export class RunSeries {
   readonly #results: Counter<"connector" | "result">;
   readonly #attempts: Counter<"connector">;
   readonly #failures: Counter<"connector" | "code">;
+  readonly #kafkaCounters: readonly (readonly [Counter<"connector">, KafkaReading])[];
+  readonly #commits: TransferredHistogram;
+  readonly #fencings: Counter<"connector">;
   /** The last measurement of each connector's attempt: the next one adds the difference. */
   readonly #last = new Map<string, RunMetrics>();
   /** The label values of each connector's series. */
@@ -118,6 +139,21 @@ export class RunSeries {
       labelNames: ["connector", "code"],
       registers,
     });
+    this.#kafkaCounters = Object.entries(kafkaCounters).map(([name, reading]) => [
+      new Counter({ name, help: reading[0], labelNames, registers }),
+      reading,
+    ]);
+    this.#commits = new TransferredHistogram(
+      "millrace_kafka_commit_seconds",
+      "From when brokers had all messages of a transaction until it was committed; its count is that of transactions.",
+      secondBounds,
+    );
+    registry.registerMetric(this.#commits as unknown as Counter);
+    this.#fencings = new Counter({
+      name: "millrace_kafka_fencings_total",
+      help: "Attempts of runs that ended because another producer had begun under the same transactional id.",
+      ...{ labelNames, registers },
+    });
   }
 
   /** An attempt begins and counts from zero. */
@@ -129,6 +165,7 @@ export class RunSeries {
   failed(connector: string, code: string): void {
     this.#failures.inc({ connector, code });
     addLabel(this.#codes, connector, code);
+    if (code === fencedCode) this.#fencings.inc({ connector });
   }
 
   /** A connector's run has reported measurements. */
@@ -144,7 +181,16 @@ export class RunSeries {
       this.#results.inc({ connector, result }, Math.max(0, count - (last?.webhook.results[result] ?? 0)));
       addLabel(this.#seenResults, connector, result);
     }
+    if (metrics.kafka) this.#produced(connector, metrics.kafka, last?.kafka ?? null);
     this.#last.set(connector, metrics);
+  }
+
+  #produced(connector: string, counts: KafkaCounts, last: KafkaCounts | null): void {
+    for (const [counter, [, read]] of this.#kafkaCounters)
+      counter.inc({ connector }, Math.max(0, read(counts) - (last ? read(last) : 0)));
+    this.#commits.add(connector, addedSince(last?.commits, counts.commits));
+    // So that it is there before the first one.
+    this.#fencings.inc({ connector }, 0);
   }
 
   /** Replaces all gauges: another run may not have them. */
@@ -166,6 +212,9 @@ export class RunSeries {
     for (const seen of [this.#seenResults, this.#codes]) seen.delete(connector);
     this.#attempts.remove({ connector });
     for (const [counter] of this.#counters) counter.remove({ connector });
+    for (const [counter] of this.#kafkaCounters) counter.remove({ connector });
+    this.#commits.remove(connector);
+    this.#fencings.remove({ connector });
     for (const [gauge] of this.#gauges) gauge.remove({ connector });
     for (const [histogram] of this.#histograms) histogram.remove(connector);
   }

@@ -8,6 +8,7 @@ import type { SnapshotSpec, TaskProgress } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
 import { deliveryWorkerUrl, replicationWorkerUrl } from "../../worker-urls.ts";
+import { KafkaCounter, type KafkaCounts } from "../metrics/kafka-counter.ts";
 import type {
   FromDeliveryWorker,
   FromReplicationWorker,
@@ -84,6 +85,7 @@ export class ConnectorRun implements RunAttempt {
   readonly #earlyOffers: ToReplicationWorker[] = [];
   #metrics: WorkerMetrics | null = null;
   #attempts: AttemptCounts = { requests: 0, results: {}, sentBytes: 0 };
+  #produced: KafkaCounts | null = null;
   #started = false;
   #stopping = false;
   #isOver = false;
@@ -101,6 +103,7 @@ export class ConnectorRun implements RunAttempt {
       pulse: (loopDelayMs) => events.pulse("replication", loopDelayMs),
     });
     const kind = deliveryKind(sink);
+    if (kind === "kafka") this.#produced = new KafkaCounter().counts();
     this.#delivery = kind
       ? threads.delivery.open(`${kind} ${id}`, {
           message: (message) => this.#receiveDelivery(message),
@@ -221,6 +224,10 @@ export class ConnectorRun implements RunAttempt {
         this.#attempts = message;
         this.#measured(this.#metrics);
         break;
+      case "produced":
+        this.#produced = message.counts;
+        this.#measured(this.#metrics);
+        break;
       case "log":
         this.events.log(message);
         break;
@@ -233,7 +240,9 @@ export class ConnectorRun implements RunAttempt {
   #measured(metrics: WorkerMetrics | null): void {
     this.#metrics = metrics;
     const { requests, results, sentBytes } = this.#attempts;
-    if (metrics) this.events.metrics({ ...metrics, webhook: { requests, results, sentBytes } });
+    if (!metrics) return;
+    const webhook = { requests, results, sentBytes };
+    this.events.metrics({ ...metrics, webhook, kafka: this.#produced });
   }
 
   #store(message: StoreRequest, reply: (answer: Reply) => void): void {

@@ -9,6 +9,7 @@ import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
+import type { KafkaCounts } from "../metrics/kafka-counter.ts";
 
 /** What an attempt of a run needs. */
 export interface RunRequest {
@@ -75,7 +76,11 @@ export type ToDeliveryWorker =
 /** delivery worker → main */
 export type FromDeliveryWorker =
   /** Results of requests since the worker began. Sent about once a second while they change. */
-  (AttemptCounts & { readonly type: "attempts" }) | StoreRequest | LogLine;
+  | (AttemptCounts & { readonly type: "attempts" })
+  /** The same of a Kafka connector's producer. */
+  | { readonly type: "produced"; readonly counts: KafkaCounts }
+  | StoreRequest
+  | LogLine;
 
 /** The owner of a record: a connector's source and sink have one each. */
 export type RecordOwner = "source" | "sink";
@@ -120,4 +125,6 @@ export type WorkerMetrics = Progress;
 /** The measurements of all of a run's workers. */
 export interface RunMetrics extends WorkerMetrics {
   readonly webhook: AttemptCounts;
+  /** Null: the sink is another one. */
+  readonly kafka: KafkaCounts | null;
 }

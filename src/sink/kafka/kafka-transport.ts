@@ -34,7 +34,9 @@ export interface KafkaTools {
   readonly nowMs: () => number;
   readonly resolver: AddressResolver;
   /** What is counted. */
-  readonly counts: Omit<SenderEvents, "retrying">;
+  readonly counts: Omit<SenderEvents, "retrying"> & {
+    retried(): void;
+  };
 }
 
 /** The share of a transaction's timeout after which it is committed in parts. */
@@ -74,7 +76,14 @@ class KafkaTransport implements Transport {
       settings,
       memory,
       { ...tools, sleep, signal },
-      { ...tools.counts, ...events },
+      {
+        sent: (sent, bytes) => tools.counts.sent(sent, bytes),
+        committed: (ms) => tools.counts.committed(ms),
+        retrying: (attempt, reason) => {
+          if (attempt !== null) tools.counts.retried();
+          events.retrying(attempt, reason);
+        },
+      },
     );
     const { maxBytes, maxMessages } = log;
     const bounds = {

@@ -14,10 +14,10 @@ export class AttemptCounter {
   #sentBytes = 0;
   readonly #results = new Map<string, number>();
 
-  add(result: string, bytes: number, count = 1): void {
-    this.count += count;
+  add(result: string, bytes: number): void {
+    this.count++;
     this.#sentBytes += bytes;
-    this.#results.set(result, (this.#results.get(result) ?? 0) + count);
+    this.#results.set(result, (this.#results.get(result) ?? 0) + 1);
   }
 
   counts(): AttemptCounts {

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { BatchMeasures } from "../../../src/pipeline/batch-measures.ts";
+import { KafkaCounter } from "../../../src/runtime/metrics/kafka-counter.ts";
 import type { RunMetrics } from "../../../src/runtime/threads/messages.ts";
 import { runMetrics } from "../../support/run-metrics.ts";
 import { RuntimeFixture } from "../../support/runtime-fixture.ts";
@@ -59,6 +60,43 @@ test("counters rise by the difference, also when a new worker starts at zero", a
   expect(await Promise.all(results)).toEqual([7, 1, 2]);
   expect(await of("millrace_run_attempts_total")).toBe(2);
   expect(await of("millrace_run_failures_total", ',code="sink_unreachable"')).toBe(1);
+});
+
+test("what is produced to Kafka is counted apart from webhooks' requests", async () => {
+  const { board } = runtime;
+  board.begin("produced", "run");
+  board.attempted("produced");
+  const counter = new KafkaCounter();
+  const measured = () => board.measured("produced", "run", metrics({ kafka: counter.counts() }));
+  measured();
+  const of = (name: string) => value(`${name}{connector="produced"}`);
+  expect(await of("millrace_kafka_messages_total")).toBe(0);
+  expect(await of("millrace_kafka_fencings_total")).toBe(0);
+  counter.sent(3, 200);
+  counter.committed(20);
+  measured();
+  counter.sent(4, 100);
+  counter.retried();
+  measured();
+  board.failed("produced", "run", new MillraceError("kafka_fenced", "Another one runs."));
+  board.attempted("produced");
+  // Another worker starts at zero.
+  const next = new KafkaCounter();
+  next.sent(5, 50);
+  next.committed(1_500);
+  board.measured("produced", "run", metrics({ kafka: next.counts() }));
+  expect(await of("millrace_kafka_messages_total")).toBe(12);
+  expect(await of("millrace_kafka_sent_bytes_total")).toBe(350);
+  expect(await of("millrace_kafka_retries_total")).toBe(1);
+  expect(await of("millrace_kafka_fencings_total")).toBe(1);
+  expect(await of("millrace_kafka_commit_seconds_count")).toBe(2);
+  expect(await of("millrace_kafka_commit_seconds_sum")).toBeCloseTo(1.52);
+  expect(await value('millrace_kafka_commit_seconds_bucket{le="0.025",connector="produced"}')).toBe(1);
+  expect(await of("millrace_requests_total")).toBe(0);
+  expect(await value('millrace_kafka_messages_total{connector="orders"}')).toBeNull();
+  board.forget("produced");
+  const left = (await runtime.metrics.text()).split("\n").filter((line) => line.includes('"produced"'));
+  expect(left).toEqual([]);
 });
 
 test("gauges show current values, and are absent while unknown", async () => {
