@@ -12,7 +12,7 @@ const { version } = manifest;
 
 const program = new Command("millrace")
   .description(
-    "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint, exactly once.",
+    "Carries every change of a Postgres database to another Postgres, to Kafka or to an HTTP endpoint, exactly once.",
   )
   .version(`millrace ${version}`, "-v, --version", "Prints the version.")
   .helpCommand(false)

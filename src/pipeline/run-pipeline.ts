@@ -49,7 +49,7 @@ async function attempt(request: PipelineRequest, takesInProgress: boolean): Prom
 const logCheckMs = 3_000;
 
 function isOfSink(error: unknown): boolean {
-  return /^(?:sink|webhook)_/.test(toMillraceError(error).code);
+  return /^(?:sink_|webhook_|kafka_|invalid_topic_name$)/.test(toMillraceError(error).code);
 }
 
 class PipelineRun {

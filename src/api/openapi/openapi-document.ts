@@ -83,7 +83,7 @@ function information({ version }: DocumentOptions): JsonObject {
     version,
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     description:
-      "Carries every change of a Postgres database to another Postgres or to an HTTP endpoint. A connector pairs one source " +
+      "Carries every change of a Postgres database to another Postgres, to Kafka or to an HTTP endpoint. A connector pairs one source " +
       'with one sink. Secrets read `"***"` in every response; sent back as `"***"`, or left out, they stay as they are ' +
       `stored. Unknown keys are refused. ${textRule} A request body may hold ${maxBodyBytes} bytes.\n\n` +
       `Known and not supported yet, refused with 422 \`unsupported_kind\`: sources ${unbuiltSourceKinds.join(", ")}; ` +

@@ -18,19 +18,21 @@ const sides: Readonly<Partial<Record<ErrorCode, "source" | "sink">>> = {
   sink_connection_lost: "sink",
 };
 
+const toldBrokers = 3;
 const remedy = " Put that right, then send the command Start.";
 
 /**
  * `error` with side, host and port before its text, and the remedy behind it, if it is about the connection to a
- * Postgres server.
+ * Postgres server or to Kafka.
  */
 export function locateFailure(error: MillraceError, { source, sink }: ConnectorConfig): MillraceError {
   const side = sides[error.code];
   if (side === undefined) return error;
   const connection = (side === "source" ? source : sink).postgres?.connection;
-  if (!connection) return error;
-  const name = side === "source" ? "Source" : "Sink";
-  const text = `${name} ${addressOf(connection)}: ${error.message}`;
+  const brokers = side === "sink" ? sink.kafka?.connection.brokers : undefined;
+  const address = connection ? addressOf(connection) : brokers && brokerNames(brokers);
+  if (address === undefined) return error;
+  const text = `${side === "source" ? "Source" : "Sink"} ${address}: ${error.message}`;
   const isForGood = error.retry === "permanent";
   return new MillraceError(error.code, isForGood ? text + remedy : text, { cause: error.cause });
 }
@@ -40,6 +42,11 @@ function addressOf({ host, port, tunnel }: PostgresConnection): string {
   if (!tunnel?.ssh) return address;
   const bastions = bastionsOf(tunnel.ssh).map((bastion) => hostAndPort(bastion.host, bastion.port));
   return `${address} through ${bastions.join(" or ")}`;
+}
+
+function brokerNames(brokers: readonly string[]): string {
+  const others = brokers.length > toldBrokers ? ` and ${brokers.length - toldBrokers} more` : "";
+  return `${brokers.slice(0, toldBrokers).join(", ")}${others}`;
 }
 
 function hostAndPort(host: string, port: number): string {

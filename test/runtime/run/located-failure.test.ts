@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { resolveSink } from "../../../src/connector/request/resolve-connector.ts";
 import { MillraceError } from "../../../src/errors/millrace-error.ts";
 import { locateFailure } from "../../../src/runtime/run/located-failure.ts";
 import { configSample, connectionSample, sourceSample, webhookSinkSample } from "../../connector/samples.ts";
@@ -25,6 +26,18 @@ test("and with the SSH servers in between", () => {
   const source = sourceSample({ connection: connectionSample({ host: "::2", tunnel: { ssh } }) });
   expect(text("source_unreachable", configSample({ source }))).toBe(
     "Source [::2]:5432 through b.example:22 or [::1]:22: It is gone.",
+  );
+});
+
+test("brokers are named, some of them", () => {
+  const brokers = ["a:9092", "b:9092", "c:9092", "d:9092"];
+  const kafka = { connection: { brokers }, format: { native: {} }, topic_options: {} };
+  const sink = resolveSink({ kafka }, null);
+  expect(text("sink_unreachable", configSample({ sink }))).toBe(
+    "Sink a:9092, b:9092, c:9092 and 1 more: It is gone.",
+  );
+  expect(text("sink_authentication_failed", configSample({ sink }))).toEndWith(
+    "then send the command Start.",
   );
 });
 

@@ -14,11 +14,11 @@ export interface ProducerOptions {
   readonly timeoutMs: number;
   /** How long one question to the coordinator may take, with all its repetitions. */
   readonly operationTimeoutMs: number;
+  /** The coordinator is away or elsewhere, and is asked again. Null: it has answered. */
+  readonly retrying: (attempt: number | null, reason: string) => void;
   readonly monotonic: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly signal: AbortSignal;
-  /** A question is asked again for the `attempt`th time; null: it is answered. */
-  readonly retrying: (attempt: number | null, reason: string) => void;
 }
 
 export interface TopicPartition {
