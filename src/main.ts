@@ -77,6 +77,8 @@ program
   .command("demo")
   .description("Shows and proves the main job on real Postgres servers that it starts and takes down again.")
   .option("--once", "end after the proof, with exit code 0 only if everything was equal")
+  .option("--kafka", "write to a Kafka cluster too, which is there already; it needs --brokers")
+  .option("--brokers <addresses>", "of that cluster: host:port, with commas between them")
   .addHelpText(
     "after",
     `
@@ -120,9 +122,23 @@ async function rotate(flags: ServeFlags): Promise<void> {
   process.exit(await rotateKeyOf(flags, process.env, console));
 }
 
-async function demo(flags: { once?: boolean }): Promise<void> {
+interface DemoFlags {
+  readonly once?: boolean;
+  readonly kafka?: boolean;
+  readonly brokers?: string;
+}
+
+async function demo({ once = false, kafka = false, brokers }: DemoFlags): Promise<void> {
+  const addresses = brokers?.split(",").filter((address) => address !== "") ?? [];
+  if (kafka !== addresses.length > 0) {
+    const way = "millrace demo --kafka --brokers host:port[,host:port…]";
+    console.error(
+      `millrace demo: --kafka and --brokers go together, for a Kafka cluster that is there: ${way}`,
+    );
+    process.exit(1);
+  }
   const { runDemo } = await import("./demo/demo.ts");
-  process.exit(await runDemo({ once: flags.once === true }));
+  process.exit(await runDemo({ once, ...(kafka && { brokers: addresses }) }));
 }
 
 function environmentText(): string {

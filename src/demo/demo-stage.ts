@@ -1,5 +1,5 @@
 // Everything that the demo needs: a Postgres server with a shop and an empty database, a webhook receiver, the service
-// in its own process, and two connectors created through its API. Disposal runs in the reverse order.
+// in its own process, and two connectors created through its API, or three. Disposal runs in the reverse order.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,14 +14,19 @@ import { createShop } from "./shop-tables.ts";
 
 export const webhookConnector = "demo-webhook";
 export const postgresConnector = "demo-postgres";
+/** They are there in any case. */
 export const connectorIds = [postgresConnector, webhookConnector] as const;
+export const kafkaConnector = "demo-kafka";
 
+const demoTopics = "millrace-demo.{schema}.{table}";
 const sourceDatabase = "shop";
 const sinkDatabase = "warehouse";
 const deletionTimeoutMs = 15_000;
 
 export interface StageOptions {
   readonly scale: number;
+  /** Brokers of a Kafka cluster that is there, `host:port`: a third connector writes to it. Default: none. */
+  readonly brokers?: readonly string[];
   readonly signal: AbortSignal;
   /** Called after each step of the set-up. */
   readonly announce: (step: string) => void;
@@ -41,7 +46,12 @@ export class DemoStage implements AsyncDisposable {
     readonly service: ServiceProcess,
     readonly api: ApiClient,
     readonly rows: number,
+    private readonly brokers: readonly string[] | null,
   ) {}
+
+  get connectorIds(): readonly string[] {
+    return [...connectorIds, ...(this.brokers ? [kafkaConnector] : [])];
+  }
 
   /** Sets up everything except the connectors. When a step fails, it takes down what it had set up. */
   static async setUp(options: StageOptions): Promise<DemoStage> {
@@ -63,11 +73,11 @@ export class DemoStage implements AsyncDisposable {
     announce(`Service on ${service.url}, its state in a directory of its own`);
     signal.throwIfAborted();
     const api = new ApiClient(service.url);
-    return new DemoStage(building.move(), server, receiver, service, api, rows);
+    return new DemoStage(building.move(), server, receiver, service, api, rows, options.brokers ?? null);
   }
 
   /**
-   * Creates both connectors through the API. They start at once. `ports` replaces the server's own port, for tests that
+   * Creates the connectors through the API. They start at once. `ports` replaces the server's own port, for tests that
    * put a proxy in between.
    */
   async createConnectors(ports: { readonly source?: number; readonly sink?: number } = {}): Promise<void> {
@@ -78,12 +88,19 @@ export class DemoStage implements AsyncDisposable {
     const webhook = { url: this.receiver.url, path_template: "{schema}/{table}" };
     await this.api.createConnector(postgresConnector, { source, sink: { postgres } });
     await this.api.createConnector(webhookConnector, { source, sink: { webhook } });
+    if (!this.brokers) return;
+    const kafka = {
+      ...{ connection: { brokers: this.brokers }, format: { native: {} } },
+      ...{ topic_name_template: demoTopics, topic_options: {} },
+    };
+    await this.api.createConnector(kafkaConnector, { source, sink: { kafka } });
   }
 
   /** Deletes the connectors through the API, and waits until they and their slots are gone. */
   async deleteConnectors(): Promise<void> {
-    const existing = await Promise.all(connectorIds.map((id) => this.api.exists(id)));
-    for (const [index, id] of connectorIds.entries()) if (existing[index]) await this.api.deleteConnector(id);
+    const existing = await Promise.all(this.connectorIds.map((id) => this.api.exists(id)));
+    for (const [index, id] of this.connectorIds.entries())
+      if (existing[index]) await this.api.deleteConnector(id);
     const options = { timeoutMs: deletionTimeoutMs, intervalMs: 100 };
     await pollUntil("the connectors are gone", async () => !(await this.#anyConnector()), options);
     await pollUntil("the slots are gone", async () => (await this.#slots()).length === 0, options);
@@ -102,7 +119,7 @@ export class DemoStage implements AsyncDisposable {
   }
 
   async #anyConnector(): Promise<boolean> {
-    const existing = await Promise.all(connectorIds.map((id) => this.api.exists(id)));
+    const existing = await Promise.all(this.connectorIds.map((id) => this.api.exists(id)));
     return existing.includes(true);
   }
 

@@ -2,7 +2,7 @@
 
 import type { ConnectorStatus } from "../connector/status.ts";
 import { describeConnector, number, type RateSample, rowsPerSecond, withSample } from "./connector-view.ts";
-import { connectorIds, type DemoStage } from "./demo-stage.ts";
+import { type DemoStage, kafkaConnector } from "./demo-stage.ts";
 import type { LiveDisplay } from "./live-display.ts";
 
 const intervalMs = 200;
@@ -43,7 +43,7 @@ export class DemoWatch {
 
   async #observe(): Promise<Observation> {
     const statuses = new Map<string, ConnectorStatus>();
-    for (const id of connectorIds) {
+    for (const id of this.stage.connectorIds) {
       const { status } = await this.stage.api.connector(id);
       if (status.status.failed) throw new Error(`${id} failed: ${status.status.failed.reason}`);
       const rows = status.progress?.rows_durable ?? 0;
@@ -63,6 +63,11 @@ export class DemoWatch {
       `  receiver      ${number(this.stage.receiver.requests)} deliveries`,
     ];
   }
+}
+
+/** Whether everything that was written is durable at the Kafka sink. */
+export function hasCaughtUp({ statuses }: Observation): boolean {
+  return statuses.get(kafkaConnector)?.progress?.lag_seconds === 0;
 }
 
 /** Whether every connector has finished its initial copy and streams changes. */

@@ -2,9 +2,9 @@
 // verifies the result. demo-stage.ts sets it up, demo-watch.ts displays progress, demo-verification.ts compares.
 
 import { number } from "./connector-view.ts";
-import { connectorIds, DemoStage } from "./demo-stage.ts";
+import { DemoStage } from "./demo-stage.ts";
 import { isProven, totalRows, type Verification, verify } from "./demo-verification.ts";
-import { DemoWatch, isStreaming, type LoadCount } from "./demo-watch.ts";
+import { DemoWatch, hasCaughtUp, isStreaming, type LoadCount } from "./demo-watch.ts";
 import { LiveDisplay, terminalOutput } from "./live-display.ts";
 import { runLoad } from "./shop-load.ts";
 import { describeDifference, isEqual } from "./table-comparison.ts";
@@ -16,6 +16,8 @@ export interface DemoOptions {
   readonly scale?: number;
   /** The minimum time that the load runs before the verification. */
   readonly loadSeconds?: number;
+  /** Of a Kafka cluster that is there: the demo writes to it too. */
+  readonly brokers?: readonly string[];
 }
 
 /** The exit code that a shell reports for a process that SIGINT ended. */
@@ -23,6 +25,10 @@ const interruptedCode = 130;
 const initialCopyTimeoutMs = 120_000;
 const busyPauseMs = 8;
 const calmPauseMs = 100;
+
+const catchUpTimeoutMs = 30_000;
+/** Of the shop. */
+const shownTable = "orders";
 
 class Interrupted extends Error {}
 
@@ -46,7 +52,8 @@ export async function runDemo(options: DemoOptions): Promise<number> {
 async function setUpAndRun(options: DemoOptions, display: LiveDisplay, signal: AbortSignal): Promise<number> {
   const announce = (step: string) => display.print(`  ${step}`);
   display.print("millrace demo: every change of one Postgres, to another Postgres and to a webhook");
-  await using stage = await DemoStage.setUp({ scale: options.scale ?? 1, signal, announce });
+  const { brokers, scale = 1 } = options;
+  await using stage = await DemoStage.setUp({ scale, ...(brokers && { brokers }), signal, announce });
   let proven = false;
   let removed = false;
   try {
@@ -69,7 +76,7 @@ async function replicateAndVerify(
   signal: AbortSignal,
 ): Promise<boolean> {
   await stage.createConnectors();
-  display.print(`  Connectors ${connectorIds.join(" and ")} created through the API`);
+  display.print(`  Connectors ${stage.connectorIds.join(" and ")} created through the API`);
   const load: LoadCount = { rows: 0, transactions: 0 };
   const watch = new DemoWatch(stage, display, load);
   const loadMs = (options.loadSeconds ?? 10) * 1000;
@@ -85,6 +92,10 @@ async function replicateAndVerify(
   );
   const verification = await verify(stage, signal);
   summarise(stage, verification, display);
+  if (options.brokers) {
+    await watch.until(hasCaughtUp, AbortSignal.any([signal, AbortSignal.timeout(catchUpTimeoutMs)]));
+    for (const line of howToRead(options.brokers)) display.print(line);
+  }
   return isProven(verification);
 }
 
@@ -146,6 +157,18 @@ function summarise(stage: DemoStage, verification: Verification, display: LiveDi
   if (contradictions > 0) display.print(`  ${contradictions} deliveries came again with another body`);
   display.print();
   display.print(`Swagger UI: ${stage.service.url}/swagger`);
+}
+
+/** The topics stay when the demo ends. */
+function howToRead(brokers: readonly string[]): readonly string[] {
+  const topic = `millrace-demo.public.${shownTable}`;
+  return [
+    "",
+    "The Kafka sink's topics begin with millrace-demo., and stay. Read what is committed:",
+    `  kcat -C -b ${brokers.join(",")} -t ${topic} -X isolation.level=read_committed -f '%k %s\\n' -e`,
+    `  kafka-console-consumer.sh --bootstrap-server ${brokers[0]} --topic ${topic} --from-beginning --isolation-level read_committed`,
+    "They can be deleted: kafka-topics.sh --delete --topic 'millrace-demo\\..*'",
+  ];
 }
 
 /** Returns whether connectors and slots are gone. The stage's disposal takes down the rest in any case. */
