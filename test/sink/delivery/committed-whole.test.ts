@@ -7,6 +7,7 @@ import { batches, transaction } from "../../support/batch-fixture.ts";
 import { type CommittingRig, committingRig } from "../../support/committing-rig.ts";
 import { carry, chunkOf, copyTable, never, outcomeOf, ready } from "../../support/contract-carrying.ts";
 import { accounts, contractTables, entries, insert, rowsOf } from "../../support/contract-history.ts";
+import { waitFor } from "../../support/wait-for.ts";
 import { RecordStore } from "../../support/webhook-rig.ts";
 
 /** Three changes, of which a batch has the first two. */
@@ -65,6 +66,27 @@ describe("a transaction that comes in pieces", () => {
     await sink.flush();
     expect(committed(rig)).toContain("public.accounts d");
     expect(committed(rig)).toContain("public.entries v2");
+  });
+
+  test("is committed in parts where it takes too long, and goes on there in the next run", async () => {
+    const store = new RecordStore();
+    const before: string[] = [];
+    {
+      await using rig = committingRig(store, 20);
+      await ready(rig.sink);
+      await writeBeginning(rig);
+      await waitFor("a commit amid the transaction", () => committed(rig).length === 4);
+      expect(isLargeDone(rig)).toBe(true);
+      before.push(...committed(rig));
+    }
+    await using rig = committingRig(store, 20);
+    const from = await ready(rig.sink);
+    expect(from.partial).toEqual({ commitLsn: large.commitLsn, ordinal: 1 });
+    await carry(rig, [...small, large], { from });
+    await rig.sink.flush();
+    expect([...before, ...committed(rig)]).toEqual(
+      ["v1", "v2", "large", "large", "large"].map((v) => `public.entries ${v}`),
+    );
   });
 
   test.each(["prepare", "copies", "takeRows", "forget"] as const)(
