@@ -40,6 +40,9 @@ const windowChanges = 65_536;
 /** What a session is asked to do. The line ends it. */
 export type DeliveryMessage = Exclude<ToDelivery, { type: "close" }>;
 
+/** The stream goes on when they are done, and they may wait for the record. */
+const savesFirst: ReadonlySet<string> = new Set(["log", "forget", "prepare", "copy.begin"]);
+
 const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 export class DeliverySession {
@@ -56,8 +59,6 @@ export class DeliverySession {
   #forgottenVersion = -1n;
   /** The tables were looked at. */
   #hasPrepared = false;
-  /** The stream goes on only when a message is handled that waits for the record. */
-  #isHeld = false;
   #failed = false;
   #isStopping = false;
   #stopped = false;
@@ -106,10 +107,12 @@ export class DeliverySession {
       if (this.#timed) this.#clock.keep(this.#timed, this.#inbox.isEmpty);
       if (message === null || this.#failed) continue;
       try {
-        this.#hold(message.type !== "changes" && message.type !== "flush");
+        this.#commitPoint?.hold(savesFirst.has(message.type));
         await this.#handle(message);
       } catch (error) {
         this.#fail(error);
+      } finally {
+        this.#commitPoint?.hold(false);
       }
     }
   }
@@ -129,12 +132,6 @@ export class DeliverySession {
     await this.#transport.close();
     this.#stopped = true;
     this.#inbox.wake();
-  }
-
-  /** Meanwhile a commit does not wait for the end of a transaction, which would not come. */
-  #hold(isHeld: boolean): void {
-    this.#isHeld = isHeld;
-    if (isHeld) this.#commitPoint?.wake();
   }
 
   async #handle(message: DeliveryMessage): Promise<void> {
@@ -243,8 +240,7 @@ export class DeliverySession {
     const withinMs = this.#transport.commitWithinMs;
     if (withinMs === null) return null;
     return new CommitPoint({
-      isBetween: () =>
-        this.#isHeld || this.#copies.holdStream || (this.#delivering?.stream.isBetween ?? true),
+      isBetween: () => this.#copies.holdStream || (this.#delivering?.stream.isBetween ?? true),
       settle: () => this.#delivering?.stream.settle(),
       withinMs,
       monotonic: this.tools.monotonic,

@@ -54,18 +54,40 @@ describe("a transaction that comes in pieces", () => {
     const { sink } = rig;
     await using copy = await sink.copies.begin(accounts, "merge", "runs", never);
     await copy.start(false);
-    let writing: Promise<unknown> = Promise.resolve();
+    const written = Promise.withResolvers<() => Promise<void>>();
     const amid = async () => {
       // The first half of the rows has come by then.
       await Bun.sleep(30);
-      writing = writeBeginning(rig);
-      await writing;
+      written.resolve(await writeBeginning(rig));
     };
-    await copy.take(chunkOf(accounts, rowsOf("1:a 2:b 3:c 4:d"), { amid }));
-    await writing;
+    const taken = copy.take(chunkOf(accounts, rowsOf("1:a 2:b 3:c 4:d"), { amid }));
+    const writeEnd = await written.promise;
+    await writeEnd();
+    await taken;
     await sink.flush();
     expect(committed(rig)).toContain("public.accounts d");
     expect(committed(rig)).toContain("public.entries v2");
+  });
+
+  test("is committed whole though rows of copies come amid it, and tables are looked at", async () => {
+    await using rig = await begun();
+    const { sink } = rig;
+    await using copy = await sink.copies.begin(accounts, "merge", "runs", never);
+    await copy.start(true);
+    const writeEnd = await writeBeginning(rig);
+    const range = { kind: "range", range: { from: 0, to: null } } as const;
+    const taken = copy.take(chunkOf(accounts, rowsOf("1:a 2:b"), { part: range }));
+    for (let i = 0; i < 10; i++) {
+      await Bun.sleep(5);
+      await sink.prepare(contractTables, ["text"]);
+    }
+    expect(committed(rig)).toEqual(["public.entries v1", "public.entries v2"]);
+    await writeEnd();
+    await taken;
+    await sink.flush();
+    const { length } = rig.commits.filter((rows) => rows.includes("public.entries large"));
+    expect(length).toBe(1);
+    expect(committed(rig)).toContain("public.accounts b");
   });
 
   test("is committed in parts where it takes too long, and goes on there in the next run", async () => {

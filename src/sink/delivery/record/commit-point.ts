@@ -3,7 +3,7 @@
 // transaction, or a chunk, that takes too long is committed in parts, each with the place in it.
 
 export interface CommitPointOptions {
-  /** The stream is between two transactions, or is held where it is. */
+  /** The stream is between two transactions, or a copy holds it. */
   readonly isBetween: () => boolean;
   /** Moves the checkpoint to where the stream is. */
   readonly settle: () => void;
@@ -18,6 +18,7 @@ export class CommitPoint {
   #wantedMs: number | null = null;
   #waiters: (() => void)[] = [];
   #isHurried = false;
+  #isHeld = false;
   #isGivenUp = false;
 
   constructor(private readonly options: CommitPointOptions) {}
@@ -39,7 +40,9 @@ export class CommitPoint {
 
   /** It may be made now. */
   get isHere(): boolean {
-    return this.#isOverdue || (this.#chunks === 0 && (this.#isHurried || this.options.isBetween()));
+    return (
+      this.#isOverdue || (this.#chunks === 0 && (this.#isHurried || this.#isHeld || this.options.isBetween()))
+    );
   }
 
   /** Resolves when that may have changed. Throws once no commit is to be made any more. */
@@ -48,6 +51,13 @@ export class CommitPoint {
     const overdue = setTimeout(() => this.wake(), this.options.withinMs);
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
     clearTimeout(overdue);
+  }
+
+  /** Whether the stream goes on only when something is done that may wait for a commit: that does not wait for the end of a transaction. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld;
+    // Not where it needs no commit, and is done by then.
+    if (isHeld) setImmediate(() => this.#isHeld && this.wake());
   }
 
   /** The stream does not go on, and what was added is to be durable: the beginning of a transaction is committed too. */

@@ -61,6 +61,17 @@ test("a hurried commit is made amid a transaction, once", () => {
   expect(point.isHere).toBe(false);
 });
 
+test("a commit is made amid a transaction as long as the stream is held", async () => {
+  isBetween = false;
+  point.want();
+  const waiting = point.change();
+  point.hold(true);
+  await waiting;
+  expect(point.isHere).toBe(true);
+  point.hold(false);
+  expect(point.isHere).toBe(false);
+});
+
 test("no commit is made while the record lacks a chunk, and no chunk begins while a commit waits", async () => {
   await point.beginChunk();
   expect(point.isFree).toBe(false);
