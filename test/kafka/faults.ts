@@ -175,3 +175,145 @@ describe("one broker", () => {
     await rig.expectExact();
   });
 });
+
+describe("three brokers", () => {
+  const start = () =>
+    FaultRig.start({
+      cluster: { brokers: 3, config: { "min.insync.replicas": 2 } },
+      config: { transactions: { enabled: true, timeout_ms: 10_000 } },
+    });
+
+  test("leaders and coordinators that are killed, stopped and frozen", async () => {
+    await using rig = await start();
+    const { cluster } = rig;
+    const coordinator = () => cluster.transactionCoordinator("millrace-k");
+    const leader = () => cluster.leader("millrace.public.a", 0);
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      for (const [what, of] of [
+        ["coordinator", coordinator],
+        ["leader", leader],
+      ] as const) {
+        const killed = await of();
+        await cluster.kill(killed);
+        await rig.untilCaughtUp(`without the ${what}`);
+        await cluster.restart(killed);
+        await rig.expectRecovery(`the ${what} that was killed is back`);
+        await cluster.waitUntilInSync("millrace.public.a");
+        const stopped = await of();
+        await cluster.stop(stopped);
+        await rig.expectRecovery(`the ${what} has handed over`);
+        await cluster.restart(stopped);
+        await rig.expectRecovery(`the ${what} that was stopped is back`);
+        await cluster.waitUntilInSync("millrace.public.a");
+        const frozen = await of();
+        const begunMs = performance.now();
+        cluster.freeze(frozen);
+        await rig.untilCaughtUp(`the ${what} is frozen`);
+        console.log(`with a frozen ${what}: ${Math.round(performance.now() - begunMs)} ms`);
+        cluster.thaw(frozen);
+        await rig.expectRecovery(`the ${what} is thawed`);
+        await cluster.waitUntilInSync("millrace.public.a");
+      }
+    }
+    await rig.expectExact();
+    expect(rig.run.failures.map(({ error }) => error.code)).not.toContain("kafka_fenced");
+  });
+
+  test("too few replicas", async () => {
+    await using rig = await start();
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      await rig.cluster.configureTopic("millrace.public.a", { "min.insync.replicas": 3 });
+      const follower = ((await rig.cluster.leader("millrace.public.a", 0)) % 3) + 1;
+      await rig.cluster.kill(follower);
+      await Bun.sleep(15_000);
+      await rig.cluster.restart(follower);
+      await rig.cluster.waitUntilInSync("millrace.public.a");
+      await rig.expectRecovery("all replicas are in sync again");
+    }
+    rig.expectSaid(/NOT_ENOUGH_REPLICAS|min\.insync\.replicas/);
+    await rig.expectExact();
+  });
+});
+
+describe("authorization", () => {
+  const user = "carrier";
+
+  test("withdrawn and given back", async () => {
+    const auth = { protocol: "SaslPlaintext", mechanism: "Plain", username: user, password: "secret" };
+    await using rig = await FaultRig.start({
+      cluster: { listeners: ["SASL_PLAINTEXT"], users: { [user]: "secret" }, authorize: true },
+      listener: "SASL_PLAINTEXT",
+      auth,
+    });
+    await rig.expectFailure("kafka_not_authorized", /millrace-k/, /Allow the user/);
+    const allow = async (topics: readonly string[]) => {
+      await rig.cluster.allow(
+        user,
+        { resource: "transactional_id", name: "millrace-k", operations: ["WRITE", "DESCRIBE"] },
+        ...topics.map((name) => ({
+          ...{ resource: "topic" as const, name, pattern: "PREFIXED" as const },
+          operations: ["CREATE", "DESCRIBE", "WRITE", "READ"],
+        })),
+      );
+    };
+    await allow(["millrace."]);
+    await rig.run.restart();
+    const load = rig.load();
+    await rig.run.untilRealtime();
+    await rig.untilCaughtUp("all is allowed");
+    await rig.cluster.withdraw(user);
+    await rig.expectFailure("kafka_not_authorized", /Allow the user/);
+    await allow(["millrace.checkpoints", "millrace.public.b", "millrace.public.nudge"]);
+    await rig.run.restart();
+    await rig.expectFailure("kafka_not_authorized", /millrace\.public\.a/, /Allow the user/);
+    await allow(["millrace.public.a"]);
+    await rig.run.restart();
+    await rig.expectRecovery("all is allowed again");
+    await load[Symbol.asyncDispose]();
+    await rig.expectExact();
+  });
+
+  test("a password that does not hold any more", async () => {
+    const auth = { protocol: "SaslPlaintext", mechanism: "ScramSha256", username: user, password: "secret" };
+    await using rig = await FaultRig.start({
+      cluster: { listeners: ["SASL_PLAINTEXT"], users: { [user]: "secret" } },
+      listener: "SASL_PLAINTEXT",
+      auth,
+    });
+    await using load = rig.load();
+    await rig.run.untilRealtime();
+    await rig.cluster.setPassword(user, "other");
+    await rig.cluster.kill(1);
+    await rig.cluster.restart(1);
+    await rig.expectFailure("sink_authentication_failed", /password/);
+    await rig.cluster.setPassword(user, "secret");
+    await rig.run.restart();
+    await rig.expectRecovery("the password holds again");
+    await load[Symbol.asyncDispose]();
+    await rig.expectExact();
+  });
+});
+
+describe("a run that is stopped", () => {
+  test("leaves no transaction open", async () => {
+    await using rig = await FaultRig.start({
+      config: { transactions: { enabled: true, timeout_ms: 60_000 } },
+    });
+    for (let round = 0; round < 5; round++) {
+      const load = rig.load({ pauseMs: 0 });
+      await rig.run.untilRealtime();
+      await sometime(1_000);
+      await rig.run.stop();
+      const open = await rig.cluster.transactions();
+      expect(open.filter(({ state }) => state === "Ongoing")).toEqual([]);
+      await load[Symbol.asyncDispose]();
+      await rig.run.restart();
+      await rig.run.untilRealtime();
+    }
+    await rig.expectExact();
+  });
+});

@@ -30,7 +30,7 @@ export interface TopicLayout {
 const transactionKey = 1;
 const closeWithinMs = 1_000;
 /** Of what a broker knows, or does at once: one that says nothing for so long is asked no more. Batches, and topics to be made, wait for longer. */
-const questionTimeoutMs = 5_000;
+const questionTimeoutMs = 4_000;
 
 export class Cluster {
   /** For batches. */
@@ -130,10 +130,15 @@ export class Cluster {
     );
   }
 
-  /** Cuts the connection to a broker: the next request opens another one. */
-  drop(id: number): void {
-    const address = this.#brokers.get(id);
-    if (address) this.#batches.drop(address);
+  /** Whether a broker answers a question now. Never throws. */
+  async answers(id: number): Promise<boolean> {
+    try {
+      const connection = await this.nodeForQuestions(id);
+      await metadataV9.api.async(connection, [], false, false, false);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Leaders and coordinators are asked for again when they are needed. */

@@ -36,6 +36,8 @@ const remedies: Readonly<Record<string, string>> = {
     "Allow the user Create and IdempotentWrite on the cluster, or make the topics beforehand; then start the connector.",
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
     "Allow the user Describe and Write on the transactional_id, then start the connector.",
+  SASL_AUTHENTICATION_FAILED: "Check auth: mechanism, username and password.",
+  UNSUPPORTED_SASL_MECHANISM: "Set auth.mechanism to one that the brokers take.",
   INVALID_TRANSACTION_TIMEOUT:
     "Set transactions.timeout_ms to the brokers' transaction.max.timeout.ms at most.",
   INVALID_REPLICATION_FACTOR:

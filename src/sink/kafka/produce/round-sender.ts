@@ -1,7 +1,7 @@
 // Sends one round: to each leader the batches of its partitions, one of each at a time. A batch that was refused for a while goes again
 // with the same sequence number, so that a broker that has it already knows it.
 
-import { ProtocolError } from "@platformatic/kafka";
+import { type Connection, ProtocolError } from "@platformatic/kafka";
 import { GcPacer } from "../../../change/gc-pacer.ts";
 import { releaseBytes } from "../../../change/release-bytes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
@@ -40,7 +40,7 @@ export interface SenderEvents {
 }
 
 /** A broker that has not answered for so long is asked about. */
-const silenceMs = 3_000;
+const silenceMs = 2_000;
 /** Of one request, about. */
 const requestBytes = 4 * 1024 * 1024;
 const toldTopics = 3;
@@ -52,6 +52,8 @@ type Waiting = Map<PartitionQueue, RecordBatch[]>;
 
 export class RoundSender {
   readonly #garbage = new GcPacer();
+  /** That it takes long. */
+  #isTold = false;
 
   constructor(
     private readonly cluster: Cluster,
@@ -81,7 +83,8 @@ export class RoundSender {
       signal.throwIfAborted();
       const error = await this.#sendAll(waiting);
       if (error === null) {
-        if (attempt > 0) this.events.retrying(null, "");
+        if (attempt > 0 || this.#isTold) this.events.retrying(null, "");
+        this.#isTold = false;
         return;
       }
       attempt++;
@@ -111,9 +114,10 @@ export class RoundSender {
 
   async #sendTo(leader: number, queues: readonly PartitionQueue[], waiting: Waiting): Promise<unknown> {
     const over = new AbortController();
-    void this.#watch(leader, queues, over.signal);
+    let connection: Connection | null = null;
     try {
-      const connection = await this.cluster.node(leader);
+      connection = await this.cluster.node(leader);
+      void this.#watch(leader, queues, connection, over.signal);
       for (let rest = queues; rest.length > 0; rest = rest.filter((queue) => waiting.has(queue))) {
         const request = this.#request(rest, waiting);
         const verdicts = await produce(connection, [...request.values()], this.options);
@@ -138,25 +142,42 @@ export class RoundSender {
       return null;
     } catch (error) {
       // A half-open connection would swallow the next try too.
-      if (isNetworkError(error)) this.cluster.drop(leader);
+      if (isNetworkError(error)) connection?.socket?.destroy();
       return error;
     } finally {
       over.abort();
     }
   }
 
-  /** A leader that says nothing may lead no more, as the others know: then its answer is not waited for. */
-  async #watch(leader: number, queues: readonly PartitionQueue[], over: AbortSignal): Promise<void> {
+  /**
+   * Looks after a broker that says nothing. Its answer is not waited for when it leads no more, as the others know, or when it answers over
+   * another connection after it did not: the one with the batches is dead then.
+   */
+  async #watch(
+    leader: number,
+    queues: readonly PartitionQueue[],
+    connection: Connection,
+    over: AbortSignal,
+  ): Promise<void> {
     const topics = [...new Set(queues.map(({ topic }) => topic))];
-    for (;;) {
+    for (let seconds = silenceMs / 1_000, wasSilent = false; ; seconds += silenceMs / 1_000) {
       await this.options.sleep(silenceMs, over).catch(() => undefined);
       if (over.aborted) return;
+      const answers = await this.cluster.answers(leader);
       const layouts = await this.cluster.topics(topics, true).catch(() => null);
       const isReplaced = ({ topic, partition }: PartitionQueue) => {
         const now = layouts?.get(topic)?.leaders[partition] ?? -1;
         return now >= 0 && now !== leader;
       };
-      if (!over.aborted && queues.some(isReplaced)) this.cluster.drop(leader);
+      if (over.aborted) return;
+      if ((answers && wasSilent) || queues.some(isReplaced)) connection.socket?.destroy();
+      wasSilent ||= !answers;
+      const why = answers
+        ? "It may wait for replicas that are not in sync (min.insync.replicas), or have much to do."
+        : "It answers nothing else either.";
+      const text = `Broker ${leader} has not said for ${Math.round(seconds)} s that it has taken messages of ${topics.slice(0, toldTopics).join(", ")}. ${why}`;
+      this.#isTold = true;
+      this.events.retrying(1, text);
     }
   }
 

@@ -60,7 +60,8 @@ export class TransactionalProducer {
   /** Asks for an id. What was begun under the transactional id is decided when it returns: what was not committed is aborted. */
   async init(): Promise<void> {
     const { transactionalId, timeoutMs } = this.options;
-    const answer = await this.#ask("begin a producer", (connection) =>
+    const under = transactionalId === null ? "" : ` under transactional_id ${transactionalId}`;
+    const answer = await this.#ask(`begin a producer${under}`, (connection) =>
       initProducerIdV4.api.async(connection, transactionalId, timeoutMs, -1n, -1),
     );
     this.#id = answer.producerId;
