@@ -36,13 +36,13 @@ describe("what a Kafka connector's configuration comes to", () => {
         initialBackoffMs: 100,
         maxBackoffMs: 60_000,
       },
-      log: { batchBytes: 1_000_000, maxBytes: 16 * 1024 * 1024, maxMessages: 1_000_000 },
+      log: { batchBytes: 1_000_000, maxBytes: 8 * 1024 * 1024, maxMessages: 1_000_000 },
       requestTimeoutMs: 35_000,
       transactionTimeoutMs: 60_000,
       operationTimeoutMs: 30_000,
       maxMessageBytes: 1_000_000,
       topics: { partitions: 1, replicationFactor: 1, config: [], operationTimeoutMs: 30_000 },
-      stopWithinMs: 30_000,
+      stopWithinMs: 5_000,
     });
   });
 

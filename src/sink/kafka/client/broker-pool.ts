@@ -21,11 +21,6 @@ export class BrokerPool {
     return connection;
   }
 
-  /** Cuts the connection to a broker: the next `get` opens another one. */
-  drop(address: Address): void {
-    this.#of(address).getEstablishedConnection(address)?.socket?.destroy();
-  }
-
   /** Cuts connections that do not close by themselves within `ms`. */
   async close(ms: number): Promise<void> {
     const pools = [this.#named, this.#addressed];
