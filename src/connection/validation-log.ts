@@ -3,7 +3,7 @@
 
 import type { TestStatus, TestType, ValidateEvent } from "../connector/validation.ts";
 
-/** The outcome of one test. `commands` is SQL that fixes the problem, ready to paste. */
+/** The outcome of one test. `commands` fix the problem, ready to paste. */
 export type Finding =
   | { readonly type: "passed"; readonly message?: string }
   | { readonly type: "warned"; readonly message: string; readonly commands?: readonly string[] }

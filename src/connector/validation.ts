@@ -38,7 +38,11 @@ export const ValidateTestSchema = strictObject({
   test_type: TestTypeSchema,
   status: TestStatusSchema,
   message: Type.Optional(Type.String()),
-  commands: Type.Optional(Type.Array(Type.String(), { description: "SQL that fixes it, ready to paste." })),
+  commands: Type.Optional(
+    Type.Array(Type.String(), {
+      description: "What fixes it, ready to paste: SQL, or a command of Kafka's tools.",
+    }),
+  ),
 });
 export type ValidateTest = Static<typeof ValidateTestSchema>;
 

@@ -11,7 +11,7 @@ const detail = {
   summary: "Find out what is wrong",
   description:
     "Goes through state store, disk and threads, and for each connector through status, source, slot, clock and sink. Each finding says " +
-    "what to do about it. Nothing is changed; a webhook gets one POST of `[]` as by `validate/sink`.",
+    "what to do about it. Nothing is changed; a webhook gets one POST of `[]` as by `validate/sink`, and Kafka no message.",
 };
 
 export function doctorRoutes(doctor: DoctorService) {
