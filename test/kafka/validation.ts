@@ -180,6 +180,11 @@ describe("one broker", () => {
     await cluster.deleteTopic("millrace.checkpoints");
   });
 
+  test("a template that makes no name", async () => {
+    const long = { template: `${"a".repeat(250)}.{table}` };
+    expect(await failure(cluster.bootstrap, long, "Permission Topics")).toContain("Kafka takes at most 249");
+  });
+
   test("a registry that is away", async () => {
     const url = `http://127.0.0.1:${await freePort()}`;
     const value_serde = { avro: { schema_registry: { url } } };

@@ -1,4 +1,4 @@
-// A real server, the pipeline, the real webhook worker and a receiver that fails now and then: what the
+// A real server, the pipeline, the real delivery worker and a receiver that fails now and then: what the
 // receiver holds, deduplicated by key and ordered by version, is the source.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";

@@ -12,9 +12,44 @@ const unreadable: Finding = {
   reason: "The user may not read the brokers' settings (DescribeConfigs on the cluster).",
 };
 
-type Planned = Pick<ProducingSettings, "topics" | "maxMessageBytes" | "log" | "transactionTimeoutMs">;
+type Planned = Pick<
+  ProducingSettings,
+  "topics" | "maxMessageBytes" | "log" | "sender" | "transactionTimeoutMs"
+>;
 
-export function replication({ topics: plan }: Planned, { brokers }: ClusterFacts): Finding {
+interface SettingCheck {
+  readonly name: string;
+  readonly description: string;
+  /** It says nothing where transactions are off. */
+  readonly inTransactions: boolean;
+  readonly find: (planned: Planned, facts: ClusterFacts) => Finding;
+}
+
+const check = (name: string, description: string, find: SettingCheck["find"]): SettingCheck => {
+  return { name, description, inTransactions: false, find };
+};
+
+/** In the order in which they are told. */
+export const settingChecks: readonly SettingCheck[] = [
+  check("Replication", "The cluster has as many brokers as topics are to have replicas.", replication),
+  check("In-sync replicas", "min.insync.replicas is not above the number of replicas.", inSyncReplicas),
+  check("Message size", "Brokers and topics take messages of message_max_bytes.", messageSize),
+  check("Batch size", "Brokers and topics take batches of batch_size.", batchSize),
+  {
+    ...check("Transaction timeout", "The brokers allow transactions.timeout_ms.", transactionTimeout),
+    inTransactions: true,
+  },
+  {
+    ...check(
+      "Checkpoint topic",
+      `Nothing but newer records removes a record from topic ${checkpointTopic}.`,
+      checkpointPolicy,
+    ),
+    inTransactions: true,
+  },
+];
+
+function replication({ topics: plan }: Planned, { brokers }: ClusterFacts): Finding {
   const { replicationFactor: factor } = plan;
   const count = `${brokers.length} broker${brokers.length === 1 ? "" : "s"}`;
   if (factor > brokers.length) {
@@ -27,7 +62,8 @@ export function replication({ topics: plan }: Planned, { brokers }: ClusterFacts
 }
 
 /** With acks All a broker takes nothing where fewer replicas can be in sync. */
-export function inSyncReplicas({ topics: plan }: Planned, facts: ClusterFacts): Finding {
+function inSyncReplicas({ topics: plan, sender }: Planned, facts: ClusterFacts): Finding {
+  if (sender.acks !== "All") return passed;
   const { brokerSettings, topicSettings, topics, checkpoints } = facts;
   const few = [checkpoints, ...topics].filter(({ name, presence, replicas }) => {
     const needed = number(topicSettings.get(name), "min.insync.replicas");
@@ -55,7 +91,7 @@ export function inSyncReplicas({ topics: plan }: Planned, facts: ClusterFacts): 
   return { type: "failed", reason };
 }
 
-export function transactionTimeout(
+function transactionTimeout(
   { transactionTimeoutMs: ms }: Planned,
   { brokerSettings }: ClusterFacts,
 ): Finding {
@@ -66,14 +102,14 @@ export function transactionTimeout(
   return { type: "failed", reason };
 }
 
-export function messageSize(planned: Planned, facts: ClusterFacts): Finding {
+function messageSize(planned: Planned, facts: ClusterFacts): Finding {
   return sizes(facts, planned, "message_max_bytes", planned.maxMessageBytes, (largest) => {
     return `a row whose message is larger stops the connector. Raise that of the topic, or set message_max_bytes to ${largest} or less.`;
   });
 }
 
 /** A batch that is too large is cut smaller, which takes another try. */
-export function batchSize(planned: Planned, facts: ClusterFacts): Finding {
+function batchSize(planned: Planned, facts: ClusterFacts): Finding {
   return sizes(facts, planned, "batch_size", planned.log.batchBytes, (largest) => {
     return `batches that are larger when compressed are refused, and sent again as smaller ones. Set batch_size to ${largest} or less.`;
   });
@@ -114,7 +150,7 @@ function sizes(
 }
 
 /** Retention by time would take the checkpoint away. */
-export function checkpointPolicy({ checkpoints, topicSettings }: ClusterFacts): Finding {
+function checkpointPolicy(_: Planned, { checkpoints, topicSettings }: ClusterFacts): Finding {
   if (checkpoints.presence === "missing") return { type: "passed", message: "It is made as it has to be." };
   const policy = topicSettings.get(checkpointTopic)?.get("cleanup.policy");
   if (policy === undefined)

@@ -7,7 +7,7 @@ import { config, type Finding, permission, ValidationLog } from "../../../connec
 import { kafkaMessages } from "../../../connector/config/kafka/kafka-format.ts";
 import type { KafkaSinkConfig } from "../../../connector/config/kafka-config.ts";
 import type { ValidateEvent } from "../../../connector/validation.ts";
-import { toMillraceError } from "../../../errors/millrace-error.ts";
+import { type MillraceError, toMillraceError } from "../../../errors/millrace-error.ts";
 import { checkpointTopic } from "../checkpoint/checkpoint-topic.ts";
 import { checkpointPlan } from "../checkpoint/kafka-store.ts";
 import { Cluster } from "../client/cluster.ts";
@@ -28,7 +28,7 @@ import {
 } from "./cluster-facts.ts";
 import { isReached, nameFinding, type ProbedBroker, portFinding, tlsFinding } from "./connection-findings.ts";
 import { checkpointPermission, topicPermission, transactionPermission } from "./permission-findings.ts";
-import * as setting from "./setting-findings.ts";
+import { settingChecks } from "./setting-findings.ts";
 import { templatePattern, templatePrefix } from "./template-pattern.ts";
 
 /** Since the beginning: a validation answers within 10 s, whatever does not answer it. */
@@ -78,7 +78,7 @@ export async function validateKafkaSink(
   try {
     const answers =
       cluster && log.failure === null ? await ask(cluster, settings, by, signal) : { failure: null };
-    await recordAnswers(log, settings, connectorId, answers, certificateIn(tls));
+    recordAnswers(log, settings, connectorId, answers, certificateIn(tls));
   } finally {
     await cluster?.close();
   }
@@ -115,6 +115,7 @@ async function ask(
 ): Promise<Asked> {
   const limit = by(dueMs.facts);
   const { config: sink, topics: plan, sender } = settings;
+  const sample = sampleTopic(sink);
   try {
     return await bounded(limit, async () => {
       const facts = await readCluster(cluster, templatePattern(sink));
@@ -126,10 +127,12 @@ async function ask(
         sender.transactionalId === null
           ? []
           : tryTransactionalId(cluster, sender.transactionalId, (ms) => Bun.sleep(ms)),
-        tryCreate(cluster, sampleTopic(sink), {
-          ...plan,
-          replicationFactor: Math.min(plan.replicationFactor, facts.brokers.length),
-        }),
+        sample instanceof Error
+          ? []
+          : tryCreate(cluster, sample, {
+              ...plan,
+              replicationFactor: Math.min(plan.replicationFactor, facts.brokers.length),
+            }),
         Promise.all(
           facts.brokers.map(async ({ host, port }) => {
             const broker = `${host.includes(":") ? `[${host}]` : host}:${port}`;
@@ -153,78 +156,64 @@ async function ask(
   }
 }
 
-async function recordAnswers(
+function recordAnswers(
   log: ValidationLog,
   settings: ProducingSettings,
   connectorId: string | null,
   asked: Asked,
   certificate: string | null,
-): Promise<void> {
+): void {
   const answers = "facts" in asked ? asked : null;
   const reason = "failure" in asked ? asked.failure : null;
   log.record({ Authentication: {} }, reason === null ? passed : { type: "failed", reason });
   const found = (find: (given: Answers) => Finding) => (answers ? find(answers) : passed);
   const version = answers ? versionText(answers.facts.features, answers.facts.brokers.length) : "";
   log.record({ ServerInfo: { version } }, found(serverInfo));
-  const { connection } = settings.config;
-  const command = (grant: Parameters<typeof aclCommand>[1]) => aclCommand(connection, grant, certificate);
-  const { transactionalId } = settings.sender;
-  const inTransactions = (find: (given: Answers) => Finding): Finding =>
-    transactionalId === null ? { type: "skipped", reason: "Transactions are off." } : found(find);
-  const isKnown =
-    connectorId !== null ||
-    settings.config.name !== undefined ||
-    connection.config.transactions.transactional_id !== undefined;
-  log.record(
-    permission("Topics", "The user may write to the tables' topics, and make those that are missing."),
-    found(({ facts, topic }) =>
-      topicPermission(facts, sampleTopic(settings.config), templatePrefix(settings.config), topic, command),
-    ),
-  );
-  log.record(
-    permission("Transactional id", "The user may write in transactions of the connector's transactional id."),
-    inTransactions(({ transaction }) =>
-      transactionPermission(transactionalId ?? "", isKnown, transaction, command),
-    ),
-  );
-  log.record(
-    permission("Checkpoints", `The user may read and write topic ${checkpointTopic}.`),
-    inTransactions(({ facts, checkpoint }) => checkpointPermission(facts.checkpoints, checkpoint, command)),
-  );
+  recordPermissions(log, settings, connectorId, found, certificate);
   log.record(
     config("Brokers", "Every broker of the cluster is reached at the address that it has for clients."),
     found(advertised),
   );
-  const all: readonly (readonly [string, string, (given: Answers) => Finding])[] = [
-    [
-      "Replication",
-      "The cluster has as many brokers as topics are to have replicas.",
-      ({ facts }) => setting.replication(settings, facts),
-    ],
-    [
-      "In-sync replicas",
-      "min.insync.replicas is not above the number of replicas.",
-      ({ facts }) => (settings.sender.acks === "All" ? setting.inSyncReplicas(settings, facts) : passed),
-    ],
-    [
-      "Message size",
-      "Brokers and topics take messages of message_max_bytes.",
-      ({ facts }) => setting.messageSize(settings, facts),
-    ],
-    [
-      "Batch size",
-      "Brokers and topics take batches of batch_size.",
-      ({ facts }) => setting.batchSize(settings, facts),
-    ],
-  ];
-  for (const [name, description, find] of all) log.record(config(name, description), found(find));
+  const isTransactional = settings.sender.transactionalId !== null;
+  for (const { name, description, inTransactions, find } of settingChecks) {
+    const isOff = inTransactions && !isTransactional;
+    log.record(config(name, description), isOff ? off : found(({ facts }) => find(settings, facts)));
+  }
+}
+
+const off: Finding = { type: "skipped", reason: "Transactions are off." };
+
+function recordPermissions(
+  log: ValidationLog,
+  { config: sink, sender: { transactionalId } }: ProducingSettings,
+  connectorId: string | null,
+  found: (find: (given: Answers) => Finding) => Finding,
+  certificate: string | null,
+): void {
+  const { connection } = sink;
+  const command = (grant: Parameters<typeof aclCommand>[1]) => aclCommand(connection, grant, certificate);
+  const { transactional_id: chosenId } = connection.config.transactions;
+  const isKnown = connectorId !== null || sink.name !== undefined || chosenId !== undefined;
+  const sample = sampleTopic(sink);
   log.record(
-    config("Transaction timeout", "The brokers allow transactions.timeout_ms."),
-    inTransactions(({ facts }) => setting.transactionTimeout(settings, facts)),
+    permission("Topics", "The user may write to the tables' topics, and make those that are missing."),
+    found(({ facts, topic }) =>
+      sample instanceof Error
+        ? { type: "failed", reason: sample.message }
+        : topicPermission(facts, sample, templatePrefix(sink), topic, command),
+    ),
   );
   log.record(
-    config("Checkpoint topic", `Nothing but newer records removes a record from topic ${checkpointTopic}.`),
-    inTransactions(({ facts }) => setting.checkpointPolicy(facts)),
+    permission("Transactional id", "The user may write in transactions of the connector's transactional id."),
+    transactionalId === null
+      ? off
+      : found(({ transaction }) => transactionPermission(transactionalId, isKnown, transaction, command)),
+  );
+  log.record(
+    permission("Checkpoints", `The user may read and write topic ${checkpointTopic}.`),
+    transactionalId === null
+      ? off
+      : found(({ facts, checkpoint }) => checkpointPermission(facts.checkpoints, checkpoint, command)),
   );
 }
 
@@ -282,10 +271,14 @@ async function registryFinding(serde: AvroSerde, signal: AbortSignal, limit: Abo
   }
 }
 
-/** Stands for a table's topic. */
-function sampleTopic(sink: KafkaSinkConfig): string {
+/** Stands for a table's topic; or why the template makes no name. */
+function sampleTopic(sink: KafkaSinkConfig): string | MillraceError {
   const table = { database: "database", schema: "public", table: "validation" };
-  return topicName(sink.topic_name_template, table, sink.topic_options.naming_mode);
+  try {
+    return topicName(sink.topic_name_template, table, sink.topic_options.naming_mode);
+  } catch (error) {
+    return toMillraceError(error);
+  }
 }
 
 function certificateIn(tls: Tls | Error | null): string | null {
