@@ -169,7 +169,16 @@ export class Cluster {
       metadataV9.api.async(connection, [...names], false, false, false),
     )
       // Errors of single topics and partitions are in the answer, which has the rest.
-      .catch((error: unknown) => answerOf(error) ?? Promise.reject(kafkaFailure(error, "describe topics")));
+      .catch(
+        (error: unknown) =>
+          answerOf(error) ??
+          Promise.reject(
+            kafkaFailure(
+              error,
+              names.length > 0 ? `describe topic ${names.join(", ")}` : "describe the cluster",
+            ),
+          ),
+      );
     this.#brokers = new Map(response.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
     const atMs = this.options.monotonic();
     for (const { name, errorCode, partitions } of response.topics) {
