@@ -67,11 +67,27 @@ describe("one broker", () => {
       }
       proxy.strand();
       await rig.expectRecovery("what is sent over the open connections is swallowed");
+      rig.proxy.strand();
+      await rig.expectRecovery("once more");
       proxy.refuse(true);
       proxy.cut();
       await Bun.sleep(5_000);
       proxy.refuse(false);
       await rig.expectRecovery("refused for 5 s");
+    }
+    await rig.expectExact();
+  });
+
+  test("a connection that is dead, under the default timeouts", async () => {
+    await using rig = await FaultRig.start({ cluster: { listeners: ["PROXIED"] }, listener: "PROXIED" });
+    {
+      await using _load = rig.load();
+      await rig.run.untilRealtime();
+      for (let round = 0; round < 3; round++) {
+        await sometime(500);
+        rig.proxy.strand();
+        await rig.expectRecovery("what is sent over the open connections is swallowed");
+      }
     }
     await rig.expectExact();
   });

@@ -59,6 +59,8 @@ export interface OracleReport {
   readonly changes: number;
   /** Rows of copies that bring what is there already. */
   readonly copiedAgain: number;
+  /** Keys whose first copy was broken off, went on later, and so brought a change before the stream did, which follows as a whole. */
+  readonly copiedAhead: number;
   /** Messages that came again. */
   readonly repeated: number;
 }
@@ -72,7 +74,7 @@ export async function checkTopics(
   tables: readonly string[],
   options: OracleOptions = {},
 ): Promise<OracleReport> {
-  const total = { messages: 0, changes: 0, copiedAgain: 0, repeated: 0 };
+  const total = { messages: 0, changes: 0, copiedAgain: 0, copiedAhead: 0, repeated: 0 };
   const wrong: string[] = [];
   for (const table of tables) {
     const topic = options.topic?.(table) ?? `millrace.public.${table}`;
@@ -96,6 +98,7 @@ export async function checkTopics(
       if (problem !== null)
         wrong.push(`${table} ${id}: ${problem}\n  log ${told(ofKey)}\n  topic ${key.told}`);
       total.copiedAgain += key.copiedAgain;
+      total.copiedAhead += key.isCopiedAhead ? 1 : 0;
     }
     total.messages += all.length;
     total.changes += log.length;
@@ -106,6 +109,7 @@ export async function checkTopics(
 
 class KeyCheck {
   copiedAgain = 0;
+  isCopiedAhead = false;
   readonly #messages: readonly { readonly row: (Row & { version: number; deleted: boolean }) | null }[];
 
   constructor(
@@ -168,7 +172,23 @@ class KeyCheck {
       problem = this.#problemFrom(start, rows);
       if (problem === null) return null;
     }
-    return problem;
+    return this.#isAhead(rows) ? null : problem;
+  }
+
+  /** The first row is one of a copy, ahead of the stream, whose changes follow without a gap. */
+  #isAhead(rows: readonly { n: number; deleted: boolean }[]): boolean {
+    const indexOf = (n: number) => this.changes.findIndex((change) => change.n === n);
+    for (let ahead = 1; ahead <= 3 && ahead < rows.length; ahead++) {
+      if (rows[ahead - 1]!.deleted) return false;
+      const last = indexOf(rows[ahead - 1]!.n);
+      const { n, deleted } = rows[ahead]!;
+      const starts = this.changes.flatMap((change, index) =>
+        index <= last && (deleted ? change.n === null : change.n === n) ? [index] : [],
+      );
+      this.isCopiedAhead = starts.some((start) => this.#problemFrom(start, rows.slice(ahead)) === null);
+      if (this.isCopiedAhead) return true;
+    }
+    return false;
   }
 
   /** The first message may be a row as it was copied, and bring several changes at once. */

@@ -78,7 +78,7 @@ export class Cluster {
         return await question(connection);
       } catch (error) {
         if (connection && !isNetworkError(error)) throw error;
-        this.#silentMs.set(name, this.options.monotonic());
+        this.#isSilent(known.get(name)!);
         last = error;
       }
     }
@@ -101,7 +101,7 @@ export class Cluster {
     try {
       return await pool.get(address);
     } catch (error) {
-      this.#silentMs.set(told(address), this.options.monotonic());
+      this.#isSilent(address);
       throw kafkaFailure(error, `connect to broker ${id} at ${told(address)}`);
     }
   }
@@ -137,8 +137,22 @@ export class Cluster {
       await metadataV9.api.async(connection, [], false, false, false);
       return true;
     } catch {
+      const address = this.#brokers.get(id);
+      if (address) this.#isSilent(address);
       return false;
     }
+  }
+
+  /** The coordinator gave no answer. */
+  coordinatorIsSilent(transactionalId: string): void {
+    const address = this.#brokers.get(this.#coordinators.get(transactionalId) ?? -1);
+    if (address) this.#isSilent(address);
+  }
+
+  /** What goes over another connection to it may be lost too: it is sent again over a new one. */
+  #isSilent(address: Address): void {
+    this.#silentMs.set(told(address), this.options.monotonic());
+    this.#pool.getEstablishedConnection(address)?.socket?.destroy();
   }
 
   /** Leaders and coordinators are asked for again when they are needed. */

@@ -5,7 +5,13 @@
 import { addPartitionsToTxnV3, type Connection, endTxnV3, initProducerIdV4 } from "@platformatic/kafka";
 import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { Cluster } from "../client/cluster.ts";
-import { brokerErrors, isBusyCoordinator, isLostCoordinator, kafkaFailure } from "../client/kafka-error.ts";
+import {
+  brokerErrors,
+  isBusyCoordinator,
+  isLostCoordinator,
+  isNetworkError,
+  kafkaFailure,
+} from "../client/kafka-error.ts";
 
 export interface ProducerOptions {
   /** Null: idempotent, without transactions. */
@@ -140,6 +146,7 @@ export class TransactionalProducer {
         const isLost = !isBusy && (isLostCoordinator(error) || isUnreachable(error));
         if ((!isBusy && !isLost) || monotonic() >= untilMs) throw this.failure(error, what);
         if (isLost) {
+          if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
           cluster.forgetRoles();
           isTold ||= monotonic() - begunMs >= tellAfterMs;
           if (isTold) retrying(attempt, kafkaFailure(error, what).message);
