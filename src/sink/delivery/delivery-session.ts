@@ -6,14 +6,14 @@ import type { TableShape } from "../../change/relation.ts";
 import { untilAborted } from "../../change/until-aborted.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
 import type { CompiledTable } from "../format/compiled-table.ts";
-import type { CheckpointStore } from "../sink.ts";
 import type { DeliveryContext } from "./copy/copy-context.ts";
 import { DeliveryCopies } from "./copy/delivery-copies.ts";
 import { KeylessCopies } from "./copy/keyless-copies.ts";
 import { canStreamGoOn, RecordedCopies } from "./copy/recorded-copies.ts";
-import type { DeliverySettings } from "./delivery-settings.ts";
+import type { DeliverySettings, DeliveryTools } from "./delivery-settings.ts";
 import { Inbox } from "./line/inbox.ts";
-import type { FromDelivery, PreparedRecord, ToDelivery } from "./line/line-messages.ts";
+import type { FromDelivery, PreparedRecord } from "./line/line-messages.ts";
+import { type DeliveryMessage, endsChunks, savesFirst } from "./message-order.ts";
 import { CommitPoint } from "./record/commit-point.ts";
 import { RecordKeeper, spacingOf } from "./record/record-keeper.ts";
 import { noTables, SavedTables } from "./record/recorded-tables.ts";
@@ -23,25 +23,10 @@ import { StreamWindows } from "./stream/stream-windows.ts";
 import { TransactionCounts } from "./stream/transaction-counts.ts";
 import { TruncateNotice } from "./stream/truncate-notice.ts";
 import { WindowClock } from "./stream/window-clock.ts";
-import type { OpenTransport, Transport } from "./transport.ts";
-
-export interface DeliveryTools {
-  readonly transport: OpenTransport;
-  /** The connector's record in the state. */
-  readonly store: CheckpointStore;
-  readonly log: (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) => void;
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonic: () => number;
-}
+import type { Transport } from "./transport.ts";
 
 const windowBytes = 8 * 1024 * 1024;
 const windowChanges = 65_536;
-
-/** What a session is asked to do. The line ends it. */
-export type DeliveryMessage = Exclude<ToDelivery, { type: "close" }>;
-
-/** The stream goes on when they are done, and they may wait for the record. */
-const savesFirst: ReadonlySet<string> = new Set(["log", "forget", "prepare", "copy.begin"]);
 
 const yieldToIo = () => new Promise<void>((resolve) => setImmediate(resolve));
 
@@ -96,7 +81,13 @@ export class DeliverySession {
 
   /** Hands over a message. Messages are handled one after the other. */
   receive(message: DeliveryMessage): void {
-    this.#inbox.put(message);
+    if (this.#commitPoint && endsChunks.has(message.type)) this.#handleAtOnce(message);
+    else this.#inbox.put(message);
+  }
+
+  /** What a chunk of a copy still needs: a message before it may wait for a commit, which waits for the chunk. */
+  #handleAtOnce(message: DeliveryMessage): void {
+    if (!this.#isOver) this.#handle(message).catch((error: unknown) => this.#fail(error));
   }
 
   /** Handles messages until `stop`. Never throws: a failure is sent over the line. */
@@ -105,7 +96,7 @@ export class DeliverySession {
       const message = await this.#inbox.take(this.#timed && this.#clock.waitMs(this.#timed));
       if (this.#stopped) return;
       if (this.#timed) this.#clock.keep(this.#timed, this.#inbox.isEmpty);
-      if (message === null || this.#failed) continue;
+      if (message === null || this.#isOver) continue;
       try {
         this.#commitPoint?.hold(savesFirst.has(message.type));
         await this.#handle(message);
@@ -128,6 +119,8 @@ export class DeliverySession {
     if (stream?.isBetween === false) this.#commitPoint?.giveUp();
     await untilAborted(stream?.settled() ?? Promise.resolve(), signal).catch(() => undefined);
     this.#commitPoint?.giveUp();
+    // A commit under way is not waited for any longer.
+    if (signal.aborted) await this.#transport.drain(signal);
     await this.#delivering?.keeper.close();
     await this.#transport.close();
     this.#stopped = true;
@@ -244,6 +237,7 @@ export class DeliverySession {
       settle: () => this.#delivering?.stream.settle(),
       withinMs,
       monotonic: this.tools.monotonic,
+      commit: () => void this.#delivering?.keeper.save().catch((error: unknown) => this.#fail(error)),
     });
   }
 
@@ -309,12 +303,18 @@ export class DeliverySession {
     this.send({ type: "reply", id, answer });
   }
 
+  /** Nothing more is handled: with what failed left out, what comes after it must not be committed. */
+  get #isOver(): boolean {
+    return this.#failed || this.#isStopping;
+  }
+
   #fail(error: unknown): void {
-    if (this.#failed || this.#isStopping) return;
+    if (this.#failed) return;
     this.#failed = true;
     const { code, message } = toMillraceError(error);
-    this.send({ type: "failed", code, message });
+    if (!this.#isStopping) this.send({ type: "failed", code, message });
     this.#copies.breakOff();
+    this.#commitPoint?.giveUp();
     void this.#transport.drain(AbortSignal.abort(error));
   }
 }

@@ -2,8 +2,10 @@
 
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { MessageEncoding } from "../format/message-encoding.ts";
+import type { CheckpointStore } from "../sink.ts";
 import type { RetryPolicy } from "./order/backoff.ts";
 import type { BatchLimits } from "./stream/request-plan.ts";
+import type { OpenTransport } from "./transport.ts";
 
 export interface DeliverySettings {
   /** How rows are written, and which operations are sent; also whether rows of copies are. */
@@ -24,4 +26,14 @@ export interface RequestSettings extends DeliverySettings {
   readonly retriesExhausted: ErrorCode;
   /** Attempts under way at once. */
   readonly maxInFlight: number;
+}
+
+/** What a session is given to work with. */
+export interface DeliveryTools {
+  readonly transport: OpenTransport;
+  /** The connector's record in the state. */
+  readonly store: CheckpointStore;
+  readonly log: (level: "info" | "warn", message: string, fields: Readonly<Record<string, string>>) => void;
+  /** Milliseconds of a clock that never goes back. */
+  readonly monotonic: () => number;
 }

@@ -127,7 +127,8 @@ class KafkaTransport implements Transport {
     const outlet = this.#outlet(sent, Number.POSITIVE_INFINITY);
     return Object.assign(outlet, {
       addBoundary: (boundary: Parameters<StreamOutlet["addBoundary"]>[0]) => {
-        if (this.#boundaries) this.#writer.addBoundary(this.#boundaries, boundary);
+        if (!this.#boundaries) return;
+        outlet.addOther(this.#writer.addBoundary(this.#boundaries, boundary));
       },
       // Messages and record are committed together, in the order in which they were added; without transactions the record comes first.
       tookVersion: () => {
@@ -159,21 +160,31 @@ class KafkaTransport implements Transport {
   }
 
   /** Rows are counted when they are sealed, or when there are so many. */
-  #outlet(sent: Sent, countEvery: number): Outlet {
+  #outlet(sent: Sent, countEvery: number): Outlet & { addOther(bytes: number): void } {
     const log = this.#log;
     const isTransactional = this.commitWithinMs !== null;
     let rows = 0;
     let bytes = 0;
+    /** Of messages that are of no row, and on their way. */
+    let others: (() => void)[] = [];
     const count = () => {
-      if (rows === 0) return;
-      const delivered = sent(rows, bytes);
+      if (rows === 0 && others.length === 0) return;
+      const delivered = rows === 0 ? [...others] : [sent(rows, bytes), ...others];
       rows = 0;
       bytes = 0;
-      if (isTransactional) delivered();
+      others = [];
+      const tell = () => delivered.forEach((each) => void each());
+      if (isTransactional) tell();
       // A round that fails ends the session.
-      else log.seal().then(delivered, () => undefined);
+      else log.seal().then(tell, () => undefined);
     };
     return {
+      // Nothing but a row ends a window: it is not to wait for the next one.
+      addOther: (added: number) => {
+        others.push(sent(0, added));
+        if (isTransactional) count();
+        else if (others.length === 1) setTimeout(count, this.settings.delivery.flushIntervalMs);
+      },
       addRow: (table: CompiledTable, row: PlannedRow) => {
         bytes += this.#writer.addRow(table as KafkaTable, row);
         if (++rows >= countEvery) count();

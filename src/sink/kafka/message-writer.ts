@@ -9,7 +9,7 @@ import type { CompiledTable } from "../format/compiled-table.ts";
 import { IdempotencyKey, RowPart } from "../format/idempotency-key.ts";
 import type { KeyEncoder } from "../format/key-encoder.ts";
 import { ByteWriter } from "../format/values/byte-writer.ts";
-import { bodyChunks } from "../format/values/message-body.ts";
+import { bodyChunks, releaseBody } from "../format/values/message-body.ts";
 import type { TupleView } from "../format/values/tuple-view.ts";
 import type { BoundaryEncoder } from "./boundary-encoder.ts";
 import { partitionOf } from "./client/partitioner.ts";
@@ -73,7 +73,7 @@ export class MessageWriter {
   }
 
   /** Adds the beginning or the end of a transaction. */
-  addBoundary({ queues, encoder }: BoundaryTopic, boundary: TransactionBoundary): void {
+  addBoundary({ queues, encoder }: BoundaryTopic, boundary: TransactionBoundary): number {
     const key = this.#key;
     key.length = 0;
     encoder.writeKey(key, boundary);
@@ -81,6 +81,7 @@ export class MessageWriter {
     value.length = 0;
     encoder.writeValue(value, boundary);
     this.log.add(queues[partitionOf(key.bytes, key.length, queues.length)]!, key, value, noHeaders);
+    return key.length + value.length;
   }
 
   /** A TRUNCATE is of no key: it goes to every partition once. */
@@ -119,7 +120,9 @@ export class MessageWriter {
     const { size } = out;
     if (size > this.maxMessageBytes) return out;
     const whole = new ByteWriter(size);
-    for (const chunk of bodyChunks(out.takeBody())) whole.all(chunk);
+    const body = out.takeBody();
+    for (const chunk of bodyChunks(body)) whole.all(chunk);
+    releaseBody(body);
     return whole;
   }
 

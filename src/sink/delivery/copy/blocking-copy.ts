@@ -70,9 +70,15 @@ export class BlockingMessageCopy {
     this.#chunks.delete(rows);
     if (part?.kind === "range") recorded.endRange(name, part.range, lsn, rows.delivered);
     else if (part) recorded.completed(name, part.keys, lsn);
-    else this.#point = lsn;
+    else this.#endWhole(rows, lsn);
     rows.recorded();
     await keeper.save();
+  }
+
+  /** Where the rows are committed with the record, this says at once that the table is copied. */
+  #endWhole(rows: ChunkRows, lsn: Lsn): void {
+    this.#point = lsn;
+    if (rows.isCommitted) this.delivering.recorded.made(this.subject.shape, lsn);
   }
 
   /**

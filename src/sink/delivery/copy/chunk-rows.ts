@@ -73,6 +73,11 @@ export class ChunkRows {
     });
   }
 
+  /** Its rows are committed together with the record. */
+  get isCommitted(): boolean {
+    return this.options.commitPoint !== null;
+  }
+
   /** Rows that are delivered. */
   get delivered(): number {
     return this.#delivered.rows;

@@ -97,13 +97,18 @@ export class IncrementalMessageCopy {
   /** All chunks are delivered: the copy is made, durably. Rows that are incomplete are due to be copied by their keys. */
   async finish(): Promise<Settled | "incomplete"> {
     this.#requireSound();
-    const { keeper, recorded } = this.delivering;
+    const incomplete = this.#recordMade();
+    await this.delivering.keeper.save();
+    return incomplete === 0 ? "all" : "incomplete";
+  }
+
+  /** Returns how many rows are incomplete. */
+  #recordMade(): number {
     const { shape, isFirst } = this.subject;
     const incomplete = this.#touched.incomplete.list();
     const last = [...this.#origins.keys()].sort(byPlace).at(-1) ?? zeroLsn;
-    recorded.madeBeside(shape, isFirst, last, incomplete);
-    await keeper.save();
-    return incomplete.length === 0 ? "all" : "incomplete";
+    this.delivering.recorded.madeBeside(shape, isFirst, last, incomplete);
+    return incomplete.length;
   }
 
   /** It is made, or given up. Rows that are in no request yet are not sent. */
@@ -130,6 +135,8 @@ export class IncrementalMessageCopy {
     try {
       this.#requireSound();
       if (isRange) recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
+      // The only chunk: with its rows it is committed that the table is copied.
+      else if (isCommitted && part === null) this.#recordMade();
     } finally {
       rows.recorded();
     }

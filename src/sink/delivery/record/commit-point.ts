@@ -2,12 +2,16 @@
 // copy that was begun is recorded. Otherwise rows would be committed that the record does not have, and come again after a restart. A
 // transaction, or a chunk, that takes too long is committed in parts, each with the place in it.
 
+import { MillraceError } from "../../../errors/millrace-error.ts";
+
 export interface CommitPointOptions {
   /** The stream is between two transactions, or a copy holds it. */
   readonly isBetween: () => boolean;
   /** Moves the checkpoint to where the stream is. */
   readonly settle: () => void;
   readonly withinMs: number;
+  /** Asks for a commit. */
+  readonly commit: () => void;
   /** Milliseconds of a clock that never goes back. */
   readonly monotonic: () => number;
 }
@@ -20,6 +24,9 @@ export class CommitPoint {
   #isHurried = false;
   #isHeld = false;
   #isGivenUp = false;
+  /** Chunks have been under way for so long that they are committed in parts. */
+  #isForced = false;
+  #longChunks: Timer | undefined;
 
   constructor(private readonly options: CommitPointOptions) {}
 
@@ -33,8 +40,9 @@ export class CommitPoint {
     return this.#chunks === 0;
   }
 
-  /** A commit waits from here on, until `take`. */
+  /** A commit waits from here on, until `take`. Throws once none is to be made any more. */
   want(): void {
+    this.#requireKept();
     this.#wantedMs ??= this.options.monotonic();
   }
 
@@ -47,7 +55,7 @@ export class CommitPoint {
 
   /** Resolves when that may have changed. Throws once no commit is to be made any more. */
   async change(): Promise<void> {
-    if (this.#isGivenUp) throw new Error("the sink is closed amid a transaction");
+    this.#requireKept();
     const overdue = setTimeout(() => this.wake(), this.options.withinMs);
     await new Promise<void>((resolve) => this.#waiters.push(resolve));
     clearTimeout(overdue);
@@ -69,6 +77,7 @@ export class CommitPoint {
   /** Nothing is added any more: a commit that waits is not made. */
   giveUp(): void {
     this.#isGivenUp = true;
+    clearTimeout(this.#longChunks);
     this.wake();
   }
 
@@ -77,18 +86,20 @@ export class CommitPoint {
     this.options.settle();
     this.#wantedMs = null;
     this.#isHurried = false;
+    this.#isForced = false;
+    this.#watchChunks();
     this.wake();
   }
 
   /** A chunk's first row is added. Resolves when it may be. */
   async beginChunk(): Promise<void> {
     while (this.isWanted) await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    this.#chunks++;
+    if (this.#chunks++ === 0) this.#watchChunks();
   }
 
   /** The record has the chunk, or it is given up. */
   endChunk(): void {
-    this.#chunks--;
+    if (--this.#chunks === 0) clearTimeout(this.#longChunks);
     this.wake();
   }
 
@@ -97,7 +108,24 @@ export class CommitPoint {
     for (const wake of this.#waiters.splice(0)) wake();
   }
 
+  /** While chunks are under way nobody else may ask for a commit, and a transaction has a limit. */
+  #watchChunks(): void {
+    clearTimeout(this.#longChunks);
+    if (this.#chunks === 0 || this.#isGivenUp) return;
+    this.#longChunks = setTimeout(() => {
+      this.#isForced = true;
+      this.options.commit();
+      this.wake();
+    }, this.options.withinMs);
+  }
+
+  #requireKept(): void {
+    if (this.#isGivenUp)
+      throw new MillraceError("sink_connection_lost", "the sink is closed amid a transaction");
+  }
+
   get #isOverdue(): boolean {
+    if (this.#isForced) return true;
     return this.#wantedMs !== null && this.options.monotonic() - this.#wantedMs >= this.options.withinMs;
   }
 }

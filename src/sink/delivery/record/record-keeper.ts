@@ -124,12 +124,16 @@ export class RecordKeeper {
     await this.#saving?.catch(() => undefined);
     const waitMs = this.#begunMs + this.spacingMs - this.monotonic();
     if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-    const point = this.commitPoint;
-    point?.want();
-    while (point && !point.isHere) await point.change();
-    point?.take();
-    for (const asOf of this.#asOf.splice(0)) asOf();
-    this.#next = null;
+    try {
+      const point = this.commitPoint;
+      point?.want();
+      while (point && !point.isHere) await point.change();
+      point?.take();
+      for (const asOf of this.#asOf) asOf();
+    } finally {
+      this.#asOf = [];
+      this.#next = null;
+    }
     this.#begunMs = this.monotonic();
     const saving = this.#write(formatRecord(this.#record), this.#record);
     this.#saving = saving;

@@ -6,14 +6,12 @@
 import type { ChangeBatch } from "../../../change/change-batch.ts";
 import { isDone, type Position } from "../../../change/checkpoint.ts";
 import type { Lsn } from "../../../change/lsn.ts";
+import { MillraceError } from "../../../errors/millrace-error.ts";
 import type { CompiledTable } from "../../format/compiled-table.ts";
 import { releaseArena, retainArena } from "../../format/values/arena-references.ts";
-import type { KeylessCopies } from "../copy/keyless-copies.ts";
-import type { CommitPoint } from "../record/commit-point.ts";
 import { isBefore, type StreamPoint, type VersionStep, withEnd } from "../record/sink-record.ts";
-import type { StreamOutlet, StreamOutletOptions } from "../transport.ts";
-import type { ChangeRows } from "./change-rows.ts";
-import { ProgressReport, type ProgressReportOptions } from "./progress-report.ts";
+import type { StreamOutlet } from "../transport.ts";
+import { ProgressReport } from "./progress-report.ts";
 import {
   beginningOfUnfinished,
   bytesOf,
@@ -24,25 +22,7 @@ import {
   type StreamPlace,
 } from "./stream-place.ts";
 import { WindowLedger } from "./window-ledger.ts";
-
-export interface WindowLimits {
-  readonly maxBytes: number;
-  readonly maxChanges: number;
-}
-
-export interface StreamWindowsOptions extends ProgressReportOptions {
-  readonly window: WindowLimits;
-  readonly rows: ChangeRows;
-  readonly keyless: KeylessCopies;
-  readonly outlet: (options: StreamOutletOptions) => StreamOutlet;
-  /** Where windows end decides what is sent: they end at the same places after a restart. */
-  readonly cutsMatter: boolean;
-  /** Where rows and record are committed together. */
-  readonly commitPoint: CommitPoint | null;
-  readonly monotonic: () => number;
-  /** Lets I/O happen. */
-  readonly yieldToIo: () => Promise<void>;
-}
+import type { StreamWindowsOptions } from "./window-options.ts";
 
 /** So many changes, and I/O happens. */
 const changesPerYield = 1024;
@@ -65,6 +45,10 @@ export class StreamWindows {
   /** Of what is not committed, all is of the transaction that the stream is in. */
   #isAlone = false;
   #openedMs = 0;
+  /** Nothing was taken since the last commit, which may lie amid a transaction. */
+  #isFresh = true;
+  /** A change could not be added, or not all of its rows. */
+  #isTorn = false;
   readonly #report: ProgressReport;
   #idleWaiters: (() => void)[] = [];
   #closeWaiters: (() => void)[] = [];
@@ -117,8 +101,11 @@ export class StreamWindows {
       if (window.changes === 0) this.#openedMs = this.options.monotonic();
       this.#batch = batch;
       this.#index = i;
+      this.#isFresh = false;
+      this.#isTorn = true;
       if (keyless.brings(batch, i, table)) rows.pass(batch, i, table, outlet);
       else rows.add(batch, i, table, outlet);
+      this.#isTorn = false;
       window.bytes += bytesOf(batch, i);
       window.changes++;
       this.#endIfFull(batch, i);
@@ -161,19 +148,22 @@ export class StreamWindows {
     this.#report.add({ checkpoint: this.#cursor, rows: 0, bytes: 0 });
   }
 
-  /** The stream is between two transactions. */
+  /** The stream is between two transactions, or has brought nothing since the last commit. */
   get isBetween(): boolean {
+    if (this.#isFresh) return true;
     return this.#batch ? isLastOfTransaction(this.#batch, this.#index) : this.#cursor.partial === null;
   }
 
   /** Ends the open window where the stream is, also amid a batch: all that was added up to here is committed with the record. */
   settle(): void {
+    if (this.#isTorn) throw new MillraceError("internal", "a change is added in part alone");
     if (this.#batch) {
       this.#last = positionOf(this.#batch, this.#index);
       this.#cursor = this.#standing(placeAfterChange(this.#cursor, this.#batch, this.#index));
     }
     this.end();
     this.pass();
+    this.#isFresh = true;
   }
 
   /** Resolves when what is delivered by now is durable and reported, or has failed. Nothing is sent any more. */

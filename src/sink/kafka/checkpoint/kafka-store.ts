@@ -31,6 +31,8 @@ const topicConfig = [
   { key: "cleanup.policy", value: "compact" },
   { key: "segment.bytes", value: String(16 * 1024 * 1024) },
   { key: "min.cleanable.dirty.ratio", value: "0.1" },
+  // A table's part holds up to 1 MB of keys.
+  { key: "max.message.bytes", value: String(4 * 1024 * 1024) },
 ] as const;
 
 const markName = "committed_by_run";

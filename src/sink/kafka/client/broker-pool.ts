@@ -11,14 +11,19 @@ export class BrokerPool {
   constructor(clientId: string, options: ConnectionOptions) {
     this.#named = new ConnectionPool(clientId, { ...options, tlsServerName: options.tls !== undefined });
     this.#addressed = new ConnectionPool(clientId, options);
+    // A connection reports an error as an event, too, and may report several: without a listener one would end the thread.
+    for (const pool of [this.#named, this.#addressed])
+      pool.on("connecting", ({ connection }) => void connection.on("error", () => undefined));
   }
 
   /** Throws what the client throws. */
   async get(address: Address): Promise<Connection> {
-    const connection = await this.#of(address).get(address);
-    // It reports an error as an event too, also after whoever waited has left.
-    if (connection.listenerCount("error") < 2) connection.on("error", () => undefined);
-    return connection;
+    return await this.#of(address).get(address);
+  }
+
+  /** Cuts the connection to a broker: the next `get` opens another one. */
+  drop(address: Address): void {
+    this.#of(address).getEstablishedConnection(address)?.socket?.destroy();
   }
 
   /** Cuts connections that do not close by themselves within `ms`. */

@@ -39,6 +39,8 @@ export class Cluster {
   readonly #seeds: readonly Address[];
   #brokers = new Map<number, Address>();
   readonly #topics = new Map<string, TopicLayout>();
+  /** -1: not known. */
+  #controller = -1;
   /** By transactional id. */
   readonly #coordinators = new Map<string, number>();
   /** When a broker last gave no answer, by its address: others are asked before it. */
@@ -83,6 +85,18 @@ export class Cluster {
       }
     }
     throw kafkaFailure(last, `connect to any of ${names.join(", ")}`);
+  }
+
+  /** Asks the broker that may change topics; where none is known, any. Throws what the client throws. */
+  async askController<A>(question: (connection: Connection) => Promise<A>): Promise<A> {
+    if (!this.#brokers.has(this.#controller)) return await this.ask(question, true);
+    try {
+      return await question(await this.node(this.#controller));
+    } catch (error) {
+      // Another one is asked for with the next description of topics.
+      this.#controller = -1;
+      throw error;
+    }
   }
 
   /** To the broker of this number, for batches. */
@@ -152,7 +166,7 @@ export class Cluster {
   /** What goes over another connection to it may be lost too: it is sent again over a new one. */
   #isSilent(address: Address): void {
     this.#silentMs.set(told(address), this.options.monotonic());
-    this.#pool.getEstablishedConnection(address)?.socket?.destroy();
+    this.#batches.drop(address);
   }
 
   /** Leaders and coordinators are asked for again when they are needed. */
@@ -194,6 +208,7 @@ export class Cluster {
           ),
       );
     this.#brokers = new Map(response.brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
+    this.#controller = response.controllerId;
     const atMs = this.options.monotonic();
     for (const { name, errorCode, partitions } of response.topics) {
       if (name === null) continue;

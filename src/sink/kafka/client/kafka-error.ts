@@ -104,6 +104,7 @@ const passing: ReadonlySet<string> = new Set([
   "CONCURRENT_TRANSACTIONS",
   "THROTTLING_QUOTA_EXCEEDED",
   "COORDINATOR_LOAD_IN_PROGRESS",
+  "NOT_CONTROLLER",
 ]);
 
 /** Whether the same may be asked again: a broker is away, or something is about to change. */

@@ -68,9 +68,8 @@ export class Topics {
       configs: plan.config.map(({ key, value }) => ({ name: key, value })),
     }));
     try {
-      await this.cluster.ask(
-        (connection) => createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false),
-        true,
+      await this.cluster.askController((connection) =>
+        createTopicsV6.api.async(connection, topics, plan.operationTimeoutMs, false),
       );
     } catch (error) {
       // Another producer may have made one just now.

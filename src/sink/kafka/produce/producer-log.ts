@@ -30,6 +30,7 @@ export class ProducerLog {
   #allMessages = 0;
   #after: Promise<unknown> | null = null;
   #isRunning = false;
+  #current: Round | null = null;
   #failure: MillraceError | null = null;
   #waiters: (() => void)[] = [];
   readonly #roundBytes: number;
@@ -109,6 +110,8 @@ export class ProducerLog {
   stop(failure: MillraceError): void {
     this.#failure ??= failure;
     for (const { done } of this.#sealed.splice(0)) done.reject(this.#failure);
+    // Whoever waits for the one under way need not wait for its brokers.
+    this.#current?.done.reject(this.#failure);
     this.#wake();
   }
 
@@ -138,6 +141,8 @@ export class ProducerLog {
 
   /** Never throws: a failure ends everything. */
   async #round(round: Round): Promise<void> {
+    this.#current = round;
+    round.done.promise.catch(() => undefined);
     try {
       await round.after;
       await this.sender.send(round);
@@ -150,9 +155,9 @@ export class ProducerLog {
           : new MillraceError("internal", String(error), { cause: error });
       const isFirst = this.#failure === null;
       this.stop(failure);
-      round.done.promise.catch(() => undefined);
-      round.done.reject(failure);
       if (isFirst) this.failed(failure);
+    } finally {
+      this.#current = null;
     }
   }
 

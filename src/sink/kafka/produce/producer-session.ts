@@ -28,6 +28,7 @@ const tellAfterMs = 500;
 
 export class ProducerSession {
   #begun: Begun | null = null;
+  #sending = 0;
 
   constructor(
     private readonly settings: ProducingSettings,
@@ -51,7 +52,7 @@ export class ProducerSession {
   async begin(before: (cluster: Cluster) => Promise<void> = async () => {}): Promise<void> {
     await this.close();
     const { settings, tools } = this;
-    const { monotonic, sleep, signal } = tools;
+    const { monotonic, nowMs, sleep, signal } = tools;
     const { transactionalId, acks } = settings.sender;
     const { connection } = settings.config;
     const cluster = new Cluster({
@@ -62,7 +63,7 @@ export class ProducerSession {
       ...{ metadataAgeMs: settings.metadataAgeMs, monotonic },
     });
     const producer = new TransactionalProducer(cluster, {
-      ...{ transactionalId, monotonic, sleep, signal },
+      ...{ transactionalId, monotonic, nowMs, sleep, signal },
       timeoutMs: settings.transactionTimeoutMs,
       operationTimeoutMs: settings.operationTimeoutMs,
       retrying: (attempt, reason) => this.events.retrying(attempt, reason),
@@ -102,17 +103,25 @@ export class ProducerSession {
   }
 
   async send(round: Round): Promise<void> {
-    await this.#here.sender.send(round);
+    this.#sending++;
+    try {
+      await this.#here.sender.send(round);
+    } finally {
+      this.#sending--;
+    }
   }
 
-  /** Aborts what was begun: otherwise readers wait for it until it times out. */
+  /**
+   * Aborts what was begun: otherwise readers wait for it until it times out. Where messages are on their way that is left to the next `begin`:
+   * one that arrives behind the end of its transaction would open another.
+   */
   async close(): Promise<void> {
     const begun = this.#begun;
     this.#begun = null;
     if (!begun) return;
-    if (begun.producer.isInTransaction)
+    if (begun.producer.isInTransaction && this.#sending === 0)
       await Promise.race([
-        begun.producer.end(false).catch(() => undefined),
+        begun.producer.abort().catch(() => undefined),
         new Promise((resolve) => setTimeout(resolve, abortWithinMs)),
       ]);
     await begun.cluster.close();

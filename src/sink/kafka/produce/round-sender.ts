@@ -72,7 +72,7 @@ export class RoundSender {
     }
     if (!round.isCommit) return;
     const begunMs = monotonic();
-    await this.producer.end(true);
+    await this.producer.commit();
     this.events.committed(monotonic() - begunMs);
   }
 

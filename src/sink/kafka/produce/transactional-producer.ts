@@ -23,6 +23,7 @@ export interface ProducerOptions {
   /** The coordinator is away or elsewhere, and is asked again. Null: it has answered. */
   readonly retrying: (attempt: number | null, reason: string) => void;
   readonly monotonic: () => number;
+  readonly nowMs: () => number;
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>;
   readonly signal: AbortSignal;
 }
@@ -44,7 +45,7 @@ export class TransactionalProducer {
   #epoch = -1;
   readonly #added = new Set<string>();
   /** When the transaction began; null: none is open. */
-  #begunMs: number | null = null;
+  #begun: { readonly monotonicMs: number; readonly wallMs: number } | null = null;
 
   constructor(
     private readonly cluster: Cluster,
@@ -60,7 +61,7 @@ export class TransactionalProducer {
   }
 
   get isInTransaction(): boolean {
-    return this.#begunMs !== null;
+    return this.#begun !== null;
   }
 
   /** Asks for an id. What was begun under the transactional id is decided when it returns: what was not committed is aborted. */
@@ -73,12 +74,12 @@ export class TransactionalProducer {
     this.#id = answer.producerId;
     this.#epoch = answer.producerEpoch;
     this.#added.clear();
-    this.#begunMs = null;
+    this.#begun = null;
   }
 
   /** Makes these partitions part of the transaction, which begins with the first ones. */
   async add(partitions: readonly TopicPartition[]): Promise<void> {
-    const { transactionalId, monotonic } = this.options;
+    const { transactionalId, monotonic, nowMs } = this.options;
     if (transactionalId === null) return;
     const fresh = partitions.filter((each) => !this.#added.has(nameOf(each)));
     if (fresh.length === 0) return;
@@ -86,7 +87,7 @@ export class TransactionalProducer {
       name,
       partitions: ofTopic.map(({ partition }) => partition),
     }));
-    this.#begunMs ??= monotonic();
+    this.#begun ??= { monotonicMs: monotonic(), wallMs: nowMs() };
     const transaction = { transactionalId, producerId: this.#id, producerEpoch: this.#epoch, topics };
     const names = topics.map(({ name }) => name);
     const told =
@@ -97,22 +98,32 @@ export class TransactionalProducer {
     for (const each of fresh) this.#added.add(nameOf(each));
   }
 
-  /** Commits the transaction, or aborts it. When it throws, what has become of it is known after the next `init`. */
-  async end(isCommit: boolean): Promise<void> {
+  /** Commits the transaction. When it throws, what has become of it is known after the next `init`. */
+  async commit(): Promise<void> {
     const { transactionalId } = this.options;
-    if (transactionalId === null || this.#begunMs === null) return;
-    await this.#ask(isCommit ? "commit a transaction" : "abort a transaction", (connection) =>
-      endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, isCommit),
+    if (transactionalId === null || this.#begun === null) return;
+    await this.#ask("commit a transaction", (connection) =>
+      endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, true),
     );
     this.#added.clear();
-    this.#begunMs = null;
+    this.#begun = null;
+  }
+
+  /** Aborts the transaction: asks once, also when everything else has been stopped. */
+  async abort(): Promise<void> {
+    const { transactionalId } = this.options;
+    if (transactionalId === null || this.#begun === null) return;
+    const connection = await this.cluster.coordinator(transactionalId);
+    await endTxnV3.api.async(connection, transactionalId, this.#id, this.#epoch, false);
   }
 
   /** The failure as it is told: a transaction that was open for too long was aborted, which looks as if another producer ran. */
   failure(error: unknown, what: string): MillraceError {
     const failure = kafkaFailure(error, what);
-    const { timeoutMs, monotonic } = this.options;
-    const openMs = this.#begunMs === null ? 0 : monotonic() - this.#begunMs;
+    const { timeoutMs, monotonic, nowMs } = this.options;
+    const begun = this.#begun;
+    // A clock that never goes back may stand still while the machine sleeps.
+    const openMs = begun === null ? 0 : Math.max(monotonic() - begun.monotonicMs, nowMs() - begun.wallMs);
     if (failure.code !== "kafka_fenced") return failure;
     if (openMs >= timeoutMs * 0.9)
       return new MillraceError(

@@ -11,6 +11,7 @@ beforeEach(() => {
   settled = 0;
   nowMs = 0;
   point = new CommitPoint({
+    commit: () => undefined,
     isBetween: () => isBetween,
     settle: () => void settled++,
     withinMs: 30,
