@@ -125,9 +125,12 @@ async function killRounds(brokers: 1 | 3, rounds: number, isExact: boolean): Pro
   const byDeath = new Map<string, number[]>();
   const said = async () => JSON.stringify(await api.connector(id).catch(String)).slice(0, 2_000);
   const durable = async (what: string) => {
-    return await untilDurable(query, slotName(id), what, 90_000).catch(async (error: unknown) => {
-      throw new Error(`${error}\n${await said()}\n${service.log.slice(-3_000)}`);
-    });
+    const late = setTimeout(async () => console.log(`${what}: late: ${await said()}`), 8_000);
+    return await untilDurable(query, slotName(id), what, 90_000)
+      .finally(() => clearTimeout(late))
+      .catch(async (error: unknown) => {
+        throw new Error(`${error}\n${await said()}\n${service.log.slice(-3_000)}`);
+      });
   };
   // The first copy is under way when the first of them dies.
   for (let done = 0; done < rounds; ) {

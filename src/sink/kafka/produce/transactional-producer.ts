@@ -159,11 +159,11 @@ export class TransactionalProducer {
         if (isLost) {
           if (transactionalId !== null && isNetworkError(error)) cluster.coordinatorIsSilent(transactionalId);
           cluster.forgetRoles();
-          isTold ||= monotonic() - begunMs >= tellAfterMs;
-          if (isTold) retrying(attempt, kafkaFailure(error, what).message);
-          attempt++;
         }
-        await sleep(isBusy ? busyWaitMs : lostWaitMs, signal);
+        isTold ||= monotonic() - begunMs >= tellAfterMs;
+        if (isTold) retrying(attempt, kafkaFailure(error, what).message);
+        await sleep(isBusy && !isTold ? busyWaitMs : lostWaitMs, signal);
+        attempt++;
       }
     }
   }
