@@ -86,7 +86,8 @@ async function killRounds(brokers: 1 | 3, rounds: number, isExact: boolean): Pro
   const [command, server, cluster] = await Promise.all([
     compiledBinary(),
     PostgresServer.start({ settings: { fsync: "off" } }),
-    KafkaCluster.start({ brokers }),
+    // Brokers wait so long for a replica that died before they end its transactions: half a minute by default.
+    KafkaCluster.start({ brokers, config: { "replica.lag.time.max.ms": 3_000 } }),
   ]);
   stack.use(server);
   stack.use(cluster);
