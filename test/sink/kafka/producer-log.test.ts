@@ -262,7 +262,7 @@ describe("a failure", () => {
     expect(rig.failures).toMatchObject([{ code: "internal" }]);
   });
 
-  test("stopping is none: what is under way goes on, and the rest is not sent", async () => {
+  test("stopping is none: nobody waits any longer, and the rest is not sent", async () => {
     const rig = new Rig();
     rig.add("a");
     const first = rig.log.seal();
@@ -271,9 +271,10 @@ describe("a failure", () => {
     await settled();
     const reason = new MillraceError("sink_connection_lost", "the sink is closed");
     rig.log.stop(reason);
+    await expect(first).rejects.toBe(reason);
     await expect(second).rejects.toBe(reason);
     rig.rounds[0]!.end.resolve();
-    expect(await stateOf(first)).toBe("fulfilled");
+    await settled();
     expect(rig.rounds).toHaveLength(1);
     expect(rig.failures).toEqual([]);
   });
