@@ -15,6 +15,8 @@ export class BlockingMessageCopy {
   /** What all chunks carry. */
   #origin: Promise<CopyOrigin> | null = null;
   readonly #chunks = new Set<ChunkRows>();
+  /** Of a copy that is recorded and not finished. */
+  #takeBack: (() => void) | null = null;
   /** Of the whole table as one chunk. */
   #point: Lsn = zeroLsn;
 
@@ -48,6 +50,7 @@ export class BlockingMessageCopy {
   /** All chunks are delivered: the copy is made, durably. Where rows are incomplete, the stream has to come to their points first. */
   async finish(): Promise<Settled> {
     const { keeper, recorded } = this.delivering;
+    this.#takeBack = null;
     recorded.made(this.subject.shape, this.#point);
     await keeper.save();
     return "all";
@@ -56,6 +59,7 @@ export class BlockingMessageCopy {
   /** It is made, or given up. Rows that are in no request yet are not sent. */
   end(): void {
     for (const rows of this.#chunks) rows.cancel();
+    this.#takeBack?.();
   }
 
   /** Nothing is delivered any more: what waits for that need not wait. */
@@ -78,7 +82,10 @@ export class BlockingMessageCopy {
   /** Where the rows are committed with the record, this says at once that the table is copied. */
   #endWhole(rows: ChunkRows, lsn: Lsn): void {
     this.#point = lsn;
-    if (rows.isCommitted) this.delivering.recorded.made(this.subject.shape, lsn);
+    if (!rows.isCommitted) return;
+    const { recorded } = this.delivering;
+    this.#takeBack = recorded.remember(this.subject.table.name);
+    recorded.made(this.subject.shape, lsn);
   }
 
   /**

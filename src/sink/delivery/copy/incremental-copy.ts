@@ -30,6 +30,8 @@ export class IncrementalMessageCopy {
   /** Chunks under way, and their points. */
   readonly #chunks = new Map<ChunkRows, Lsn>();
   #spoiledBy: string | null = null;
+  /** Of a copy that is recorded and not finished. */
+  #takeBack: (() => void) | null = null;
   readonly #undelivered: UndeliveredRows;
 
   constructor(
@@ -97,6 +99,7 @@ export class IncrementalMessageCopy {
   /** All chunks are delivered: the copy is made, durably. Rows that are incomplete are due to be copied by their keys. */
   async finish(): Promise<Settled | "incomplete"> {
     this.#requireSound();
+    this.#takeBack = null;
     const incomplete = this.#recordMade();
     await this.delivering.keeper.save();
     return incomplete === 0 ? "all" : "incomplete";
@@ -114,6 +117,7 @@ export class IncrementalMessageCopy {
   /** It is made, or given up. Rows that are in no request yet are not sent. */
   end(): void {
     this.#cancelChunks();
+    this.#takeBack?.();
     this.delivering.recorded.ended(this.subject.table.name);
   }
 
@@ -136,7 +140,10 @@ export class IncrementalMessageCopy {
       this.#requireSound();
       if (isRange) recorded.endRange(this.subject.table.name, part.range, lsn, rows.delivered);
       // The only chunk: with its rows it is committed that the table is copied.
-      else if (isCommitted && part === null) this.#recordMade();
+      else if (isCommitted && part === null) {
+        this.#takeBack = recorded.remember(this.subject.table.name);
+        this.#recordMade();
+      }
     } finally {
       rows.recorded();
     }

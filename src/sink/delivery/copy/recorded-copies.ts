@@ -135,6 +135,19 @@ export class RecordedCopies implements ChangeWatch {
     this.#join(table, { first: point, last: point }, false, new IncompleteKeys(incomplete));
   }
 
+  /** Returns what takes back what is recorded of the table from here on. */
+  remember(name: string): () => void {
+    const { copied, chunked } = this.keeper.record;
+    const [copy, chunks] = [copied.get(name), chunked.get(name)];
+    return () => {
+      const { record } = this.keeper;
+      this.keeper.change({
+        copied: withEntry(record.copied, name, copy),
+        chunked: withEntry(record.chunked, name, chunks),
+      });
+    };
+  }
+
   forget(name: string): void {
     const { chunked } = this.keeper.record;
     if (!chunked.has(name)) return;
@@ -262,6 +275,15 @@ export class RecordedCopies implements ChangeWatch {
   #put(name: string, copy: ChunkedCopy): void {
     this.keeper.change({ chunked: new Map(this.keeper.record.chunked).set(name, copy) });
   }
+}
+
+function withEntry<V>(
+  map: ReadonlyMap<string, V>,
+  name: string,
+  value: V | undefined,
+): ReadonlyMap<string, V> {
+  const others = [...map].filter(([each]) => each !== name);
+  return new Map(value === undefined ? others : [...others, [name, value]]);
 }
 
 function isDue({ phase, points, incomplete }: ChunkedCopy, at: Lsn): boolean {
