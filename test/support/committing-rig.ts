@@ -1,5 +1,7 @@
 // A sink of messages over a transport that commits messages and record together, as Kafka's transactions do, in one thread and in memory.
 
+import type { SavedRecord } from "../../src/connector/saved-record.ts";
+import { MillraceError } from "../../src/errors/millrace-error.ts";
 import { DeliverySession } from "../../src/sink/delivery/delivery-session.ts";
 import { LineServer } from "../../src/sink/delivery/line/line-server.ts";
 import { createMessageSink } from "../../src/sink/delivery/message-sink.ts";
@@ -22,22 +24,42 @@ export interface CommittingRig extends AsyncDisposable {
   readonly told: ReturnType<typeof nothingTold>;
   /** Rows of each commit, in order; commits of the record alone are left out. */
   readonly commits: readonly (readonly CommittedRow[])[];
+  /** The record as each of `commits` has left it. */
+  readonly records: readonly SavedRecord[];
+}
+
+export interface CommittingOptions {
+  /** How long a commit takes. */
+  readonly saveMs?: number;
+  /** A window ends after so many changes. */
+  readonly windowRows?: number;
+  /** A row that cannot be added. */
+  readonly refuses?: (row: CommittedRow) => boolean;
+}
+
+interface Committed {
+  readonly commits: CommittedRow[][];
+  readonly records: SavedRecord[];
 }
 
 /** `commitWithinMs`: after so long it commits amid a transaction. */
-export function committingRig(store: RecordStore, commitWithinMs = 60_000): CommittingRig {
+export function committingRig(
+  store: RecordStore,
+  commitWithinMs = 60_000,
+  options: CommittingOptions = {},
+): CommittingRig {
   const kafka = {
     connection: { brokers: ["127.0.0.1:1"] },
     format: { native: {} },
     topic_options: {},
   };
-  const limits = { cdc: { flush_interval_ms: 5 } };
+  const limits = { cdc: { flush_interval_ms: 5, max_buffer_rows: options.windowRows ?? 0 } };
   const connector = sampleConfig("rig", { ...sampleRequest(), sink: { kafka }, limits });
   const { delivery: settings } = kafkaSettings(connector);
-  const commits: CommittedRow[][] = [];
+  const committed: Committed = { commits: [], records: [] };
   const { port1, port2 } = new MessageChannel();
   const tools = {
-    transport: () => new CommittingTransport(settings.encoding, store, commits, commitWithinMs),
+    transport: () => new CommittingTransport(settings.encoding, store, committed, commitWithinMs, options),
     store: { load: async () => null, save: async () => {} },
     log: () => {},
     monotonic: () => performance.now(),
@@ -48,7 +70,7 @@ export function committingRig(store: RecordStore, commitWithinMs = 60_000): Comm
   const context = { signal: ended.signal, makesCopies: true, events: eventsTo(told, () => {}) };
   const sink = createMessageSink(context, port1);
   return {
-    ...{ sink, told, commits },
+    ...{ sink, told, ...committed },
     async [Symbol.asyncDispose]() {
       await sink[Symbol.asyncDispose]();
       await server.close();
@@ -65,16 +87,19 @@ class CommittingTransport implements Transport {
   constructor(
     private readonly encoding: ReturnType<typeof kafkaSettings>["encoding"],
     kept: RecordStore,
-    commits: CommittedRow[][],
+    { commits, records }: Committed,
     readonly commitWithinMs: number,
+    private readonly options: CommittingOptions,
   ) {
     this.store = {
       load: async () => kept.record,
       save: async (text, parts) => {
         const added = this.#added.splice(0);
-        await Bun.sleep(1);
+        await Bun.sleep(options.saveMs ?? 1);
         kept.record = withSave(kept.record, text, parts);
-        if (added.length > 0) commits.push(added);
+        if (added.length === 0) return;
+        commits.push(added);
+        records.push(kept.record);
       },
     };
   }
@@ -95,7 +120,10 @@ class CommittingTransport implements Transport {
         const out = new ByteWriter();
         encoder.writeRow(out, row.arena, row.before, row.after, row.context);
         const { v } = JSON.parse(Buffer.from(out.slice()).toString());
-        this.#added.push(`${name} ${v}`);
+        const added: CommittedRow = `${name} ${v}`;
+        if (this.options.refuses?.(added))
+          throw new MillraceError("kafka_message_too_large", `It refuses ${added}.`);
+        this.#added.push(added);
         sent(1, out.length)();
       },
       seal: () => {},
