@@ -79,3 +79,10 @@ test("a change of a key of which only the removal could be added is not committe
   expect(rig.commits.flat().filter((row) => row.startsWith("public.accounts"))).toEqual([]);
   expect(isDone(await whereItGoesOn(store), { commitLsn: moved.commitLsn, ordinal: 0 })).toBe(false);
 });
+
+/** A thread that only waits for itself answers nothing: it is one of another process. */
+test("a sink that is closed while a commit waits for the end of a transaction is closed, and its thread goes on", async () => {
+  const script = new URL("../../support/stop-while-a-save-waits.ts", import.meta.url).pathname;
+  const child = Bun.spawn([process.execPath, script], { timeout: 20_000, stdout: "pipe", stderr: "inherit" });
+  expect(await new Response(child.stdout).text()).toBe("closed\nalive\n");
+});
