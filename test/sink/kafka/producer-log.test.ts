@@ -278,4 +278,29 @@ describe("a failure", () => {
     expect(rig.rounds).toHaveLength(1);
     expect(rig.failures).toEqual([]);
   });
+
+  test.each([
+    ["succeeds", (end: PromiseWithResolvers<void>) => end.resolve()],
+    ["fails", (end: PromiseWithResolvers<void>) => end.reject(new Error("it is refused"))],
+  ])(
+    "a round that nobody waits for, and that %s once all is stopped, leaves no rejection",
+    async (_, ends) => {
+      const unhandled: unknown[] = [];
+      const note = (error: unknown) => void unhandled.push(error);
+      process.on("unhandledRejection", note);
+      try {
+        const rig = new Rig({ batchBytes: 100, maxBytes: 1_000 });
+        // It is sent without being sealed, and more has gathered than is sent together.
+        for (const key of ["a", "b", "c", "d", "e", "f"]) rig.add(key, "x".repeat(120));
+        await settled();
+        expect(rig.rounds).toHaveLength(1);
+        rig.log.stop(new MillraceError("sink_connection_lost", "the sink is closed"));
+        ends(rig.rounds[0]!.end);
+        await Bun.sleep(10);
+        expect([rig.rounds.length, rig.failures, unhandled]).toEqual([1, [], []]);
+      } finally {
+        process.off("unhandledRejection", note);
+      }
+    },
+  );
 });
