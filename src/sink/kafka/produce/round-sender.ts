@@ -50,6 +50,16 @@ const maxSequence = 0x8000_0000;
 
 type Waiting = Map<PartitionQueue, RecordBatch[]>;
 
+/** A broker has refused the first batch of the partition. */
+class RefusedBatch extends ProtocolError {
+  constructor(
+    verdict: string,
+    readonly queue: PartitionQueue,
+  ) {
+    super(verdict as ConstructorParameters<typeof ProtocolError>[0], queue.topic);
+  }
+}
+
 export class RoundSender {
   readonly #garbage = new GcPacer();
   /** That it takes long. */
@@ -126,11 +136,7 @@ export class RoundSender {
           const verdict = verdicts.get(batch) ?? null;
           if (verdict === null) this.#taken(queue, batch, waiting);
           else if (verdict === "MESSAGE_TOO_LARGE" && this.#halve(queue, waiting)) continue;
-          else
-            refused ??= new ProtocolError(
-              verdict as ConstructorParameters<typeof ProtocolError>[0],
-              batch.topic,
-            );
+          else if (refused === null || isPassing(refused)) refused = new RefusedBatch(verdict, queue);
         }
         for (const { bytes } of request.values()) {
           // The client has made a copy, too.
@@ -225,15 +231,14 @@ export class RoundSender {
       error,
       `take messages of ${topics.slice(0, toldTopics).join(", ")}${others}`,
     );
-    return failure.code === "kafka_message_too_large" ? await this.#tooLarge(failure, waiting) : failure;
+    const isTooLarge = failure.code === "kafka_message_too_large" && error instanceof RefusedBatch;
+    return isTooLarge ? await this.#tooLarge(failure, error.queue, waiting) : failure;
   }
 
-  /** Of single messages, as batches are halved until they are that. */
-  async #tooLarge(failure: MillraceError, waiting: Waiting): Promise<MillraceError> {
-    const single = [...waiting].flatMap(([queue, [batch]]) => (batch?.count === 1 ? [{ queue, batch }] : []));
-    const largest = single.toSorted((a, b) => b.batch.bytes - a.batch.bytes)[0];
-    if (!largest) return failure;
-    const { queue, batch } = largest;
+  /** Of a single message, as batches are halved until they are that. */
+  async #tooLarge(failure: MillraceError, queue: PartitionQueue, waiting: Waiting): Promise<MillraceError> {
+    const batch = waiting.get(queue)?.[0];
+    if (batch?.count !== 1) return failure;
     const most = await topicSetting(this.cluster, queue.topic, "max.message.bytes").catch(() => null);
     const limit = most === null ? "" : `, whose max.message.bytes is ${most}`;
     const text =

@@ -1,0 +1,106 @@
+import { expect, test } from "bun:test";
+import type { Connection } from "@platformatic/kafka";
+import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
+import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
+import type { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
+import { kafkaFailure } from "../../../src/sink/kafka/client/kafka-error.ts";
+import { RecordBatch } from "../../../src/sink/kafka/client/record-batch.ts";
+import { plainHeaders } from "../../../src/sink/kafka/message-headers.ts";
+import { PartitionQueue, type Round } from "../../../src/sink/kafka/produce/round.ts";
+import { RoundSender } from "../../../src/sink/kafka/produce/round-sender.ts";
+import type { TransactionalProducer } from "../../../src/sink/kafka/produce/transactional-producer.ts";
+
+const noHeaders = plainHeaders([]);
+const taken = 0;
+const requestTimedOut = 7;
+const messageTooLarge = 10;
+
+/** So many messages of so many bytes, whose keys name the topic. */
+function batchOf(topic: string, messages: number, bytes: number): RecordBatch {
+  const batch = new RecordBatch();
+  const key = new ByteWriter();
+  key.all(Buffer.from(`key in ${topic}`));
+  const value = new ByteWriter();
+  value.all(new Uint8Array(bytes));
+  for (let i = 0; i < messages; i++) batch.add(key, value, noHeaders);
+  return batch;
+}
+
+/** Sends a round to a broker that answers for each topic as told. Returns what it fails with; null: all is taken. */
+async function failureOf(
+  answers: Readonly<Record<string, number>>,
+  batches: Round["batches"],
+): Promise<unknown> {
+  const connection = {
+    send(...args: unknown[]) {
+      const answered = args.at(-1) as (error: null, answer: unknown) => void;
+      const responses = Object.entries(answers).map(([name, errorCode]) => ({
+        ...{ name, partitionResponses: [{ index: 0, errorCode }] },
+      }));
+      answered(null, { responses });
+    },
+  };
+  const cluster: Pick<Cluster, "topics" | "leader" | "forgetRoles" | "node" | "answers"> = {
+    topics: async () => new Map(),
+    leader: () => 1,
+    forgetRoles() {},
+    node: async () => connection as unknown as Connection,
+    answers: async () => true,
+  };
+  const producer: Pick<TransactionalProducer, "add" | "commit" | "failure" | "producerId" | "epoch"> = {
+    ...{ producerId: 1n, epoch: 0, add: async () => {}, commit: async () => {} },
+    failure: kafkaFailure,
+  };
+  const sender = new RoundSender(
+    cluster as Cluster,
+    producer as TransactionalProducer,
+    {
+      ...{ transactionalId: "t", acks: "All", compression: "none", timeoutMs: 1_000 },
+      ...{ maxRetries: 3, maxRetryMs: 100_000, initialBackoffMs: 1, maxBackoffMs: 1 },
+      ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
+      sleep,
+    },
+    { batchBytes: 1_000_000 },
+    { retrying() {}, sent() {}, committed() {} },
+  );
+  const round: Round = {
+    ...{ batches, isCommit: false, after: null, bytes: 0, messages: 0 },
+    done: Promise.withResolvers<void>(),
+  };
+  return await sender.send(round).then(
+    () => null,
+    (error: unknown) => error,
+  );
+}
+
+test.each([
+  ["before", requestTimedOut, ["wide", "narrow"]],
+  ["behind", requestTimedOut, ["narrow", "wide"]],
+  ["beside", taken, ["narrow", "wide"]],
+])(
+  "a message that is too large is told of the topic that refuses it, %s a larger one of another topic (which answers %i)",
+  async (_, other, topics) => {
+    const sizes: Readonly<Record<string, number>> = { wide: 600_000, narrow: 2_000 };
+    const batches = new Map(
+      topics.map((topic) => [new PartitionQueue(topic, 0), [batchOf(topic, 1, sizes[topic]!)]]),
+    );
+    const failure = await failureOf({ wide: other, narrow: messageTooLarge }, batches);
+    expect(failure).toMatchObject({
+      code: "kafka_message_too_large",
+      message: expect.stringMatching(
+        /^A message of 2\d\d\d bytes is larger than topic narrow takes.*key in narrow/,
+      ),
+    });
+  },
+);
+
+test("messages that are too large together are sent in halves until one alone is refused", async () => {
+  const narrow = new PartitionQueue("narrow", 0);
+  const failure = await failureOf(
+    { narrow: messageTooLarge },
+    new Map([[narrow, [batchOf("narrow", 100, 2_000)]]]),
+  );
+  expect(failure).toMatchObject({
+    message: expect.stringMatching(/^A message of 2\d\d\d bytes is larger than topic narrow takes/),
+  });
+});
