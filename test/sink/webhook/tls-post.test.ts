@@ -26,7 +26,7 @@ async function postFrom(
   const code = `
     const { post, PostTarget } = await import(${module("post.ts")});
     const { StopList } = await import(${module("stop-list.ts")});
-    const { AddressResolver } = await import(${module("egress.ts")});
+    const { AddressResolver } = await import(${module("../../connection/egress.ts")});
     const resolver = new AddressResolver("default", async () => [${JSON.stringify(options.resolved)}]);
     const { ConnectionPool } = await import(${module("http/connection-pool.ts")});
     const egress = { resolver, pool: new ConnectionPool() };
