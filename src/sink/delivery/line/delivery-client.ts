@@ -72,13 +72,19 @@ export class DeliveryClient {
    */
   async close(graceMs: number): Promise<void> {
     this.signal.removeEventListener("abort", this.#abort);
-    this.#error = null;
     const timeout = Promise.withResolvers<null>();
     const timer = setTimeout(timeout.resolve, this.signal.aborted ? 0 : graceMs, null);
-    await Promise.race([this.ask({ type: "close" }), timeout.promise]);
+    // A failure that is told meanwhile ends every question, but not the closing.
+    const closed = this.#askToClose().catch(() => this.#askToClose());
+    await Promise.race([closed, timeout.promise]);
     clearTimeout(timer);
     this.#end(new MillraceError("sink_connection_lost", "the sink is closed"));
     this.line.removeEventListener("message", this.#receive);
+  }
+
+  #askToClose(): Promise<null> {
+    this.#error = null;
+    return this.ask({ type: "close" });
   }
 
   #handle(message: FromDelivery): void {
