@@ -28,7 +28,8 @@ const tellAfterMs = 500;
 
 export class ProducerSession {
   #begun: Begun | null = null;
-  #sending = 0;
+  /** The round that is on its way, or that failed. */
+  #sending: Promise<void> | null = null;
 
   constructor(
     private readonly settings: ProducingSettings,
@@ -103,27 +104,25 @@ export class ProducerSession {
   }
 
   async send(round: Round): Promise<void> {
-    this.#sending++;
-    try {
-      await this.#here.sender.send(round);
-    } finally {
-      this.#sending--;
-    }
+    const sending = this.#here.sender.send(round);
+    this.#sending = sending;
+    await sending;
+    this.#sending = null;
   }
 
   /**
-   * Aborts what was begun: otherwise readers wait for it until it times out. Where messages are on their way that is left to the next `begin`:
-   * one that arrives behind the end of its transaction would open another.
+   * Aborts what was begun: otherwise readers wait for it until it times out. What is on its way has to arrive before: behind the end of its
+   * transaction it would open another. Where that takes too long the abort is left to the next `begin`.
    */
   async close(): Promise<void> {
     const begun = this.#begun;
     this.#begun = null;
     if (!begun) return;
-    if (begun.producer.isInTransaction && this.#sending === 0)
-      await Promise.race([
-        begun.producer.abort().catch(() => undefined),
-        new Promise((resolve) => setTimeout(resolve, abortWithinMs)),
-      ]);
+    const aborted = Promise.resolve(this.#sending).then(() => begun.producer.abort());
+    await Promise.race([
+      aborted.catch(() => undefined),
+      new Promise((resolve) => setTimeout(resolve, abortWithinMs)),
+    ]);
     await begun.cluster.close();
   }
 

@@ -60,10 +60,6 @@ export class TransactionalProducer {
     return this.#epoch;
   }
 
-  get isInTransaction(): boolean {
-    return this.#begun !== null;
-  }
-
   /** Asks for an id. What was begun under the transactional id is decided when it returns: what was not committed is aborted. */
   async init(): Promise<void> {
     const { transactionalId, timeoutMs } = this.options;
