@@ -8,7 +8,7 @@ import { readTopic } from "../test/support/kafka/kafka-reader.ts";
 import { SchemaRegistryDouble } from "../test/support/schema-registry.ts";
 import { type BenchServers, database } from "./bench-servers.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
-import { percentile } from "./latency.ts";
+import { percentile, writeSteadily } from "./latency.ts";
 import { fill, thousandInsertsEach } from "./loads.ts";
 import { measured, measureLoad } from "./measure.ts";
 import { MillraceService, type Target } from "./millrace-service.ts";
@@ -165,14 +165,7 @@ async function measureLatency(
   await servers.recreate();
   await service.begin();
   const write = (seconds: number, first: number) =>
-    servers.source.query(
-      `do $$ declare began timestamptz := clock_timestamp(); begin
-         for n in 0..${latencyPerSecond * seconds - 1} loop
-           perform pg_sleep(n / ${latencyPerSecond}.0 - extract(epoch from clock_timestamp() - began));
-           insert into bench_latency values (${first} + n, clock_timestamp()); commit;
-         end loop; end $$`,
-      database,
-    );
+    writeSteadily(servers, latencyPerSecond, latencyPerSecond * seconds, first);
   // Warm up: one-time costs are not part of a steady load.
   await write(2, 0);
   await service.untilMarkerArrives(await servers.writeMarker());

@@ -28,10 +28,10 @@ export async function measureLatency(
   await servers.recreate();
   await contender.begin();
   // Warm up: one-time costs are not part of a steady load.
-  await write(servers, perSecond, perSecond, 0);
+  await writeSteadily(servers, perSecond, perSecond, 0);
   const count = perSecond * seconds;
   const [elapsedMs, samples] = await Promise.all([
-    write(servers, perSecond, count, perSecond),
+    writeSteadily(servers, perSecond, count, perSecond),
     sampleSink(servers, perSecond, perSecond + count - 1),
   ]);
   const rows = await servers.source.query<{ ms: number }>(
@@ -53,7 +53,7 @@ export async function measureLatency(
 }
 
 /** Commits `count` rows at an even pace, each durably. Returns the elapsed time. */
-async function write(
+export async function writeSteadily(
   servers: BenchServers,
   perSecond: number,
   count: number,

@@ -2,9 +2,9 @@
 // the latency of a commit. They compare with the stream without a sink, and with a plain loop of requests.
 
 import type { JsonBody } from "../src/demo/api-client.ts";
-import { type BenchServers, database } from "./bench-servers.ts";
+import type { BenchServers } from "./bench-servers.ts";
 import { DiscardingContender } from "./discarding-contender.ts";
-import { percentile } from "./latency.ts";
+import { percentile, writeSteadily } from "./latency.ts";
 import { type Load, thousandInsertsEach } from "./loads.ts";
 import { measureLoad } from "./measure.ts";
 import { MillraceService } from "./millrace-service.ts";
@@ -158,14 +158,7 @@ async function measureWebhookLatency(
   await servers.recreate();
   await service.begin();
   const write = (seconds: number, first: number) =>
-    servers.source.query(
-      `do $$ declare began timestamptz := clock_timestamp(); begin
-         for n in 0..${latencyPerSecond * seconds - 1} loop
-           perform pg_sleep(n / ${latencyPerSecond}.0 - extract(epoch from clock_timestamp() - began));
-           insert into bench_latency values (${first} + n, clock_timestamp()); commit;
-         end loop; end $$`,
-      database,
-    );
+    writeSteadily(servers, latencyPerSecond, latencyPerSecond * seconds, first);
   // Warm up: one-time costs are not part of a steady load.
   await write(1, 0);
   await service.untilMarkerArrives(await servers.writeMarker());
