@@ -59,7 +59,7 @@ export async function startService(settings: Settings, log: Log, version: string
   const board = new StatusBoard(state.history, log, now);
   // Before the supervisor: it ends after the runs have.
   const alerts = settings.alerts && starting.use(startAlerts(settings.alerts, process.env, log));
-  board.watch = alerts?.watch ?? null;
+  if (alerts) board.addWatch(alerts.watch);
   const threads = starting.use(new ThreadWatch());
   const metrics = new PrometheusMetricsService({ state, board, threads, version });
   board.listener = metrics;

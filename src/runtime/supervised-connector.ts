@@ -136,8 +136,9 @@ export class SupervisedConnector {
       rounds: this.#roundsOf(stored),
       idle: (nextAt, failed) => {
         const state = nextAt ? { scheduled: {} } : { complete: {} };
-        board.report(this.id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
+        // First, so that whoever hears of the status finds the time in it.
         board.nextSnapshot(this.id, runId, nextAt);
+        board.report(this.id, runId, "Connector", { state, status: failed ? { failed } : { complete: {} } });
       },
       attemptChanged: (run, error) => this.#attemptChanged(stored, run, error),
       failed: (error, health) => {

@@ -8,6 +8,7 @@ import { RunMeasurement, toProgress } from "../metrics/run-measurement.ts";
 import type { RunMetrics } from "../threads/messages.ts";
 import { HistoryWriter } from "./history-writer.ts";
 import { StatusThrottle } from "./status-throttle.ts";
+import type { MeasurementListener, StatusWatch } from "./status-watch.ts";
 
 interface Entry {
   runId: string;
@@ -26,32 +27,12 @@ interface Entry {
   deferred: ReturnType<typeof setTimeout> | undefined;
 }
 
-/** Gets the measurements of runs as well. */
-export interface MeasurementListener {
-  /** An attempt of the connector's run begins: its counters start from zero. */
-  began(connectorId: string): void;
-  measured(connectorId: string, metrics: RunMetrics): void;
-  /** The attempt has ended with an error. */
-  failed(connectorId: string, code: string): void;
-  forget(connectorId: string): void;
-}
-
-/** Hears what a connector's present run reports, as often as it does. It must neither block nor throw. */
-export interface StatusWatch {
-  reported(connectorId: string, status: Status): void;
-  measuredSlot(connectorId: string, slot: NonNullable<RunMetrics["slot"]>): void;
-  /** All tables that are set aside now. */
-  setAside(connectorId: string, tables: readonly SetAsideTable[]): void;
-  forget(connectorId: string): void;
-}
-
-export type MeasuredRun = RunMetrics & { readonly lagSeconds: number | null };
+export type MeasuredRun = RunMetrics & { readonly runId: string; readonly lagSeconds: number | null };
 
 export class StatusBoard implements AsyncDisposable {
   /** Set once, where the service is wired. */
   listener: MeasurementListener | null = null;
-  /** The same; null: nobody watches. */
-  watch: StatusWatch | null = null;
+  readonly #watches: StatusWatch[] = [];
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryWriter;
   readonly #log: Log;
@@ -64,6 +45,11 @@ export class StatusBoard implements AsyncDisposable {
     this.#log = log;
     this.#now = now;
     this.#throttleMs = throttleMs;
+  }
+
+  /** From now on the watch hears of every connector. */
+  addWatch(watch: StatusWatch): void {
+    this.#watches.push(watch);
   }
 
   /**
@@ -90,12 +76,12 @@ export class StatusBoard implements AsyncDisposable {
       return;
     }
     entry.status = status;
-    this.watch?.reported(connectorId, status);
     if (!status.state.scheduled) entry.nextSnapshotAt = null;
     const { retry } = status.status;
     if (retry) this.#setRetryError(entry, retry.reason);
     const isSameRetry = retry !== undefined && JSON.stringify(retry) === entry.retry;
     if (!isSameRetry) entry.retry = null;
+    for (const watch of this.#watches) watch.reported?.(connectorId, status);
     cancelDeferred(entry);
     const isKnown = isSameRetry || entry.recorded.get(component) === JSON.stringify(status);
     if (!isKnown) this.#recordNew(connectorId, entry, component, status);
@@ -153,7 +139,8 @@ export class StatusBoard implements AsyncDisposable {
     if (!entry) return;
     if (entry.runId === runId) {
       entry.measurement.measured(metrics);
-      if (metrics.slot) this.watch?.measuredSlot(connectorId, metrics.slot);
+      const { slot } = metrics;
+      if (slot) for (const watch of this.#watches) watch.measuredSlot?.(connectorId, slot);
     }
     this.listener?.measured(connectorId, metrics);
   }
@@ -170,7 +157,7 @@ export class StatusBoard implements AsyncDisposable {
     const entry = this.#entries.get(connectorId);
     if (entry?.runId !== runId) return;
     entry.setAside = tables;
-    this.watch?.setAside(connectorId, tables);
+    for (const watch of this.#watches) watch.setAside?.(connectorId, tables);
   }
 
   /** When a connector on a schedule begins its next round. */
@@ -182,6 +169,11 @@ export class StatusBoard implements AsyncDisposable {
   /** The number of tables that are set aside, by connector. */
   countSetAside(): ReadonlyMap<string, number> {
     return new Map([...this.#entries].map(([id, { setAside }]) => [id, setAside.length]));
+  }
+
+  /** The run that the present status is of; null: there is none. */
+  runId(connectorId: string): string | null {
+    return this.#entries.get(connectorId)?.runId ?? null;
   }
 
   status(connectorId: string): ConnectorStatus {
@@ -203,9 +195,9 @@ export class StatusBoard implements AsyncDisposable {
   metrics(): ReadonlyMap<string, MeasuredRun> {
     const measured = new Map<string, MeasuredRun>();
     const nowMs = this.#now().getTime();
-    for (const [id, { measurement }] of this.#entries) {
+    for (const [id, { runId, measurement }] of this.#entries) {
       const { total } = measurement;
-      if (total) measured.set(id, { ...total, lagSeconds: measurement.lagSeconds(nowMs) });
+      if (total) measured.set(id, { ...total, runId, lagSeconds: measurement.lagSeconds(nowMs) });
     }
     return measured;
   }
@@ -244,7 +236,7 @@ export class StatusBoard implements AsyncDisposable {
     if (entry) cancelDeferred(entry);
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
-    this.watch?.forget(connectorId);
+    for (const watch of this.#watches) watch.forget?.(connectorId);
   }
 
   /** Resolves when every record so far is stored. */
