@@ -11,7 +11,10 @@ import { commandRoutes } from "./api/routes/command-routes.ts";
 import { connectorCreationRoutes } from "./api/routes/connector-creation-routes.ts";
 import { connectorRoutes } from "./api/routes/connector-routes.ts";
 import { doctorRoutes } from "./api/routes/doctor-routes.ts";
+import { eventRoutes } from "./api/routes/event-routes.ts";
 import { inspectionRoutes } from "./api/routes/inspection-routes.ts";
+import { reportRoutes } from "./api/routes/report-routes.ts";
+import { sampleRoutes } from "./api/routes/sample-routes.ts";
 import { serviceRoutes } from "./api/routes/service-routes.ts";
 import { sshKeyRoutes } from "./api/routes/ssh-key-routes.ts";
 import { taskRoutes } from "./api/routes/task-routes.ts";
@@ -56,6 +59,9 @@ function apiRoutes(services: Services, version: string) {
     .use(taskRoutes(services.tasks))
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))
+    .use(eventRoutes(services.events))
+    .use(sampleRoutes(services.samples))
+    .use(reportRoutes(services.report))
     .use(sshKeyRoutes())
     .use(serviceRoutes(services, version));
 }

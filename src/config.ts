@@ -4,21 +4,12 @@ import { resolve } from "node:path";
 import { type AlertSettings, readAlertSettings } from "./alerts/alert-settings.ts";
 import type { Authentication } from "./api/guards/authentication.ts";
 import { egressPolicy } from "./connection/egress.ts";
+import type { SettingReport } from "./connector/service-report.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import { isLoopbackHost } from "./loopback.ts";
 import { type OtlpSettings, readOtlpSettings } from "./runtime/metrics/otlp-settings.ts";
-
-export const logLevels = ["debug", "info", "warn", "error", "silent"] as const;
-export type LogLevel = (typeof logLevels)[number];
-
-/** The flags of `serve`. What is absent comes from the environment. */
-export interface ServeFlags {
-  readonly host?: string;
-  readonly port?: string;
-  readonly dataDir?: string;
-  readonly logLevel?: string;
-  readonly config?: string;
-}
+import { defaults, type LogLevel, logLevels, type ServeFlags } from "./setting-table.ts";
+import { reportSettings } from "./settings-report.ts";
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -41,57 +32,11 @@ export interface Settings {
   readonly alerts: AlertSettings | null;
   /** Where metrics are pushed to by OTLP; null: nowhere. */
   readonly otlp: OtlpSettings | null;
+  /** Names this process among the replicas of the service; null: it makes up a name. */
+  readonly replicaId: string | null;
+  /** All settings as they may be shown: without secrets. */
+  readonly report: readonly SettingReport[];
 }
-
-/** A setting as `--help` shows it. Secrets have no flag, because others can see a process's arguments. */
-export interface SettingHelp {
-  readonly variable: string;
-  readonly meaning: string;
-}
-
-export const environmentHelp: readonly SettingHelp[] = [
-  { variable: "MILLRACE_HOST, MILLRACE_PORT", meaning: "as --host and --port" },
-  { variable: "MILLRACE_DATA_DIR", meaning: "as --data-dir" },
-  { variable: "MILLRACE_CONFIG", meaning: "as --config" },
-  { variable: "DATABASE_URL", meaning: "keep the state in this Postgres; unset: in the data directory" },
-  { variable: "MILLRACE_USERNAME, MILLRACE_PASSWORD", meaning: "ask clients for HTTP Basic authentication" },
-  { variable: "MILLRACE_API_TOKEN", meaning: "accept this Bearer token" },
-  {
-    variable: "MILLRACE_ALLOW_ANONYMOUS",
-    meaning: "1: ask nobody for credentials, on any address and under any name",
-  },
-  {
-    variable: "MILLRACE_ENCRYPTION_KEY",
-    meaning: "32 bytes in base64 that secrets are stored under; unset: a key file in the data directory",
-  },
-  { variable: "MILLRACE_WEBHOOK_EGRESS", meaning: "public: webhooks may not go to private addresses" },
-  {
-    variable: "MILLRACE_WORKER_THREADS",
-    meaning: "so many threads of a kind before connectors share them; unset: two for each core, at least 4",
-  },
-  {
-    variable: "MILLRACE_ALERT_URL, MILLRACE_ALERT_SECRET",
-    meaning: "post alerts to this address, signed with whsec_… where there is a secret",
-  },
-  {
-    variable: "OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-    meaning:
-      "push metrics to this collector by OTLP/HTTP in JSON, at /v1/metrics below it; or to exactly this address",
-  },
-  { variable: "OTEL_EXPORTER_OTLP_HEADERS", meaning: "headers for it: name=value,name=value" },
-  {
-    variable: "OTEL_METRICS_EXPORTER, OTEL_SDK_DISABLED",
-    meaning: "none, or true: push no metrics",
-  },
-  { variable: "OTEL_METRIC_EXPORT_INTERVAL", meaning: "milliseconds between pushes; default 60000" },
-  {
-    variable: "OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES",
-    meaning: "what the metrics are told to be of: a name (default millrace), and key=value,key=value",
-  },
-  { variable: "MILLRACE_LOG_LEVEL", meaning: `one of ${logLevels.join(", ")}; default info` },
-];
-
-export const defaults = { host: "127.0.0.1", port: "3000", dataDir: "./data", logLevel: "info" } as const;
 
 /** Throws `invalid_setting` with what to set, never with a value that may be secret. */
 export function readSettings(flags: ServeFlags, environment: Environment): Settings {
@@ -106,7 +51,9 @@ export function readSettings(flags: ServeFlags, environment: Environment): Setti
     workerThreads: parseThreads(variable("MILLRACE_WORKER_THREADS")),
     alerts: readAlertSettings(variable),
     otlp: readOtlpSettings((name) => environment[name] || null),
+    replicaId: parseReplicaId(variable("MILLRACE_REPLICA_ID")),
     logLevel: parseLogLevel(nonEmpty(flags.logLevel) ?? variable("MILLRACE_LOG_LEVEL") ?? defaults.logLevel),
+    report: reportSettings(flags, environment),
   };
   egressPolicy(environment); // The workers read it for themselves. A wrong word ends the start.
   if (checksHost(settings) && !isLoopbackHost(settings.host)) throw openWithoutAuthentication(settings.host);
@@ -167,6 +114,12 @@ function parseThreads(text: string | null): number | null {
   const threads = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   if (threads < 1) throw invalid("MILLRACE_WORKER_THREADS must be a number from 1 to 9999.");
   return threads;
+}
+
+function parseReplicaId(text: string | null): string | null {
+  if (text !== null && !/^[A-Za-z0-9._-]{1,64}$/.test(text))
+    throw invalid("MILLRACE_REPLICA_ID must be 1 to 64 of A-Z, a-z, 0-9, _, . and -.");
+  return text;
 }
 
 function parseDatabaseUrl(text: string | null): string | null {

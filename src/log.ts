@@ -3,8 +3,8 @@
 
 import { Writable } from "node:stream";
 import pino from "pino";
-import type { LogLevel } from "./config.ts";
 import { withoutValues } from "./errors/row-in-reason.ts";
+import type { LogLevel } from "./setting-table.ts";
 
 export type Log = pino.Logger;
 

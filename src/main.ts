@@ -3,10 +3,11 @@
 import { Command } from "commander";
 import manifest from "../package.json";
 import { addServiceCommands } from "./cli/cli.ts";
-import { defaults, environmentHelp, logLevels, readSettings, type ServeFlags } from "./config.ts";
+import { readSettings } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
 import { createLog } from "./log.ts";
 import { serveUntilStopped } from "./serve-until-stopped.ts";
+import { defaults, logLevels, type ServeFlags, settingTable } from "./setting-table.ts";
 
 const { version } = manifest;
 
@@ -142,7 +143,9 @@ async function demo({ once = false, kafka = false, brokers }: DemoFlags): Promis
 }
 
 function environmentText(): string {
-  const lines = environmentHelp.map(({ variable, meaning }) => `  ${variable}\n      ${meaning}`);
+  const lines = settingTable.map(({ settings, meaning }) => {
+    return `  ${settings.map(({ variable }) => variable).join(", ")}\n      ${meaning}`;
+  });
   return `
 Environment (flags win over it; secrets have no flag, because others can see a process's arguments):
 ${lines.join("\n")}

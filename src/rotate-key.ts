@@ -1,7 +1,8 @@
 // The command rotate-key: rotates the encryption key of the state that `serve` would use with the same settings.
 
-import { type Environment, readNewEncryptionKey, readStateSettings, type ServeFlags } from "./config.ts";
+import { type Environment, readNewEncryptionKey, readStateSettings } from "./config.ts";
 import { toMillraceError } from "./errors/millrace-error.ts";
+import type { ServeFlags } from "./setting-table.ts";
 import { rotateKey } from "./state/secrets/key-rotation.ts";
 
 /** Returns the exit code. */

@@ -1,9 +1,10 @@
 // Assembles the service: state, runtime and HTTP, started in this order and stopped in reverse.
 
 import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import { startAlerts } from "./alerts/start-alerts.ts";
 import type { Fault } from "./api/error-handling.ts";
-import type { Services } from "./api/services.ts";
+import type { EventService, SampleService, Services } from "./api/services.ts";
 import { createApp } from "./app.ts";
 import { checksHost, type Settings } from "./config.ts";
 import { applyDeclared, readDeclared } from "./declared-connectors.ts";
@@ -12,12 +13,16 @@ import { LiveDoctorService } from "./doctor/doctor-service.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
 import type { Log } from "./log.ts";
 import { isLoopbackHost } from "./loopback.ts";
-import { StoredConnectorService } from "./runtime/connector-service.ts";
+import { type ConnectorWatch, StoredConnectorService } from "./runtime/connector-service.ts";
+import { EventHub } from "./runtime/events/event-hub.ts";
+import { RuntimeEvents } from "./runtime/events/runtime-events.ts";
 import { LiveInspectionService } from "./runtime/inspection-service.ts";
 import { PrometheusMetricsService } from "./runtime/metrics/metrics-service.ts";
 import { OtlpExporter } from "./runtime/metrics/otlp-exporter.ts";
 import type { OtlpSettings } from "./runtime/metrics/otlp-settings.ts";
+import { LiveReportService } from "./runtime/report-service.ts";
 import { ConnectorRun, workerThreads } from "./runtime/run/connector-run.ts";
+import { LiveSampleService } from "./runtime/samples/sample-service.ts";
 import { LiveSnapshotService } from "./runtime/snapshot-service.ts";
 import { LiveHealthService, stateTrouble, threadTrouble } from "./runtime/status/health-service.ts";
 import { StatusBoard } from "./runtime/status/status-board.ts";
@@ -60,6 +65,7 @@ export async function startService(settings: Settings, log: Log, version: string
   // Before the supervisor: it ends after the runs have.
   const alerts = settings.alerts && starting.use(startAlerts(settings.alerts, process.env, log));
   if (alerts) board.addWatch(alerts.watch);
+  const { hub, watch } = followRuntime(state, board);
   const threads = starting.use(new ThreadWatch());
   const metrics = new PrometheusMetricsService({ state, board, threads, version });
   board.listener = metrics;
@@ -74,9 +80,10 @@ export async function startService(settings: Settings, log: Log, version: string
   );
   const stopping = new AbortController();
   starting.defer(() => stopping.abort());
+  const samples = starting.use(startSamples(state, board));
   const services = createServices({
-    ...{ state, board, threads, supervisor, metrics, now },
-    ...{ dataDirectory: settings.dataDirectory, stopping: stopping.signal },
+    ...{ state, board, threads, supervisor, metrics, now, watch, version, settings, samples },
+    ...{ events: hub, stopping: stopping.signal },
   });
   const app = createApp({
     ...{ services, version, authentication: settings.authentication },
@@ -86,6 +93,11 @@ export async function startService(settings: Settings, log: Log, version: string
   const server = listen(app, settings);
   starting.defer(async () => {
     await app.stop(true);
+  });
+  // Before the server is, so that clients see the end of their streams.
+  starting.defer(async () => {
+    hub[Symbol.dispose]();
+    await nextTurn();
   });
   if (settings.otlp) starting.use(startOtlp(settings.otlp, metrics, log, version));
   await supervisor.startDeletions();
@@ -103,6 +115,28 @@ export async function startService(settings: Settings, log: Log, version: string
   };
 }
 
+/** What happens to connectors and tasks, as events for clients. */
+function followRuntime(state: State, board: StatusBoard): { hub: EventHub; watch: RuntimeEvents } {
+  const hub = new EventHub(randomText());
+  const watch = new RuntimeEvents({
+    publish: (event, key) => hub.publish(event, key),
+    status: (id) => board.status(id),
+    runId: (id) => board.runId(id),
+    monotonicMs,
+  });
+  board.addWatch(watch);
+  state.tasks.watch = watch;
+  return { hub, watch };
+}
+
+function startSamples({ connectors }: State, board: StatusBoard): LiveSampleService {
+  const measured = () => board.metrics();
+  const samples = new LiveSampleService({ connectors, measured, nowMs: Date.now, monotonicMs });
+  board.addWatch(samples);
+  samples.start();
+  return samples;
+}
+
 interface ServiceParts {
   readonly state: State;
   readonly board: StatusBoard;
@@ -110,12 +144,16 @@ interface ServiceParts {
   readonly supervisor: Supervisor;
   readonly metrics: PrometheusMetricsService;
   readonly now: () => Date;
-  readonly dataDirectory: string;
+  readonly watch: ConnectorWatch;
+  readonly events: EventService;
+  readonly samples: SampleService;
+  readonly version: string;
+  readonly settings: Settings;
   readonly stopping: AbortSignal;
 }
 
 function createServices(parts: ServiceParts): Services {
-  const { state, board, supervisor, metrics } = parts;
+  const { state, board, supervisor, metrics, events, samples, settings } = parts;
   const newId = () => Bun.randomUUIDv7();
   const doctor = new LiveDoctorService({
     connectors: async () =>
@@ -124,7 +162,7 @@ function createServices(parts: ServiceParts): Services {
       })),
     stateTrouble: () => stateTrouble(state),
     threadTrouble: () => threadTrouble(parts.threads),
-    examineDisk: () => examineDisk(parts.dataDirectory),
+    examineDisk: () => examineDisk(settings.dataDirectory),
     ...{ examineSource, validateSource, validateSink },
   });
   return {
@@ -134,8 +172,33 @@ function createServices(parts: ServiceParts): Services {
     inspection: new LiveInspectionService({ state, readSourceCatalog, validateSource, validateSink }),
     health: new LiveHealthService(state, parts.threads, parts.stopping),
     snapshots: new LiveSnapshotService(board, supervisor),
-    metrics,
+    ...{ metrics, events, samples, report: createReport(parts) },
   };
+}
+
+function createReport(parts: ServiceParts): LiveReportService {
+  const { databaseUrl, replicaId, report } = parts.settings;
+  return new LiveReportService({
+    ...{ ...parts, settings: report, host: hostname() },
+    startedAt: new Date(performance.timeOrigin),
+    stateKind: databaseUrl === null ? "Embedded" : "Postgres",
+    replicaId: replicaId ?? `${hostname()}-${randomText().slice(0, 6)}`,
+    residentBytes: () => process.memoryUsage.rss(),
+  });
+}
+
+function monotonicMs(): number {
+  return performance.now();
+}
+
+/** Of letters and digits. */
+function randomText(): string {
+  return randomBytes(6).toString("hex");
+}
+
+/** Resolves when all that was to be done at once has been done. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }
 
 function startOtlp(

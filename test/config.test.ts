@@ -28,6 +28,8 @@ test("the defaults listen only on this machine and keep the state in ./data", ()
     alerts: null,
     otlp: null,
     logLevel: "info",
+    replicaId: null,
+    report: expect.any(Array),
   });
 });
 

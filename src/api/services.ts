@@ -23,6 +23,8 @@ import type {
 } from "../connector/connector.ts";
 import type { Diagnosis } from "../connector/diagnosis.ts";
 import type { JsonObject } from "../connector/request/merge-patch.ts";
+import type { SampleList } from "../connector/samples.ts";
+import type { ReplicaList, ServiceReport } from "../connector/service-report.ts";
 import type { HistoryEntry } from "../connector/status.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
@@ -35,6 +37,9 @@ export interface Services {
   readonly health: HealthService;
   readonly snapshots: SnapshotService;
   readonly metrics: MetricsService;
+  readonly events: EventService;
+  readonly samples: SampleService;
+  readonly report: ReportService;
 }
 
 export interface ConnectorService {
@@ -166,4 +171,51 @@ export interface SnapshotActivity {
 export interface MetricsService {
   /** The Prometheus text exposition format, version 0.0.4. */
   text(): Promise<string>;
+}
+
+export interface EventService {
+  /**
+   * Follows what happens from now on, or since the event `lastEventId`. Throws `too_many_clients`, and
+   * `state_unavailable` when the service is stopping.
+   */
+  follow(lastEventId: string | null): EventFollower;
+}
+
+export interface EventFollower {
+  /** The id to resume from while there was no event; null: the events that come first have theirs. */
+  readonly position: string | null;
+
+  /**
+   * Takes the events that wait: those that have come since the last call. Without any, it waits for `withinMs` at most,
+   * and returns none. Null: there will be no more. One call at a time. A follower that takes too little gets the event
+   * `reset` in place of what it missed.
+   */
+  next(withinMs: number): Promise<readonly FollowedEvent[] | null>;
+
+  /** Ends it. More calls change nothing. */
+  close(): void;
+}
+
+export interface FollowedEvent {
+  readonly id: string;
+  /** A key of `eventSchemas`. */
+  readonly event: string;
+  /** JSON, without line breaks. */
+  readonly data: string;
+}
+
+export interface SampleService {
+  /**
+   * The samples of one connector in the last hour, or those of all (null) in the last ten minutes. With `sinceMs`, in
+   * milliseconds since the epoch: only steps that end later, of the last hour. Throws `connector_not_found`.
+   */
+  read(connectorId: string | null, sinceMs: number | null): Promise<SampleList>;
+}
+
+export interface ReportService {
+  /** The service about itself. No secret is in it. */
+  service(): ServiceReport;
+
+  /** The replicas of the installation. */
+  replicas(): ReplicaList;
 }

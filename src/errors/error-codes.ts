@@ -40,6 +40,8 @@ export const errorKinds = {
   unsupported_kind: kind(422, "Unsupported kind"),
   /** A required secret was left out, and no stored one can be used. */
   missing_secret: kind(422, "Missing secret"),
+  /** As many clients as may follow the events do so already. */
+  too_many_clients: kind(503, "Too many clients", "transient"),
   /** An internal error. The log has the details under the id in the response. */
   internal: kind(500, "Internal error", "transient"),
   source_unreachable: kind(502, "Source unreachable", "transient"),

@@ -31,6 +31,15 @@ export interface ConnectorServiceContext {
   readonly now: () => Date;
   readonly randomBytes: (count: number) => Uint8Array;
   readonly newRunId: () => string;
+  /** Hears of what is stored; left out: nobody wants to know. */
+  readonly watch?: ConnectorWatch;
+}
+
+/** Must neither block nor throw. */
+export interface ConnectorWatch {
+  connectorCreated(connectorId: string): void;
+  /** Its configuration is another one, or is written in another way. */
+  connectorChanged(connectorId: string): void;
 }
 
 /** How long a call waits for a deletion before it answers. The deletion continues afterwards. */
@@ -146,6 +155,7 @@ export class StoredConnectorService implements ConnectorService {
       ...{ runId: this.context.newRunId(), createdAt: this.context.now() },
     };
     await this.#reconcileAfter(id, this.context.state.connectors.insert(stored));
+    this.context.watch?.connectorCreated(id);
     this.context.board.begin(id, stored.runId);
     return stored;
   }
@@ -158,12 +168,15 @@ export class StoredConnectorService implements ConnectorService {
     const { id } = stored;
     const config = completeConnector(given, id);
     if (Bun.deepEquals(stored.config, config)) {
-      if (!Bun.deepEquals(stored.given, given)) await this.context.state.connectors.update(id, { given });
+      if (Bun.deepEquals(stored.given, given)) return;
+      await this.context.state.connectors.update(id, { given });
+      this.context.watch?.connectorChanged(id);
       return;
     }
     const cleanup = needsFreshStart(stored.config, config) ? { cleanup: stored.config } : {};
     const runId = this.context.newRunId();
     await this.#store(id, { given, ...cleanup, runId });
+    this.context.watch?.connectorChanged(id);
     const removed = removedSettings(stored, { given, config });
     if (removed.length > 0) this.context.board.note(id, runId, removalText(removed));
   }

@@ -2,6 +2,7 @@
 
 import type {
   ConnectorService,
+  FollowedEvent,
   InspectionService,
   Readiness,
   Services,
@@ -19,6 +20,7 @@ import {
   resolveSink,
   resolveSource,
 } from "../../src/connector/request/resolve-connector.ts";
+import { stepSeconds } from "../../src/connector/samples.ts";
 import type { HistoryEntry } from "../../src/connector/status.ts";
 import type { Task } from "../../src/connector/task.ts";
 import {
@@ -44,6 +46,8 @@ export interface MemoryServices extends Services {
   readonly inspected: { kind: string; config: unknown }[];
   catalog: () => Promise<Catalog>;
   readiness: Readiness;
+  /** What a client that follows gets. Then its stream ends, so that a test reads it to its end. */
+  told: readonly Omit<FollowedEvent, "id">[];
 }
 
 export function memoryServices(): MemoryServices {
@@ -54,6 +58,7 @@ export function memoryServices(): MemoryServices {
     inspected,
     catalog: async () => ({ name: "shop", default_action: "Exclude", schemas: [] }),
     readiness: { ready: true },
+    told: [{ event: "connector", data: '{"connector_id":"orders","change":"created"}' }],
     connectors: connectorService(stored),
     tasks: taskService(stored),
     inspection: inspectionService(stored, inspected, () => services.catalog()),
@@ -65,6 +70,49 @@ export function memoryServices(): MemoryServices {
     },
     health: { readiness: async () => services.readiness },
     snapshots: { activity: () => ({ active: false, count: 0, throttled: false }) },
+    events: {
+      follow: (lastEventId) => {
+        let events = services.told.map((event, n) => ({ id: `memory-${n + 1}`, ...event }));
+        return {
+          position: lastEventId === null ? "memory-0" : null,
+          next: async () => {
+            if (events.length === 0) return null;
+            const taken = events;
+            events = [];
+            return taken;
+          },
+          close: () => {},
+        };
+      },
+    },
+    samples: {
+      read: async (id) => {
+        if (id !== null) find(stored, id);
+        const nothing = { rows_in: [1, null], rows_durable: [1, null], bytes_durable: [9, null] };
+        const gauges = { lag_seconds: [0.5, null], lag_bytes: [7, null] };
+        const ids = id === null ? [...stored.keys()] : [id];
+        const first_at = new Date(now()).toISOString();
+        return {
+          step_seconds: stepSeconds,
+          samples: ids.map((connector_id) => ({ connector_id, first_at, ...nothing, ...gauges })),
+        };
+      },
+    },
+    report: {
+      service: () => ({
+        version: "0.0.0-test",
+        started_at: new Date(0).toISOString(),
+        state: { kind: "Embedded" },
+        threads: [{ connector_id: null, thread: "main", loop_delay_ms: 0.5 }],
+        memory: { resident_bytes: 1 },
+        settings: [{ name: "MILLRACE_HOST", value: "127.0.0.1", source: "Default", secret: false }],
+      }),
+      replicas: () => {
+        const at = { started_at: new Date(0).toISOString(), seen_at: new Date(now()).toISOString() };
+        const replica = { id: "memory-1", host: "memory", version: "0.0.0-test", ...at };
+        return { replicas: [{ ...replica, connectors: stored.size }], this: "memory-1" };
+      },
+    },
     metrics: { text: async () => "# HELP millrace_up Whether the service runs.\nmillrace_up 1\n" },
   };
   return services;

@@ -171,6 +171,7 @@ describe("queries", () => {
       "/api/v1/connectors/mine",
       "/api/v1/connectors/mine/tasks",
       "/snapshots",
+      ...["events", "samples", "service", "replicas"].map((name) => `/api/v1/${name}`),
     ];
     for (const read of reads) {
       expect(await api.call("GET", `${read}?conector_id=mine`)).toMatchObject({

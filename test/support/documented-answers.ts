@@ -58,7 +58,7 @@ export function checksAnswers(document: Document): CheckAnswer {
     const [mediaType] = Object.keys(described.content ?? {});
     if (mediaType === undefined) return text === "" ? null : "a body where none is documented";
     if (contentType?.split(";")[0] !== mediaType) return `${contentType} in place of ${mediaType}`;
-    if (mediaType === "text/plain") return null;
+    if (mediaType.startsWith("text/")) return null;
     const at = [
       "paths",
       path,

@@ -1,4 +1,4 @@
-// Examples of request bodies for the OpenAPI document. They work as they are with local servers.
+// Examples for the OpenAPI document. Those of request bodies work as they are with local servers.
 
 export interface Example {
   readonly summary: string;
@@ -148,3 +148,21 @@ export const requestExamples: Readonly<Record<string, Readonly<Record<string, Ex
     },
   },
 };
+
+/** What a client that follows the events reads. */
+export const eventStreamExample = [
+  "retry: 1000",
+  "id: 4f1d9c2a7be0-0",
+  "",
+  "id: 4f1d9c2a7be0-1",
+  "event: connector",
+  'data: {"connector_id":"orders","change":"created"}',
+  "",
+  "id: 4f1d9c2a7be0-2",
+  "event: status",
+  'data: {"connector_id":"orders","run_id":"01980a4e-5f0c-7000-8a51-2f9de1c0a7b3","status":{"state":{"start":{}},"status":{"start":{}}}}',
+  "",
+  ":",
+  "",
+  "",
+].join("\n");

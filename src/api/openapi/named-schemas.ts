@@ -30,6 +30,14 @@ import {
 import { DiagnosisSchema } from "../../connector/diagnosis.ts";
 import { BufferBodySchema, SinkBodySchema, SourceBodySchema } from "../../connector/request/check-request.ts";
 import { oneOf, strictObject } from "../../connector/request/schema-forms.ts";
+import { ConnectorSamplesSchema, SampleListSchema } from "../../connector/samples.ts";
+import { eventSchemas } from "../../connector/service-event.ts";
+import {
+  ReplicaListSchema,
+  ReplicaSchema,
+  ServiceReportSchema,
+  SettingReportSchema,
+} from "../../connector/service-report.ts";
 import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
 import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
 import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
@@ -61,6 +69,14 @@ export const schemas = {
   Diagnosis: DiagnosisSchema,
   ValidateTest: ValidateTestSchema,
   ValidateEvent: ValidateEventSchema,
+  ConnectorSamples: ConnectorSamplesSchema,
+  SettingReport: SettingReportSchema,
+  Replica: ReplicaSchema,
+  // Data of events, which the document names beside the stream.
+  StatusEvent: eventSchemas.status,
+  ConnectorEvent: eventSchemas.connector,
+  TaskEvent: eventSchemas.task,
+  ResetEvent: eventSchemas.reset,
 
   // Bodies of requests and responses.
   BufferBody: BufferBodySchema,
@@ -75,6 +91,9 @@ export const schemas = {
   GivenConnector: GivenConnectorSchema,
   History: Type.Array(HistoryEntrySchema),
   Problem: ProblemSchema,
+  ReplicaList: ReplicaListSchema,
+  SampleList: SampleListSchema,
+  ServiceReport: ServiceReportSchema,
   ServiceAbout: strictObject({
     name: oneOf(["millrace"]),
     version: Type.String(),
@@ -130,4 +149,14 @@ export const ConnectorIdQuery = strictObject({
 
 export const WhichConnectorQuery = strictObject({
   connector_id: Type.Optional(Type.String({ minLength: 1, description: "This one alone." })),
+});
+
+export const SamplesQuery = strictObject({
+  connector_id: Type.Optional(Type.String({ minLength: 1, description: "This one alone." })),
+  since: Type.Optional(
+    Type.String({
+      pattern: "^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}(?:\\.\\d{1,9})?Z$",
+      description: "Only steps that ended later: RFC 3339, UTC.",
+    }),
+  ),
 });

@@ -4,8 +4,9 @@
 import { unbuiltSinkKinds } from "../../connector/config/sink-config.ts";
 import { unbuiltSourceKinds } from "../../connector/config/source-config.ts";
 import { unbuiltFeatures } from "../../connector/request/unbuilt-features.ts";
+import { eventSchemas } from "../../connector/service-event.ts";
 import { maxBodyBytes } from "../guards/json-body.ts";
-import { requestExamples } from "./examples.ts";
+import { eventStreamExample, requestExamples } from "./examples.ts";
 import { textRule, withRules } from "./openapi-rules.ts";
 import {
   asObject,
@@ -28,6 +29,12 @@ const methods = ["get", "post", "put", "patch", "delete"];
 const json = "application/json";
 const mergePatch = "application/merge-patch+json";
 const problem = "application/problem+json";
+const eventStream = "text/event-stream";
+/** Of successes that are no JSON, by operation id. */
+const textMedia: Readonly<Record<string, string>> = {
+  getMetrics: "text/plain",
+  followEvents: eventStream,
+};
 
 /**
  * @param generated the plugin's document
@@ -196,9 +203,18 @@ function convertResponse(
   const schema = schemaOf(response);
   if (schema === null || schema.type === "undefined") return { description };
   const name = names.get(outermost(schema));
-  const mediaType = id === "getMetrics" ? "text/plain" : json;
+  const mediaType = textMedia[id] ?? json;
   const converted = name === undefined ? convertSchema(schema, names) : reference(name);
-  return { description, content: { [mediaType]: { schema: converted } } };
+  const media = { schema: converted, ...(mediaType === eventStream && describedEvents(names)) };
+  return { description, content: { [mediaType]: media } };
+}
+
+/** OpenAPI 3.0 has no words for a stream of events: their schemas stand beside it, by the names of the events. */
+function describedEvents(names: ReadonlyMap<string, string>): JsonObject {
+  const described = mapValues(JSON.parse(JSON.stringify(eventSchemas)) as JsonObject, (schema) =>
+    convertSchema(schema, names),
+  );
+  return { "x-events": described, example: eventStreamExample };
 }
 
 /** The schema of the first media type. */

@@ -14,7 +14,7 @@ export interface OtlpSettings {
   readonly resource: Readonly<Record<string, string>>;
 }
 
-const defaultIntervalMs = "60000";
+export const defaultIntervalMs = "60000";
 const maxIntervalMs = 24 * 3_600_000;
 
 /**

@@ -12,7 +12,16 @@ export const taskListBound = 100;
 
 type Row = typeof tasks.$inferSelect;
 
+/** Hears of each change that is stored. It must neither block nor throw. */
+export interface TaskWatch {
+  /** The task is new, or its state, its attempt or the time of the next one is another. */
+  taskChanged(connectorId: string, task: Task): void;
+  taskProgressed(connectorId: string, task: Task): void;
+}
+
 export class TaskStore {
+  /** Set once, where the service is wired; null: nobody watches. */
+  watch: TaskWatch | null = null;
   readonly #database: Database;
 
   constructor(database: Database) {
@@ -31,7 +40,11 @@ export class TaskStore {
     // The unfinished task may end between the two statements: then the next insert succeeds.
     while (true) {
       const inserted = await this.#insert(values);
-      if (inserted) return read(inserted);
+      if (inserted) {
+        const created = read(inserted);
+        this.watch?.taskChanged(connectorId, created);
+        return created;
+      }
       const open = and(
         eq(tasks.connectorId, connectorId),
         eq(tasks.specKey, key),
@@ -98,16 +111,23 @@ export class TaskStore {
       if (!rows[0]) return null;
       const current = read(rows[0]);
       const next = decide(current);
-      if (!next) return current;
+      if (!next || next === current) return { task: current, isChanged: false };
       await transaction.update(tasks).set(toRow(next)).where(oneTask(connectorId, taskId));
-      return next;
+      return { task: next, isChanged: true };
     });
-    return stored(changed.catch((error: unknown) => Promise.reject(duplicateTask(error) ?? error)));
+    const result = await stored(
+      changed.catch((error: unknown) => Promise.reject(duplicateTask(error) ?? error)),
+    );
+    // Not before the commit: whoever hears of it may read it.
+    if (result?.isChanged) this.watch?.taskChanged(connectorId, result.task);
+    return result?.task ?? null;
   }
 
   async saveProgress(taskId: string, progress: TaskProgress): Promise<void> {
     const values = { rows: progress.rows, bytes: progress.bytes, estimatedRows: progress.estimated_rows };
-    await stored(this.#database.update(tasks).set(values).where(eq(tasks.id, taskId)).execute());
+    const where = eq(tasks.id, taskId);
+    const rows = await stored(this.#database.update(tasks).set(values).where(where).returning().execute());
+    for (const row of rows) this.watch?.taskProgressed(row.connectorId, read(row));
   }
 
   /** Running → Pending, for all connectors: the service that ran them is gone. */

@@ -1,0 +1,62 @@
+// What the service says about itself: its threads, memory and settings, and the replicas of the installation.
+
+import { type Static, Type } from "@sinclair/typebox";
+import { nullable, oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+
+export const SettingReportSchema = strictObject(
+  {
+    name: Type.String({ description: "The environment variable." }),
+    value: nullable(
+      Type.String({
+        description:
+          '`"***"` in the place of a secret, also within an address; null: neither set nor a default.',
+      }),
+    ),
+    source: oneOf(["Flag", "Environment", "Default"], { description: "Where the value comes from." }),
+    secret: Type.Boolean({ description: "Whether the value is never shown." }),
+  },
+  { description: "A setting of the service." },
+);
+export type SettingReport = Static<typeof SettingReportSchema>;
+
+export const ServiceReportSchema = strictObject({
+  version: Type.String(),
+  started_at: timestamp(),
+  state: strictObject({
+    kind: oneOf(["Embedded", "Postgres"], { description: "Where connectors, tasks and history are kept." }),
+  }),
+  threads: Type.Array(
+    strictObject({
+      connector_id: nullable(Type.String({ description: "Null: the main thread." })),
+      thread: oneOf(["main", "replication", "webhook", "kafka"]),
+      loop_delay_ms: Type.Number({
+        minimum: 0,
+        description: "How late the thread's event loop was at most over five seconds.",
+      }),
+    }),
+  ),
+  memory: strictObject({ resident_bytes: Type.Integer({ minimum: 0 }) }),
+  settings: Type.Array(SettingReportSchema),
+});
+export type ServiceReport = Static<typeof ServiceReportSchema>;
+
+export const ReplicaSchema = strictObject(
+  {
+    id: Type.String({ description: "`MILLRACE_REPLICA_ID`, or the host's name and a random part." }),
+    host: Type.String(),
+    version: Type.String(),
+    started_at: timestamp(),
+    seen_at: timestamp("When it was last known to live."),
+    connectors: Type.Integer({
+      minimum: 0,
+      description: "Connectors that it holds: neither stopped nor disabled.",
+    }),
+  },
+  { description: "A process of the service." },
+);
+
+export const ReplicaListSchema = strictObject({
+  replicas: Type.Array(ReplicaSchema),
+  this: Type.String({ description: "Id of the replica that answers." }),
+});
+export type ReplicaList = Static<typeof ReplicaListSchema>;

@@ -1,0 +1,59 @@
+// Has a sample taken at the end of each step, and answers the API's requests for them.
+
+import type { SampleService } from "../../api/services.ts";
+import { type SampleList, stepSeconds } from "../../connector/samples.ts";
+import type { State } from "../../state/open-state.ts";
+import type { MeasuredRun } from "../status/status-board.ts";
+import type { StatusWatch } from "../status/status-watch.ts";
+import { type Reading, SampleRecorder, stepMs } from "./sample-recorder.ts";
+
+const hourMs = 3_600_000;
+/** Of all connectors at once, without a `since`. */
+const overviewMs = 600_000;
+
+export interface SampleContext {
+  readonly connectors: Pick<State["connectors"], "get">;
+  readonly measured: () => ReadonlyMap<string, MeasuredRun>;
+  readonly nowMs: () => number;
+  /** Never set back. */
+  readonly monotonicMs: () => number;
+}
+
+export class LiveSampleService implements SampleService, StatusWatch, Disposable {
+  readonly #recorder = new SampleRecorder();
+  #timer: Timer | undefined;
+
+  constructor(private readonly context: SampleContext) {}
+
+  /** Takes samples until it is disposed of. */
+  start(): void {
+    const { nowMs, monotonicMs, measured } = this.context;
+    this.#recorder.take(readingsOf(measured()), nowMs(), monotonicMs());
+    // At the end of a step by the clock, wherever the last timer came.
+    this.#timer = setTimeout(() => this.start(), stepMs - (nowMs() % stepMs)).unref();
+  }
+
+  forget(connectorId: string): void {
+    this.#recorder.forget(connectorId);
+  }
+
+  async read(connectorId: string | null, sinceMs: number | null): Promise<SampleList> {
+    if (connectorId !== null) await this.context.connectors.get(connectorId);
+    const nowMs = this.context.nowMs();
+    const earliestMs = nowMs - (connectorId === null && sinceMs === null ? overviewMs : hourMs);
+    const samples = this.#recorder.read(connectorId, Math.max(sinceMs ?? earliestMs, earliestMs));
+    return { step_seconds: stepSeconds, samples };
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+  }
+}
+
+function readingsOf(measured: ReadonlyMap<string, MeasuredRun>): ReadonlyMap<string, Reading> {
+  return new Map(
+    [...measured].map(([id, { runId, rowsIn, rowsDurable, bytesDurable, lagSeconds, lagBytes }]) => {
+      return [id, { runId, rowsIn, rowsDurable, bytesDurable, lagSeconds, lagBytes }];
+    }),
+  );
+}
