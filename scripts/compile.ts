@@ -1,18 +1,34 @@
 // Compiles the program into one file with everything in it: both workers, the migrations, PGlite with a prepared data
-// directory, and Swagger UI.
+// directory, the console, and Swagger UI.
 
-import { mkdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, rm } from "node:fs/promises";
+import { dirname, join, relative, resolve } from "node:path";
+import { bundleConsole } from "../src/api/console/bundle-console.ts";
+import { embeddedDirectoryName } from "../src/api/console/console-assets.ts";
 import { preparedArchiveName } from "../src/state/embedded/embedded-files.ts";
 import { prepareArchive } from "../src/state/embedded/prepared-archive.ts";
 
 export const root = join(import.meta.dir, "..");
 const preparedArchive = join("dist", preparedArchiveName);
+const consoleBundle = join("dist", embeddedDirectoryName);
+/** What the bundler knows of the console's contents, beside those of the program. */
+const consoleMetafile = join(root, "dist", "console-metafile.json");
 
 /** Prepares what every build contains. Several builds can share one call. */
 export async function prepare(): Promise<void> {
   await mkdir(join(root, "dist"), { recursive: true });
   await prepareArchive(join(root, preparedArchive));
+  await prepareConsole();
+}
+
+async function prepareConsole(): Promise<void> {
+  const { assets, inputs } = await bundleConsole(join(root, "console"));
+  const directory = join(root, consoleBundle);
+  // Nothing of an earlier build is embedded.
+  await rm(directory, { recursive: true, force: true });
+  for (const [name, bytes] of Object.entries(assets)) await Bun.write(join(directory, name), bytes);
+  const paths = inputs.map((path) => [relative(root, resolve(path)), {}]);
+  await Bun.write(consoleMetafile, JSON.stringify({ inputs: Object.fromEntries(paths) }));
 }
 
 /**
@@ -44,7 +60,7 @@ export async function compile(
       ...["--define", '__dirname="/"', "--define", '__filename="/"'],
       // Files next to the binary must not change what it does.
       ...["--no-compile-autoload-dotenv", "--no-compile-autoload-bunfig"],
-      ...["--asset", "drizzle", "--asset", preparedArchive],
+      ...["--asset", "drizzle", "--asset", preparedArchive, "--asset", consoleBundle],
       ...(target === null ? [] : [`--target=${target}`]),
       ...(metafile === null ? [] : [`--metafile=${metafile}`]),
       ...["--outfile", outfile],
@@ -55,7 +71,18 @@ export async function compile(
   );
   const code = await child.exited;
   if (code !== 0) throw new Error(`bun build has ended with ${code}`);
-  if (Buffer.from(await Bun.file(outfile).arrayBuffer()).includes(join(root, "node_modules"))) {
+  if (metafile !== null) await addConsole(metafile);
+  if (Buffer.from(await Bun.file(outfile).arrayBuffer()).includes(root)) {
     throw new Error(`${outfile} holds paths of the machine that it was built on`);
   }
+}
+
+/** The console is in the program as files, of which its bundler knows nothing. */
+async function addConsole(metafile: string): Promise<void> {
+  const [program, bundle] = await Promise.all([readJson(metafile), readJson(consoleMetafile)]);
+  await Bun.write(metafile, JSON.stringify({ ...program, inputs: { ...program.inputs, ...bundle.inputs } }));
+}
+
+async function readJson(path: string): Promise<{ readonly inputs: object }> {
+  return await Bun.file(path).json();
 }

@@ -2,6 +2,8 @@
 // are passed in; serve.ts listens.
 
 import { Elysia } from "elysia";
+import { readConsoleAssets } from "./api/console/console-assets.ts";
+import { consolePatterns, consoleRoutes } from "./api/console/console-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
 import { type Authentication, authenticationGuard } from "./api/guards/authentication.ts";
 import { type AcceptsHost, hostGuard } from "./api/guards/host-guard.ts";
@@ -43,8 +45,9 @@ export function createApp(dependencies: AppDependencies) {
   });
   // Without standardHostname the router finds no path after a host of fewer than four characters.
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
-    .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes]))
+    .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes, ...consolePatterns]))
     .use(hostGuard(acceptsHost))
+    .use(consoleRoutes(readConsoleAssets))
     .use(authenticationGuard(authentication))
     .use(queryGuard)
     .use(documentation)

@@ -21,29 +21,20 @@ test("503 with the reason while the service is not ready", async () => {
   expect((await api.call("GET", "/healthz")).status).toBe(200);
 });
 
-const chromium = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
-
-test("the root leads a browser to the documentation, and tells anyone else what this is", async () => {
+test("the root tells what this is, and where the rest is", async () => {
   const api = apiClient();
-  const page = await api.call("GET", "/", undefined, { accept: chromium });
-  expect([page.status, page.headers.get("location"), page.text]).toEqual([302, "/swagger", ""]);
-  expect((await api.call("GET", "/swagger")).status).toBe(200);
-  for (const accept of ["*/*", "application/json", "text/html;q=0", "text/html;q=0.5, application/json"]) {
-    const about = await api.call("GET", "/", undefined, { accept });
-    expect([about.status, about.headers.get("vary")]).toEqual([200, "accept"]);
-    expect(about.body).toMatchObject({ name: "millrace", version: "0.0.0-test" });
-  }
-  const { links } = (await api.call("GET", "/")).body;
+  const about = await api.call("GET", "/");
+  expect([about.status, about.headers.get("vary")]).toEqual([200, "accept"]);
+  expect(about.body).toMatchObject({ name: "millrace", version: "0.0.0-test" });
+  const { links } = about.body;
   expect(Object.keys(links)).toEqual(["api", "documentation", "openapi", "health", "readiness", "metrics"]);
   for (const link of Object.values<string>(links)) expect((await api.call("GET", link)).status).toBe(200);
 });
 
 test("the root is behind the guards", async () => {
   const guarded = apiClient({ basic: { username: "u", password: "p" }, bearer: null });
-  for (const accept of [chromium, "*/*"]) {
-    const answer = await guarded.call("GET", "/", undefined, { accept });
-    expect([answer.status, answer.headers.has("www-authenticate")]).toEqual([401, true]);
-  }
+  const answer = await guarded.call("GET", "/");
+  expect([answer.status, answer.headers.has("www-authenticate")]).toEqual([401, true]);
   const here = apiClient(undefined, (host) => host === "localhost");
   expect((await here.call("GET", "/", undefined, { host: "attacker.example" })).status).toBe(401);
   expect((await here.call("GET", "/?x=1")).body.code).toBe("invalid_query");

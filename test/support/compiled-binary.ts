@@ -9,7 +9,7 @@ import { waitFor } from "./wait-for.ts";
 
 const root = resolve(import.meta.dirname, "..", "..");
 const binary = join(root, "dist", "millrace");
-const inputs = ["src", "drizzle", "scripts", "package.json", "bun.lock"];
+const inputs = ["src", "console", "drizzle", "scripts", "package.json", "bun.lock"];
 
 /** Path of `dist/millrace`, which is as new as the sources. Building takes some seconds. */
 export async function compiledBinary(): Promise<string> {

@@ -2,7 +2,7 @@
 
 export interface RoutePattern {
   readonly method: string;
-  /** A segment that begins with a colon matches any one segment. */
+  /** A segment that begins with a colon matches any one segment; a last one `*` matches any rest. */
   readonly path: string;
 }
 
@@ -27,6 +27,10 @@ function split(path: string): string[] {
 }
 
 function fits(pattern: readonly string[], segments: readonly string[]): boolean {
+  if (pattern.at(-1) === "*") {
+    const start = pattern.slice(0, -1);
+    return segments.length > start.length && fits(start, segments.slice(0, start.length));
+  }
   return (
     pattern.length === segments.length &&
     pattern.every((part, index) => (part.startsWith(":") ? segments[index] !== "" : part === segments[index]))

@@ -6,3 +6,8 @@ export function requestPath(url: string): string {
   const [, path = ""] = /^(?:[a-z][a-z0-9+.-]*:\/\/[^/?#]*)?([^?#]*)/i.exec(url) ?? [];
   return path === "" ? "/" : path;
 }
+
+/** Whether the method only reads. A HEAD is answered as the GET. */
+export function isRead(method: string): boolean {
+  return method === "GET" || method === "HEAD";
+}

@@ -5,7 +5,6 @@ import { Elysia } from "elysia";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import { NoQuery, problems, schemas } from "../openapi/named-schemas.ts";
 import type { HealthService, MetricsService, SnapshotService } from "../services.ts";
-import { prefersHtml } from "./preferred-type.ts";
 
 const tags = ["Service"];
 
@@ -29,20 +28,20 @@ export function serviceRoutes({ health, snapshots, metrics }: ServiceRouteServic
   return new Elysia({ name: "service-routes", normalize: false })
     .get(
       "/",
-      ({ request, set }) => {
+      ({ set }) => {
         set.headers.vary = "accept";
-        if (!prefersHtml(request.headers.get("accept"))) return { name: "millrace" as const, version, links };
-        set.headers.location = links.documentation;
-        set.status = 302;
-        return undefined;
+        return { name: "millrace" as const, version, links };
       },
       {
         query: NoQuery,
-        response: {
-          200: schemas.ServiceAbout,
-          302: Type.Undefined({ description: "To the documentation, for a browser." }),
+        response: { 200: schemas.ServiceAbout },
+        detail: {
+          operationId: "getService",
+          tags,
+          summary: "What this is, and where to find the rest",
+          description:
+            "A client that prefers `text/html`, as browsers do, gets the console in place of this.",
         },
-        detail: { operationId: "getService", tags, summary: "What this is, and where to find the rest" },
       },
     )
     .get("/healthz", () => ({ status: "ok" as const }), {
