@@ -5,7 +5,13 @@ import { Elysia } from "elysia";
 import { readConsoleAssets } from "./api/console/console-assets.ts";
 import { consolePatterns, consoleRoutes } from "./api/console/console-routes.ts";
 import { errorHandling, type ReportFault } from "./api/error-handling.ts";
-import { type Authentication, authenticationGuard } from "./api/guards/authentication.ts";
+import {
+  type AccessOf,
+  type Authentication,
+  accessReader,
+  authenticationGuard,
+  usedMethods,
+} from "./api/guards/authentication.ts";
 import { type AcceptsHost, hostGuard } from "./api/guards/host-guard.ts";
 import { queryGuard } from "./api/guards/query-guard.ts";
 import { swaggerRoutes } from "./api/openapi/swagger-routes.ts";
@@ -18,6 +24,7 @@ import { inspectionRoutes } from "./api/routes/inspection-routes.ts";
 import { reportRoutes } from "./api/routes/report-routes.ts";
 import { sampleRoutes } from "./api/routes/sample-routes.ts";
 import { serviceRoutes } from "./api/routes/service-routes.ts";
+import { sessionRoutes } from "./api/routes/session-routes.ts";
 import { sshKeyRoutes } from "./api/routes/ssh-key-routes.ts";
 import { taskRoutes } from "./api/routes/task-routes.ts";
 import type { Services } from "./api/services.ts";
@@ -38,23 +45,24 @@ export type App = ReturnType<typeof createApp>;
 
 export function createApp(dependencies: AppDependencies) {
   const { services, authentication, acceptsHost, version, reportFault } = dependencies;
-  const routes = apiRoutes(services, version);
-  const documentation = swaggerRoutes(() => apiRoutes(services, version), {
+  const accessOf = accessReader(authentication);
+  const routes = apiRoutes(services, version, accessOf);
+  const documentation = swaggerRoutes(() => apiRoutes(services, version, accessOf), {
     version,
-    authentication: { basic: authentication.basic !== null, bearer: authentication.bearer !== null },
+    authentication: usedMethods(authentication),
   });
   // Without standardHostname the router finds no path after a host of fewer than four characters.
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
     .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes, ...consolePatterns]))
     .use(hostGuard(acceptsHost))
     .use(consoleRoutes(readConsoleAssets))
-    .use(authenticationGuard(authentication))
+    .use(authenticationGuard(authentication, accessOf))
     .use(queryGuard)
     .use(documentation)
     .use(routes);
 }
 
-function apiRoutes(services: Services, version: string) {
+function apiRoutes(services: Services, version: string, accessOf: AccessOf) {
   return new Elysia({ normalize: false })
     .use(connectorCreationRoutes(services.connectors))
     .use(connectorRoutes(services.connectors))
@@ -66,5 +74,6 @@ function apiRoutes(services: Services, version: string) {
     .use(sampleRoutes(services.samples))
     .use(reportRoutes(services.report))
     .use(sshKeyRoutes())
+    .use(sessionRoutes(accessOf))
     .use(serviceRoutes(services, version));
 }

@@ -3,6 +3,7 @@
 import { resolve } from "node:path";
 import { type AlertSettings, readAlertSettings } from "./alerts/alert-settings.ts";
 import type { Authentication } from "./api/guards/authentication.ts";
+import { readAuthentication } from "./api/guards/authentication-settings.ts";
 import { egressPolicy } from "./connection/egress.ts";
 import type { SettingReport } from "./connector/service-report.ts";
 import { MillraceError } from "./errors/millrace-error.ts";
@@ -70,23 +71,6 @@ export function readStateSettings(
     dataDirectory: resolve(nonEmpty(flags.dataDir) ?? variable("MILLRACE_DATA_DIR") ?? defaults.dataDir),
     databaseUrl: parseDatabaseUrl(variable("DATABASE_URL")),
     encryptionKey: variable("MILLRACE_ENCRYPTION_KEY"),
-  };
-}
-
-function readAuthentication(variable: (name: string) => string | null): Authentication {
-  const username = variable("MILLRACE_USERNAME");
-  const password = variable("MILLRACE_PASSWORD");
-  if ((username === null) !== (password === null)) {
-    throw invalid("MILLRACE_USERNAME and MILLRACE_PASSWORD belong together: set both, or neither.");
-  }
-  if (username?.includes(":")) throw invalid("MILLRACE_USERNAME must not contain a colon (RFC 7617).");
-  const token = variable("MILLRACE_API_TOKEN");
-  if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
-    throw invalid("MILLRACE_API_TOKEN must be of visible ASCII characters, without blanks (RFC 6750).");
-  }
-  return {
-    basic: username !== null && password !== null ? { username, password } : null,
-    bearer: token === null ? null : { token },
   };
 }
 

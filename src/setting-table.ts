@@ -62,6 +62,14 @@ export const settingTable: readonly SettingGroup[] = [
     meaning: "accept this Bearer token",
   },
   {
+    settings: [
+      { variable: "MILLRACE_READ_TOKEN", shown: "secret" },
+      { variable: "MILLRACE_READ_USERNAME" },
+      { variable: "MILLRACE_READ_PASSWORD", shown: "secret" },
+    ],
+    meaning: "accept these too, for reading alone",
+  },
+  {
     settings: [{ variable: "MILLRACE_ALLOW_ANONYMOUS" }],
     meaning: "1: ask nobody for credentials, on any address and under any name",
   },

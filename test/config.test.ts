@@ -90,6 +90,49 @@ test("a user name without a password, or the reverse, is refused", () => {
   expect(refusal(() => readSettings({}, { MILLRACE_PASSWORD: "x" })).message).toContain("MILLRACE_USERNAME");
 });
 
+test("credentials that may only read, in any combination beside those that may write", () => {
+  const token = { MILLRACE_READ_TOKEN: "read" };
+  const user = { MILLRACE_READ_USERNAME: "eyes", MILLRACE_READ_PASSWORD: "p" };
+  const basic = { username: "eyes", password: "p" };
+  for (const full of [{ MILLRACE_API_TOKEN: "t" }, { MILLRACE_USERNAME: "ada", MILLRACE_PASSWORD: "p" }]) {
+    const readOnly = (environment: object) =>
+      readSettings({ host: "0.0.0.0" }, { ...full, ...environment }).authentication.readOnly;
+    expect(readOnly({})).toBeUndefined();
+    expect(readOnly(token)).toEqual({ basic: null, bearer: { token: "read" } });
+    expect(readOnly(user)).toEqual({ basic, bearer: null });
+    expect(readOnly({ ...token, ...user })).toEqual({ basic, bearer: { token: "read" } });
+    for (const half of [{ MILLRACE_READ_USERNAME: "planted" }, { MILLRACE_READ_PASSWORD: "planted" }]) {
+      const { code, message } = refusal(() => readOnly(half));
+      expect([code, message.includes("planted")]).toEqual(["invalid_setting", false]);
+      expect(message).toContain("MILLRACE_READ_USERNAME and MILLRACE_READ_PASSWORD belong together");
+    }
+    expect(refusal(() => readOnly({ MILLRACE_READ_TOKEN: "a b" })).message).toContain("MILLRACE_READ_TOKEN");
+    expect(refusal(() => readOnly({ ...user, MILLRACE_READ_USERNAME: "a:b" })).message).toContain("colon");
+  }
+});
+
+test("credentials that may only read are not all that there is, and not those that may write", () => {
+  const user = { MILLRACE_READ_USERNAME: "planted", MILLRACE_READ_PASSWORD: "planted" };
+  const token = { MILLRACE_READ_TOKEN: "planted" };
+  const same = { MILLRACE_USERNAME: "planted", MILLRACE_PASSWORD: "planted" };
+  const alone = [token, user, { ...token, MILLRACE_ALLOW_ANONYMOUS: "1" }];
+  for (const environment of alone) {
+    expect(refusal(() => readSettings({}, environment)).message).toContain("nobody could change anything");
+  }
+  for (const environment of [
+    { ...token, MILLRACE_API_TOKEN: "planted" },
+    { ...user, ...same },
+    { ...user, ...same, MILLRACE_API_TOKEN: "t" },
+  ]) {
+    const { code, message } = refusal(() => readSettings({}, environment));
+    expect(code).toBe("invalid_setting");
+    expect(message).toContain("the same");
+    expect(message).not.toContain("planted");
+  }
+  const otherPassword = { ...user, ...same, MILLRACE_PASSWORD: "other" };
+  expect(readSettings({}, otherPassword).authentication.readOnly).toBeDefined();
+});
+
 test("a token with characters that headers do not allow is refused", () => {
   for (const token of ["a b", "t€", "a\u0001"]) {
     expect(() => readSettings({}, { MILLRACE_API_TOKEN: token })).toThrow("visible ASCII");

@@ -51,6 +51,7 @@ test("version, help and an unknown command print what they should", async () => 
     "DATABASE_URL",
     "MILLRACE_ENCRYPTION_KEY",
     "MILLRACE_API_TOKEN",
+    "MILLRACE_READ_TOKEN",
     "MILLRACE_ALERT_URL",
     "MILLRACE_ALERT_SECRET",
     "OTEL_EXPORTER_OTLP_ENDPOINT",

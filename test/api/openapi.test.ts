@@ -50,6 +50,7 @@ describe("the document", () => {
         "GET /api/v1/samples",
         "GET /api/v1/service",
         "GET /api/v1/replicas",
+        "GET /api/v1/session",
         "GET /",
         "GET /snapshots",
         "GET /metrics",

@@ -12,6 +12,7 @@ import { waitFor } from "../support/wait-for.ts";
 const main = join(import.meta.dir, "..", "..", "src", "main.ts");
 const command = [process.execPath, main];
 const token = "planted-token-51f2";
+const readToken = "planted-token-7a3e";
 /** Names of environment variables. */
 const [secret, unset] = ["SECRET", "NOT_SET"];
 let directory: string;
@@ -28,7 +29,7 @@ beforeAll(async () => {
   );
   service = await ServiceProcess.start({
     command,
-    environment: { MILLRACE_API_TOKEN: token },
+    environment: { MILLRACE_API_TOKEN: token, MILLRACE_READ_TOKEN: readToken },
     dataDirectory: join(directory, "data"),
     workingDirectory: directory,
   });
@@ -266,6 +267,14 @@ test("a response that is not the service's is reported as such, and a broken one
   });
   const broken = await millrace(["connectors", "list", "--url", `http://127.0.0.1:${breaking.port}`]);
   expect(broken).toMatchObject({ code: 3, error: expect.stringContaining("No service answers") });
+});
+
+test("with a token that may only read: commands that look work, and others tell why not", async () => {
+  const environment = { MILLRACE_API_TOKEN: readToken };
+  expect(await millrace(["connectors", "list"], environment)).toMatchObject({ code: 0, error: "" });
+  const stopped = await millrace(["connectors", "stop", "none"], environment);
+  expect(stopped.code).toBe(1);
+  expect(stopped.error).toStartWith("millrace: These credentials may only read.");
 });
 
 test("requests to this machine bypass the environment's proxy, and all others use it", async () => {

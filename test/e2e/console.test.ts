@@ -21,7 +21,7 @@ beforeAll(async () => {
   await cp(await compiledBinary(), binary);
   service = await ServiceProcess.start({
     command: [binary],
-    environment: { MILLRACE_API_TOKEN: "full" },
+    environment: { MILLRACE_API_TOKEN: "full", MILLRACE_READ_TOKEN: "read" },
     dataDirectory: join(directory, "data"),
     workingDirectory: directory,
   });
@@ -49,4 +49,11 @@ test("the page, and the assets as the sources make them", async () => {
 
 test("the binary holds no path of the machine that it was built on", async () => {
   expect((await readFile(binary)).includes(root)).toBe(false);
+});
+
+test("a token that may only read reads, and makes no key pair", async () => {
+  const headers = { authorization: "Bearer read" };
+  const session = await fetch(`${service.url}/api/v1/session`, { headers });
+  expect(await session.json()).toEqual({ access: "Read" });
+  expect((await fetch(`${service.url}/api/v1/ssh-keys`, { method: "POST", headers })).status).toBe(403);
 });

@@ -38,6 +38,7 @@ import {
   ServiceReportSchema,
   SettingReportSchema,
 } from "../../connector/service-report.ts";
+import { SessionSchema } from "../../connector/session.ts";
 import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
 import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
 import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
@@ -107,6 +108,7 @@ export const schemas = {
     }),
   }),
   ServiceHealth: strictObject({ status: oneOf(["ok"]) }),
+  Session: SessionSchema,
   SinkBody: SinkBodySchema,
   SnapshotActivity: strictObject({
     active: Type.Boolean({ description: "Whether any table is being copied." }),

@@ -128,14 +128,18 @@ function convertPaths(paths: JsonObject, names: ReadonlyMap<string, string>): Js
       const operations = Object.entries(asObject(item)).filter(([method]) => methods.includes(method));
       const converted = operations.map(([method, operation]) => [
         method,
-        convertOperation(asObject(operation), names),
+        convertOperation(method, asObject(operation), names),
       ]);
       return [path, Object.fromEntries(converted)];
     }),
   );
 }
 
-function convertOperation(operation: JsonObject, names: ReadonlyMap<string, string>): JsonObject {
+function convertOperation(
+  method: string,
+  operation: JsonObject,
+  names: ReadonlyMap<string, string>,
+): JsonObject {
   const id = String(operation.operationId);
   const { parameters, requestBody, responses, ...rest } = operation;
   const isOpen = Array.isArray(operation.security);
@@ -143,6 +147,7 @@ function convertOperation(operation: JsonObject, names: ReadonlyMap<string, stri
     hasBody: requestBody !== undefined,
     hasQuery: String(operation.operationId) !== "getMetrics" && !isOpen,
     isGuarded: !isOpen,
+    isWrite: method !== "get",
   });
   return {
     ...rest,
@@ -156,10 +161,16 @@ function convertOperation(operation: JsonObject, names: ReadonlyMap<string, stri
 }
 
 /** Problems that every operation of a kind may return, even if its route does not list them. */
-function extraProblems(facts: { hasBody: boolean; hasQuery: boolean; isGuarded: boolean }): JsonObject {
+function extraProblems(facts: {
+  hasBody: boolean;
+  hasQuery: boolean;
+  isGuarded: boolean;
+  isWrite: boolean;
+}): JsonObject {
   const statuses = [
     ...(facts.hasBody || facts.hasQuery ? ["400"] : []),
     ...(facts.isGuarded ? ["401"] : []),
+    ...(facts.isWrite ? ["403"] : []),
     ...(facts.hasBody ? ["413", "415"] : []),
     "500",
     "503",
@@ -231,6 +242,7 @@ const statusTexts: Readonly<Record<string, string>> = {
   "400": "The body is no JSON, or a query parameter is unknown.",
   "401":
     "Credentials are missing or wrong; or none are asked for, and the Host header names another machine.",
+  "403": "The credentials may only read.",
   "404": "There is no such connector or task.",
   "409": "The state of the record forbids it.",
   "413": "The body is larger than 1 MiB.",
