@@ -12,6 +12,7 @@ import {
   authenticationGuard,
   usedMethods,
 } from "./api/guards/authentication.ts";
+import { crossSiteGuard } from "./api/guards/cross-site-guard.ts";
 import { type AcceptsHost, hostGuard } from "./api/guards/host-guard.ts";
 import { queryGuard } from "./api/guards/query-guard.ts";
 import { swaggerRoutes } from "./api/openapi/swagger-routes.ts";
@@ -55,6 +56,7 @@ export function createApp(dependencies: AppDependencies) {
   return new Elysia({ normalize: false, handler: { standardHostname: false } })
     .use(errorHandling(reportFault, () => [...routes.routes, ...documentation.routes, ...consolePatterns]))
     .use(hostGuard(acceptsHost))
+    .use(crossSiteGuard)
     .use(consoleRoutes(readConsoleAssets))
     .use(authenticationGuard(authentication, accessOf))
     .use(queryGuard)

@@ -24,7 +24,7 @@ export const errorKinds = {
   invalid_query: kind(400, "Invalid query parameter"),
   /** Authentication is on, and the credentials are missing or wrong. */
   unauthorized: kind(401, "Unauthorized"),
-  /** The credentials may only read. */
+  /** The credentials may only read, or a page of another site sent the request. */
   forbidden: kind(403, "Forbidden"),
   connector_not_found: kind(404, "Connector not found"),
   task_not_found: kind(404, "Task not found"),

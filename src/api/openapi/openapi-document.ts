@@ -242,7 +242,7 @@ const statusTexts: Readonly<Record<string, string>> = {
   "400": "The body is no JSON, or a query parameter is unknown.",
   "401":
     "Credentials are missing or wrong; or none are asked for, and the Host header names another machine.",
-  "403": "The credentials may only read.",
+  "403": "The credentials may only read, or a page of another site sent the request.",
   "404": "There is no such connector or task.",
   "409": "The state of the record forbids it.",
   "413": "The body is larger than 1 MiB.",
