@@ -69,6 +69,7 @@ async function run(signal: AbortSignal): Promise<void> {
       initialized: async () => {},
       progress: () => {},
       setAside: () => {},
+      tables: () => {},
     },
     tasks: { take: () => null, putBack: () => {}, onArrival: () => {} },
     stop: signal,

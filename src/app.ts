@@ -27,6 +27,7 @@ import { sampleRoutes } from "./api/routes/sample-routes.ts";
 import { serviceRoutes } from "./api/routes/service-routes.ts";
 import { sessionRoutes } from "./api/routes/session-routes.ts";
 import { sshKeyRoutes } from "./api/routes/ssh-key-routes.ts";
+import { tableRoutes } from "./api/routes/table-routes.ts";
 import { taskRoutes } from "./api/routes/task-routes.ts";
 import type { Services } from "./api/services.ts";
 
@@ -70,6 +71,7 @@ function apiRoutes(services: Services, version: string, accessOf: AccessOf) {
     .use(connectorRoutes(services.connectors))
     .use(commandRoutes(services.connectors))
     .use(taskRoutes(services.tasks))
+    .use(tableRoutes(services.connectors))
     .use(inspectionRoutes(services.inspection))
     .use(doctorRoutes(services.doctor))
     .use(eventRoutes(services.events))

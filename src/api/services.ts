@@ -26,6 +26,7 @@ import type { JsonObject } from "../connector/request/merge-patch.ts";
 import type { SampleList } from "../connector/samples.ts";
 import type { ReplicaList, ServiceReport } from "../connector/service-report.ts";
 import type { HistoryEntry } from "../connector/status.ts";
+import type { TableStatus } from "../connector/table-status.ts";
 import type { Task, TaskRequest } from "../connector/task.ts";
 import type { ValidateEvent } from "../connector/validation.ts";
 
@@ -86,6 +87,9 @@ export interface ConnectorService {
 
   /** The status history, oldest first, about the last 1,000 records. Throws `connector_not_found`. */
   history(id: string): Promise<readonly HistoryEntry[]>;
+
+  /** Where the connector's tables stand, by schema and name, as its run reported last. Throws `connector_not_found`. */
+  tables(id: string): Promise<readonly TableStatus[]>;
 
   /**
    * What would be stored, without storing it: `resolveConnector(request, { id: request.id, stored })`, where `stored`

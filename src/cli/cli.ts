@@ -14,6 +14,7 @@ import { showHealth } from "./health-command.ts";
 import { showCatalog, storedConnector, validateConnectors } from "./inspection-commands.ts";
 import { bypassProxy } from "./proxy-bypass.ts";
 import { CommandFailure, defaultUrl, readAccess, ServiceClient } from "./service-client.ts";
+import { listTables } from "./table-commands.ts";
 import { createSnapshot, getTask, listTasks, moveTask, type SnapshotFlags } from "./task-commands.ts";
 import { type CommandContext, ownTerminal } from "./terminal.ts";
 import { plainLines } from "./text-table.ts";
@@ -60,6 +61,7 @@ ${access}`;
 
 export function addServiceCommands(program: Command): void {
   addConnectors(program);
+  addTables(program);
   addTasks(program);
   addInspection(program);
   addDoctor(program);
@@ -133,6 +135,14 @@ function addTasks(program: Command): void {
     (connector: string, id: string, flags: CommonFlags) =>
       run(flags, (context) => moveTask(context, connector, id, "retry")),
   );
+}
+
+function addTables(program: Command): void {
+  addTo(program, "tables <connector>", "Where each table stands: copied, streamed, set aside or excluded.")
+    .addHelpText("after", access)
+    .action((connector: string, flags: CommonFlags) =>
+      run(flags, (context) => listTables(context, connector)),
+    );
 }
 
 function addInspection(program: Command): void {

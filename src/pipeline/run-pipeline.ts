@@ -25,6 +25,7 @@ import { ProgressMeter } from "./progress-meter.ts";
 import { RunHealth } from "./run-health.ts";
 import { StreamEvents } from "./stream-events.ts";
 import { StreamPosition, writeEnd } from "./stream-position.ts";
+import { TableStates } from "./table-states.ts";
 
 /** Returns when stopped or when all its work is done. Throws what else ended it. */
 export async function runPipeline(request: PipelineRequest): Promise<void> {
@@ -83,6 +84,7 @@ class PipelineRun {
       () => this.#stream?.lag().bytes ?? this.#logWatch?.bytes ?? null,
       () => this.#logWatch?.slot ?? null,
     );
+    using states = new TableStates((report) => reporter.tables(report));
     await using source = request.makeSource({
       warning: (topic, reason) => this.#health.warn(`source ${topic}`, reason),
     });
@@ -94,10 +96,10 @@ class PipelineRun {
     );
     this.#logWatch = logWatch;
     using _retry = { [Symbol.dispose]: () => clearTimeout(this.#lockedRetry) };
-    await using sink = request.makeSink(this.#sinkEvents(meter));
+    await using sink = request.makeSink(this.#sinkEvents(meter, states));
     this.#health.step("connect to the sink, and read the source's tables");
     try {
-      await this.#work(source, sink, meter);
+      await this.#work(source, sink, meter, states);
     } catch (error) {
       this.#stream = null;
       // If each attempt fails as fast, the retained WAL is still reported.
@@ -107,15 +109,17 @@ class PipelineRun {
     }
   }
 
-  async #work(source: Source, sink: Sink, meter: ProgressMeter): Promise<void> {
+  async #work(source: Source, sink: Sink, meter: ProgressMeter, states: TableStates): Promise<void> {
     const { request } = this;
     const found = await readBothSides(request, source, sink);
-    using copies = this.#copiesOf(source, sink, meter);
+    // Whether the sink has copies is known later; for a connector that begins it does not matter.
+    if (!request.initialized) states.allWait(found.tables, source.excluded());
+    using copies = new MissingCopies({ ...request, source, sink, meter, states, reporter: this.#health });
     const begun = await this.#beginAndCopy(source, sink, copies, found);
     if (request.stop.aborted) return;
-    if (request.work === "changes") return await this.#carry(source, sink, copies, meter, begun);
+    if (request.work === "changes") return await this.#carry(source, sink, copies, meter, states, begun);
     await copies.finish(
-      () => this.#runTasks(source, sink, copies),
+      () => this.#runTasks(source, sink, states, copies),
       (wake) => request.tasks.onArrival(wake),
     );
   }
@@ -123,13 +127,6 @@ class PipelineRun {
   /** Whether much WAL may be retained: while nothing is acknowledged, the stream does not know how far the server is. */
   #mayKeepMuch(): boolean {
     return this.#stream === null || this.#isPaused || this.#stream.lag().isInTheDark;
-  }
-
-  #copiesOf(source: Source, sink: Sink, meter: ProgressMeter): MissingCopies {
-    return new MissingCopies({
-      ...this.request,
-      ...{ source, sink, meter, reporter: this.#health },
-    });
   }
 
   /** The snapshot of a new slot stays open no longer than the tables are copied. */
@@ -157,6 +154,7 @@ class PipelineRun {
     sink: Sink,
     copies: MissingCopies,
     meter: ProgressMeter,
+    states: TableStates,
     { checkpoint, form, takesInProgress, behind }: Begun,
   ): Promise<void> {
     const { stop, tasks } = this.request;
@@ -178,7 +176,12 @@ class PipelineRun {
     const ended = () => (copies.areSomeLate ? events.refreshTables() : this.#health.goOn());
     const whileWaiting = <T>(table: TableShape, copy: () => Promise<T>) => this.#whileWaiting(table, copy);
     const context = { listTables, copies, copyBlocker, first: copies.incremental, whileWaiting };
-    await using running = copiesOfStream(this.request, { source, sink, position, events }, context, ended);
+    await using running = copiesOfStream(
+      this.request,
+      { source, sink, states, position, events },
+      context,
+      ended,
+    );
     copies.shareWith(running);
     let isWhole = true;
     while (!stop.aborted) {
@@ -187,6 +190,7 @@ class PipelineRun {
       this.#isPaused = event.type === "action" || event.type === "tables";
       switch (event.type) {
         case "batch":
+          states.count(event.batch);
           await meter.write(event.batch, (batch) => sink.write(batch));
           releaseBytes(event.batch.arena);
           position.wrote(event.batch);
@@ -233,7 +237,7 @@ class PipelineRun {
   }
 
   /** Without a stream: runs waiting tasks one by one. */
-  async #runTasks(source: Source, sink: Sink, copies: MissingCopies): Promise<void> {
+  async #runTasks(source: Source, sink: Sink, states: TableStates, copies: MissingCopies): Promise<void> {
     const { tasks, stop } = this.request;
     const listTables = async () => {
       const tables = await copies.readTables();
@@ -242,7 +246,8 @@ class PipelineRun {
     };
     const { copyPace: pace = defaultCopyPace } = this.request;
     const permits = new CopyPermits(1);
-    const once: CopyEnvironment = { ...{ source, sink, pace, permits, parallel: 1 }, ...waitingStream() };
+    const parts = { source, sink, states, pace, permits };
+    const once: CopyEnvironment = { ...parts, parallel: 1, ...waitingStream() };
     for (let task = tasks.take(); task && !stop.aborted; task = tasks.take()) {
       await runTaskWithoutStream(once, task, listTables, stop);
       this.#health.goOn();
@@ -290,7 +295,7 @@ class PipelineRun {
     this.#events?.refreshTables();
   }
 
-  #sinkEvents(meter: ProgressMeter): SinkEvents {
+  #sinkEvents(meter: ProgressMeter, states: TableStates): SinkEvents {
     return {
       durable: (checkpoint, rows, bytes) => {
         this.#stream?.acknowledge(checkpoint.resumeLsn);
@@ -298,7 +303,10 @@ class PipelineRun {
       },
       warning: (topic, reason) => this.#health.warn(`sink ${topic}`, reason),
       failed: (error) => this.#events?.fail(error),
-      setAside: (tables) => this.#health.setAside(tables),
+      setAside: (tables) => {
+        states.setAside(tables);
+        this.#health.setAside(tables);
+      },
       changed: () => this.#refreshTables(),
       awaits: (lsn) => {
         if (this.#awaited === null || lsn > this.#awaited) this.#awaited = lsn;

@@ -4,6 +4,7 @@ import type { SnapshotSpec } from "../connector/task.ts";
 import type { MillraceError } from "../errors/millrace-error.ts";
 import type { SetAsideTable } from "../sink/sink-events.ts";
 import type { BatchDistributions } from "./batch-measures.ts";
+import type { TablesReport } from "./table-states.ts";
 
 /** Where a run stands, for people. */
 export type Phase =
@@ -59,6 +60,8 @@ export interface RunReporter {
   progress(progress: Progress): void;
   /** All the tables that are set aside at the sink. */
   setAside(tables: readonly SetAsideTable[]): void;
+  /** Where tables stand, at most once a second. */
+  tables(report: TablesReport): void;
 }
 
 /** A snapshot task that waits for the run. */

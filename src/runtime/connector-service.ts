@@ -16,6 +16,7 @@ import { patchConnector } from "../connector/request/patch-connector.ts";
 import { removedSettings } from "../connector/request/removed-settings.ts";
 import { resolveConnector, resolveGiven } from "../connector/request/resolve-connector.ts";
 import type { HistoryEntry } from "../connector/status.ts";
+import type { TableStatus } from "../connector/table-status.ts";
 import { MillraceError } from "../errors/millrace-error.ts";
 import type { State } from "../state/open-state.ts";
 import { type ConnectorChange, noRound, type StoredConnector } from "../state/stores/connector-store.ts";
@@ -111,6 +112,11 @@ export class StoredConnectorService implements ConnectorService {
     await this.context.state.connectors.get(id);
     await this.context.board.flush();
     return this.context.state.history.list(id);
+  }
+
+  async tables(id: string): Promise<readonly TableStatus[]> {
+    const { runId } = await this.context.state.connectors.get(id);
+    return this.context.board.tables.list(id, runId);
   }
 
   async preview(request: ConnectorRequest, fillFrom: string | null): Promise<ConnectorConfig> {

@@ -195,6 +195,7 @@ export class SupervisedConnector {
       metrics: (metrics) => board.measured(this.id, runId, metrics),
       pulse: (thread, loopDelayMs) => threads.pulse(this.id, thread, loopDelayMs),
       setAside: (tables) => board.setAside(this.id, runId, tables),
+      tables: (report) => board.tables.reported(this.id, runId, report),
       claimTask: (taskId) => this.tasks.claim(taskId),
       taskProgress: (taskId, progress) => this.tasks.progress(taskId, progress),
       taskEnded: (taskId, error) => this.tasks.ended(taskId, error),

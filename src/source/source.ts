@@ -29,6 +29,9 @@ export interface Source extends TableSource, AsyncDisposable {
    */
   tables(ask?: AskComputed): Promise<readonly TableShape[]>;
 
+  /** The tables that were there and not taken when `tables` was called last. */
+  excluded(): readonly ExcludedTable[];
+
   /** What a run that only copies ends with, once it has copied the rest: a named table was not found. Null: all are there. */
   absent(): MillraceError | null;
 
@@ -75,6 +78,16 @@ export interface Source extends TableSource, AsyncDisposable {
    * may be among the batches. Throws `transaction_given_up` where such a part cannot go on; a stream without them brings it again.
    */
   stream(checkpoint: Checkpoint, form: TupleForm, takesInProgress?: boolean): Promise<ChangeStream>;
+}
+
+/** A table that the connector does not take. */
+export interface ExcludedTable {
+  /** Its OID. */
+  readonly id: number;
+  readonly schema: string;
+  readonly name: string;
+  /** For people. */
+  readonly reason: string;
 }
 
 export interface KeptLog {

@@ -119,6 +119,7 @@ export function memoryServices(): MemoryServices {
 }
 
 const now = () => Date.now();
+const someTime = new Date(0).toISOString();
 
 function find(stored: Map<string, Stored>, id: string): Stored {
   const found = stored.get(id);
@@ -183,6 +184,23 @@ function connectorService(stored: Map<string, Stored>): ConnectorService {
       else put(found.given);
     },
     history: async (id) => find(stored, id).history,
+    tables: async (id) => {
+      find(stored, id);
+      return [
+        {
+          schema: "public",
+          name: "orders",
+          state: "Streaming",
+          rows_in: 3,
+          last_change_at: someTime,
+          history: false,
+        },
+        {
+          ...{ schema: "public", name: "visits", state: "Excluded", rows_in: 0, history: false },
+          reason: "It is unlogged.",
+        },
+      ];
+    },
     preview: async (request, fillFrom) =>
       resolveConnector(request, { id: request.id, stored: configOf(fillFrom) }),
   };

@@ -39,6 +39,7 @@ describe("the document", () => {
         "POST /api/v1/validate/buffer",
         "POST /api/v1/validate/sink",
         "POST /api/v1/debug/connector",
+        "GET /api/v1/connectors/{connector_id}/tables",
         "GET /api/v1/connectors/{connector_id}/tasks",
         "POST /api/v1/connectors/{connector_id}/tasks",
         "GET /api/v1/connectors/{connector_id}/tasks/{task_id}",

@@ -137,6 +137,7 @@ export class LiveRun implements AsyncDisposable {
       setAside: (tables) => {
         this.setAside = tables;
       },
+      tables: () => {},
       claimTask: async () => false,
       taskProgress: () => {},
       taskEnded: () => {},

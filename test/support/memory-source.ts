@@ -19,7 +19,15 @@ export class MemorySource
   implements
     Pick<
       Source,
-      "database" | "tables" | "absent" | "snapshotPoint" | "readDenial" | "measure" | "readTable" | "copied"
+      | "database"
+      | "tables"
+      | "excluded"
+      | "absent"
+      | "snapshotPoint"
+      | "readDenial"
+      | "measure"
+      | "readTable"
+      | "copied"
     >
 {
   readonly database = "db";
@@ -55,6 +63,10 @@ export class MemorySource
 
   async tables(): Promise<readonly TableShape[]> {
     return [...this.#tables.values()].map(({ shape }) => shape);
+  }
+
+  excluded(): readonly [] {
+    return [];
   }
 
   absent(): null {

@@ -9,6 +9,7 @@ import { untilAborted } from "../../src/change/until-aborted.ts";
 import type { PostgresSinkConfig } from "../../src/connector/config/sink-config.ts";
 import type { PostgresSourceConfig } from "../../src/connector/config/source-config.ts";
 import type { IdentifierNaming } from "../../src/connector/connector.ts";
+import type { TableStatus } from "../../src/connector/table-status.ts";
 import { toMillraceError } from "../../src/errors/millrace-error.ts";
 import { type CopyPace, defaultCopyPace } from "../../src/pipeline/copy/copy-pace.ts";
 import { TaskQueue } from "../../src/pipeline/copy/task-queue.ts";
@@ -16,6 +17,7 @@ import type { RetryPace } from "../../src/pipeline/copy/unreadable-tables.ts";
 import { runPipeline } from "../../src/pipeline/run-pipeline.ts";
 import type { Phase, PhaseHealth, Progress } from "../../src/pipeline/run-reporter.ts";
 import type { RunWork } from "../../src/pipeline/run-work.ts";
+import { TableBoard } from "../../src/runtime/status/table-board.ts";
 import { createPostgresSink } from "../../src/sink/postgres/create-postgres-sink.ts";
 import { type SinkPace, sinkPace } from "../../src/sink/postgres/sink-pace.ts";
 import type { CheckpointStore, Sink } from "../../src/sink/sink.ts";
@@ -99,6 +101,9 @@ export class PipelineRig implements AsyncDisposable {
   beforePoint: () => Promise<void> = async () => {};
   /** Runs when the slot and its snapshot are made, before the first copy. */
   beforeCopies: () => Promise<void> = async () => {};
+  readonly #board = new TableBoard();
+  /** How many runs were started. */
+  #runs = 0;
   #stop = new AbortController();
   #abort = new AbortController();
   #running: Promise<unknown> | null = null;
@@ -191,6 +196,7 @@ export class PipelineRig implements AsyncDisposable {
     this.#stop = stop;
     this.#abort = abort;
     this.#phasesBefore = this.phases.length;
+    this.#runs += 1;
     const run = this.options.isSupervised ? this.#supervised : this.#run;
     this.#running = run.call(this, forms, stop.signal, abort.signal).then(
       () => null,
@@ -256,6 +262,7 @@ export class PipelineRig implements AsyncDisposable {
         setAside: (tables) => {
           this.setAside = tables;
         },
+        tables: (report) => this.#board.reported(this.name, String(this.#runs), report),
       },
       tasks: this.#tasks,
       stop,
@@ -369,6 +376,16 @@ export class PipelineRig implements AsyncDisposable {
     }).catch(() => {});
     expect(failure).toBeNull();
     expect(await atSink()).toEqual(await atSource());
+  }
+
+  /** Where the tables stand, as the run told last. */
+  get tables(): readonly TableStatus[] {
+    return this.#board.list(this.name, String(this.#runs));
+  }
+
+  /** The table of this name. */
+  table(name: string): TableStatus | undefined {
+    return this.tables.find((table) => table.name === name);
   }
 
   /** Reasons of the warnings so far, each once. */

@@ -6,6 +6,7 @@ import { CopyPermits } from "../../src/pipeline/copy/copy-permits.ts";
 import type { CopyChunk, CopySink, TableCopy } from "../../src/sink/copy-sink.ts";
 import type { Source } from "../../src/source/source.ts";
 import type { MemorySource } from "./memory-source.ts";
+import { unwatchedStates } from "./unwatched-states.ts";
 
 export async function textOf({ chunks }: CopyChunk): Promise<string> {
   const parts: Uint8Array[] = [];
@@ -68,6 +69,7 @@ export function copyEnvironment(
   return {
     source: source as unknown as Source,
     sink: { copies: copies as CopySink, flush: async () => {} },
+    states: unwatchedStates,
     pace: defaultCopyPace,
     permits: new CopyPermits(parallel),
     ...waitingStream(),

@@ -79,6 +79,7 @@ export class WebhookLife {
         setAside: (tables) => {
           life.setAside = tables;
         },
+        tables: () => {},
       },
       tasks: life.#tasks,
       stop: life.#stop.signal,

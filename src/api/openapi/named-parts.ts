@@ -19,6 +19,7 @@ import {
   RunStateSchema,
   SetAsideTableSchema,
 } from "../../connector/status.ts";
+import { TableCopySchema } from "../../connector/table-status.ts";
 import { TaskSpecSchema } from "../../connector/task.ts";
 import { TestStatusSchema, TestTypeSchema } from "../../connector/validation.ts";
 
@@ -100,6 +101,7 @@ export const namedParts = {
   Health: HealthSchema,
   RunProgress: RunProgressSchema,
   SetAsideTable: SetAsideTableSchema,
+  TableCopy: TableCopySchema,
   TaskSpec: TaskSpecSchema,
   TestType: TestTypeSchema,
   TestStatus: TestStatusSchema,

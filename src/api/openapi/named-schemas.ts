@@ -40,6 +40,7 @@ import {
 } from "../../connector/service-report.ts";
 import { SessionSchema } from "../../connector/session.ts";
 import { ConnectorStatusSchema, HistoryEntrySchema, StatusSchema } from "../../connector/status.ts";
+import { TableStatusesSchema, TableStatusSchema } from "../../connector/table-status.ts";
 import { TaskRequestSchema, TaskSchema } from "../../connector/task.ts";
 import { ValidateEventSchema, ValidateTestSchema } from "../../connector/validation.ts";
 import { ProblemSchema } from "../problem.ts";
@@ -67,6 +68,7 @@ export const schemas = {
   Status: StatusSchema,
   ConnectorStatus: ConnectorStatusSchema,
   HistoryEntry: HistoryEntrySchema,
+  TableStatus: TableStatusSchema,
   Diagnosis: DiagnosisSchema,
   ValidateTest: ValidateTestSchema,
   ValidateEvent: ValidateEventSchema,
@@ -123,6 +125,7 @@ export const schemas = {
     private_key: Type.String({ description: "OpenSSH private key (PEM text). Not stored: keep it." }),
     public_key: Type.String({ description: "One line for `authorized_keys`." }),
   }),
+  TableStatuses: TableStatusesSchema,
   Task: TaskSchema,
   TaskList: Type.Array(TaskSchema),
   TaskRequest: TaskRequestSchema,

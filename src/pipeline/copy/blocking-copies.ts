@@ -9,7 +9,7 @@ import { concurrently, itemsOf } from "./concurrently.ts";
 import type { CopyEnvironment } from "./copy-environment.ts";
 import type { CopyPoints } from "./copy-points.ts";
 import { copyChunks, copyRows, finishCopy, ReadFailure, startCopy } from "./copy-table.ts";
-import { UnreadableTables } from "./unreadable-tables.ts";
+import { UnreadableTables, unreadableReason } from "./unreadable-tables.ts";
 
 export interface BlockingCopies {
   readonly environment: CopyEnvironment;
@@ -50,7 +50,11 @@ async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points
   const name = qualifiedName(table.relation);
   reporter.phase({ name: "snapshot", table: name }, { kind: "start" });
   meter.began(name);
-  const progress = (rows: number, bytes: number) => meter.copying(name, rows, bytes);
+  environment.states.began(table);
+  const progress = (rows: number, bytes: number) => {
+    meter.copying(name, rows, bytes);
+    environment.states.copying(table, rows, bytes);
+  };
   const copied = await unlessUnreadable(of, table, async () => {
     const of = { table, copy, signal: neverAborted, progress };
     const started = await startCopy(environment, of, isOrdered);
@@ -62,6 +66,7 @@ async function copyOne(of: BlockingCopies, { table, copy }: BlockingCopy, points
   if (!copied) return;
   environment.source.copied(table);
   meter.copied(name);
+  environment.states.copied(table);
   unreadable.copied(table);
   reporter.phase({ name: "snapshot", table: name }, { kind: "complete" });
 }
@@ -81,7 +86,7 @@ export async function copyIncomplete(
 
 /** Returns what `work` returns; null if the table is unreadable. Throws errors that are not of this table alone. */
 async function unlessUnreadable<T>(
-  { reporter, meter, unreadable }: BlockingCopies,
+  { environment, reporter, meter, unreadable }: BlockingCopies,
   table: TableShape,
   work: () => Promise<T>,
 ): Promise<T | null> {
@@ -93,6 +98,7 @@ async function unlessUnreadable<T>(
     if (!UnreadableTables.isOfOneTable(failure)) throw failure;
     const name = qualifiedName(table.relation);
     meter.gaveUp(name);
+    environment.states.gaveUp(table, unreadableReason(failure));
     unreadable.failed(table, failure);
     reporter.phase({ name: "snapshot", table: name }, { kind: "warning", reason: failure.message });
     return null;

@@ -38,7 +38,7 @@ export function taskShares({
   return { limit, parallel: Math.max(1, left - pointsPerTask * (limit - 1)) };
 }
 
-interface RunningStream extends Pick<CopyEnvironment, "source" | "sink"> {
+interface RunningStream extends Pick<CopyEnvironment, "source" | "sink" | "states"> {
   readonly position: StreamPosition;
   readonly events: StreamEvents;
 }
@@ -46,14 +46,14 @@ interface RunningStream extends Pick<CopyEnvironment, "source" | "sink"> {
 /** `ended` is called when a task has ended. */
 export function copiesOfStream(
   request: CopiesRequest,
-  { source, sink, position, events }: RunningStream,
+  { source, sink, states, position, events }: RunningStream,
   context: TaskContext,
   ended: () => void,
 ): RunningTasks {
   const { tasks, stop, copyPace: pace = defaultCopyPace } = request;
   const { limit, parallel } = taskShares(request);
   const environmentOf = (most: number): CopyEnvironment => ({
-    ...{ source, sink, pace, parallel: most, permits: new CopyPermits(most) },
+    ...{ source, sink, states, pace, parallel: most, permits: new CopyPermits(most) },
     betweenBatches: (action, signal) => events.betweenBatches(action, signal),
     passed: (lsn, signal) => position.passed(lsn, signal),
   });

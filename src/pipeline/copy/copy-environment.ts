@@ -4,6 +4,7 @@ import type { Lsn } from "../../change/lsn.ts";
 import type { Sink } from "../../sink/sink.ts";
 import type { Source } from "../../source/source.ts";
 import type { SnapshotPoint } from "../../source/table-source.ts";
+import type { CopyStates } from "../table-states.ts";
 import type { CopyPace } from "./copy-pace.ts";
 import type { CopyPermits } from "./copy-permits.ts";
 import { CopyPoints } from "./copy-points.ts";
@@ -11,6 +12,8 @@ import { CopyPoints } from "./copy-points.ts";
 export interface CopyEnvironment {
   readonly source: Source;
   readonly sink: Pick<Sink, "copies" | "flush">;
+  /** Hears how far the table of each copy has come. */
+  readonly states: CopyStates;
   readonly pace: CopyPace;
   /** How many tables, and chunks of one table, are copied at once at most. */
   readonly parallel: number;

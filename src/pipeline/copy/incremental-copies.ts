@@ -6,6 +6,7 @@ import { untilAborted } from "../../change/until-aborted.ts";
 import type { TableCopy } from "../../sink/copy-sink.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
+import type { CopyStates } from "../table-states.ts";
 import { concurrently, itemsOf } from "./concurrently.ts";
 import { type CopyEnvironment, passedPoint, pointsFromNow } from "./copy-environment.ts";
 import { copyChunks, finishCopy, type StartedTable, startCopy } from "./copy-table.ts";
@@ -18,6 +19,7 @@ export interface BegunCopy {
 
 interface CopiesRequest {
   readonly meter: ProgressMeter;
+  readonly states: CopyStates;
   readonly reporter: Pick<RunHealth, "reportMeanwhile">;
 }
 
@@ -43,11 +45,12 @@ export class IncrementalCopies {
 
   /** The sink has begun these copies. */
   begin(copies: readonly BegunCopy[]): void {
-    const { meter, reporter } = this.request;
+    const { meter, states, reporter } = this.request;
     for (const begun of copies) {
       const { relation, estimatedRows } = begun.table;
       const name = qualifiedName(relation);
       meter.began(name);
+      states.expects(begun.table);
       meter.expects(name, estimatedRows);
       reporter.reportMeanwhile({ name: "snapshot", table: name }, { kind: "start" });
       this.#waiting.push(begun);
@@ -72,13 +75,19 @@ export class IncrementalCopies {
     if (underWay) await untilAborted(underWay.promise, signal);
   }
 
-  progress({ relation }: TableShape, rows: number, bytes: number): void {
-    this.request.meter.copying(qualifiedName(relation), rows, bytes);
+  started(table: TableShape): void {
+    this.request.states.began(table);
+  }
+
+  progress(table: TableShape, rows: number, bytes: number): void {
+    this.request.meter.copying(qualifiedName(table.relation), rows, bytes);
+    this.request.states.copying(table, rows, bytes);
   }
 
   made(table: TableShape): void {
     const name = qualifiedName(table.relation);
     this.request.meter.copied(name);
+    this.request.states.copied(table);
     this.request.reporter.reportMeanwhile({ name: "snapshot", table: name }, { kind: "complete" });
     this.unreadable.copied(table);
     this.#end(table);
@@ -87,6 +96,7 @@ export class IncrementalCopies {
   failed({ table }: BegunCopy): void {
     this.request.meter.gaveUp(qualifiedName(table.relation));
     this.request.meter.withdraws(qualifiedName(table.relation));
+    this.request.states.gaveUp(table);
     this.#failed.add(table.relation.id);
     this.#end(table);
   }
@@ -159,6 +169,7 @@ async function copyAll(
   if (started.length === 0) return made;
   await using points = await pointsFromNow(environment, ended);
   await concurrently(parallel, itemsOf(started, ended), async ({ each, of }) => {
+    copies.started(of.table);
     try {
       await copyChunks(environment, of, points);
       await finishCopy(environment, of, copyLacking);

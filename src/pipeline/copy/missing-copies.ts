@@ -13,6 +13,7 @@ import { askComputed } from "../ask-computed.ts";
 import type { ProgressMeter } from "../progress-meter.ts";
 import type { RunHealth } from "../run-health.ts";
 import type { RunWork } from "../run-work.ts";
+import type { CopyStates, TableStates } from "../table-states.ts";
 import { type BlockingCopy, copyIncomplete, makeBlockingCopies } from "./blocking-copies.ts";
 import { type CopyEnvironment, waitingStream } from "./copy-environment.ts";
 import { type CopyPace, defaultCopyPace } from "./copy-pace.ts";
@@ -26,6 +27,7 @@ export interface MissingCopiesRequest {
   readonly source: Source;
   readonly sink: Sink;
   readonly meter: ProgressMeter;
+  readonly states: CopyStates & Pick<TableStates, "prepared">;
   readonly reporter: Pick<RunHealth, "phase" | "reportMeanwhile" | "warn">;
   readonly forms: readonly TupleForm[];
   /** With `changes`, a stream brings the changes between two points. */
@@ -79,8 +81,11 @@ export class MissingCopies implements Disposable {
   }
 
   async prepare(tables: readonly TableShape[]): Promise<PreparedTables> {
-    const { sink, forms } = this.request;
-    const prepared = await sink.prepare(tables, forms, this.unreadable.among(tables));
+    const { source, sink, states, forms, skipSnapshots } = this.request;
+    const unreadable = this.unreadable.among(tables);
+    const prepared = await sink.prepare(tables, forms, unreadable);
+    const missing = skipSnapshots ? [] : prepared.missing;
+    states.prepared({ tables, excluded: source.excluded(), missing, unreadable });
     this.#incomplete = new Set(prepared.incomplete?.map(({ table }) => table.relation.id));
     return prepared;
   }
@@ -208,10 +213,9 @@ export class MissingCopies implements Disposable {
   }
 
   #environment(parallel: number): CopyEnvironment {
-    const { source, sink, copyPace: pace = defaultCopyPace } = this.request;
+    const { source, sink, states, copyPace: pace = defaultCopyPace } = this.request;
     return {
-      source,
-      sink,
+      ...{ source, sink, states },
       pace,
       parallel,
       permits: new CopyPermits(Math.max(1, parallel)),

@@ -59,23 +59,53 @@ async function attempt(
     const mode = task.spec.truncate ? "replace" : "merge";
     const begun = await sink.copies.begin(table, mode, "runs", signal);
     if (begun.stream === "waits")
-      await whileWaiting(table, () => copyNow(environment, table, begun, task, signal));
+      await whileWaiting(table, () =>
+        whileShown(environment, table, () => copyNow(environment, table, begun, task, signal)),
+      );
     return begun;
   }, signal);
   if (copy === null) return false;
   if (copy.stream === "waits") return true;
   await using _copy = copy;
+  await whileShown(environment, table, () => copyBeside(environment, context, table, copy, task, signal));
+  return true;
+}
+
+/** Copies the table while the stream goes on. */
+async function copyBeside(
+  environment: CopyEnvironment,
+  context: TaskContext,
+  table: TableShape,
+  copy: TableCopy,
+  task: OfferedTask,
+  signal: AbortSignal,
+): Promise<void> {
   const before = await passedPoint(environment, signal);
-  const of = { table, copy, signal, progress: progressOf(task, table) };
+  const of = { table, copy, signal, progress: progressOf(environment, task, table) };
   const started = await startCopy(environment, of);
   {
     await using points = await pointsFromNow(environment, signal);
     await copyChunks(environment, started, points);
   }
-  const wereIncomplete = await finishCopy(environment, started, listTables);
-  source.copied(table, before);
+  const wereIncomplete = await finishCopy(environment, started, context.listTables);
+  environment.source.copied(table, before);
   if (wereIncomplete) await untilComplete(environment, context, table, signal);
-  return true;
+}
+
+/** The table's state says that it is being copied. */
+async function whileShown(
+  { states }: CopyEnvironment,
+  table: TableShape,
+  copy: () => Promise<void>,
+): Promise<void> {
+  states.began(table);
+  try {
+    await copy();
+    states.copied(table);
+  } catch (error) {
+    states.gaveUp(table);
+    throw error;
+  }
 }
 
 /** Rows that were copied by key are ahead of the stream. What it brings until it has passed their point may leave others incomplete. */
@@ -106,7 +136,7 @@ export async function runTaskWithoutStream(
     const table = findTable(await listTables(), source.database, task);
     const mode = task.spec.truncate ? "replace" : "merge";
     const copy = await sink.copies.begin(table, mode, "waits", stop);
-    await copyNow(environment, table, copy, task, stop);
+    await whileShown(environment, table, () => copyNow(environment, table, copy, task, stop));
     task.done();
   } catch (error) {
     // The stop has caused the error, whatever it says.
@@ -128,14 +158,25 @@ async function copyNow(
   const now = { ...environment, betweenBatches: <T>(action: () => Promise<T>) => action() };
   await sink.flush();
   await using points = new CopyPoints(await source.snapshotPoint(signal), { next: null, renewAfterMs: 0 });
-  const started = await startCopy(now, { table, copy, signal, progress: progressOf(task, table) }, true);
+  const started = await startCopy(
+    now,
+    { table, copy, signal, progress: progressOf(environment, task, table) },
+    true,
+  );
   await copyChunks(now, started, points);
   await finishCopy(now, started);
   source.copied(table);
 }
 
-function progressOf(task: OfferedTask, table: TableShape): (rows: number, bytes: number) => void {
-  return (rows, bytes) => task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+function progressOf(
+  { states }: CopyEnvironment,
+  task: OfferedTask,
+  table: TableShape,
+): (rows: number, bytes: number) => void {
+  return (rows, bytes) => {
+    task.progress(rows, bytes, Math.max(rows, table.estimatedRows));
+    states.copying(table, rows, bytes);
+  };
 }
 
 /** Throws `table_unavailable`. */

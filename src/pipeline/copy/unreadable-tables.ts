@@ -34,6 +34,11 @@ interface Entry {
   readonly dueAtMs: number | null;
 }
 
+/** For people: why the table is unreadable. */
+export function unreadableReason({ message }: MillraceError): string {
+  return `It could not be read, and is tried again: ${message}`;
+}
+
 export class UnreadableTables implements Disposable {
   readonly #entries = new Map<number, Entry>();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -69,8 +74,7 @@ export class UnreadableTables implements Disposable {
     return tables.flatMap((table) => {
       const entry = this.#entries.get(table.relation.id);
       if (!entry) return [];
-      const reason = `It could not be read, and is tried again: ${entry.error.message}`;
-      return [{ table, reason, isDue: entry.dueAtMs === null }];
+      return [{ table, reason: unreadableReason(entry.error), isDue: entry.dueAtMs === null }];
     });
   }
 

@@ -6,6 +6,7 @@ import type { ChangedParts, SavedRecord } from "../../connector/saved-record.ts"
 import type { HistoryComponent, SetAsideTable, Status } from "../../connector/status.ts";
 import type { SnapshotSpec, TaskProgress } from "../../connector/task.ts";
 import { MillraceError, toMillraceError } from "../../errors/millrace-error.ts";
+import type { TablesReport } from "../../pipeline/table-states.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
 import { deliveryWorkerUrl, replicationWorkerUrl } from "../../worker-urls.ts";
 import { KafkaCounter, type KafkaCounts } from "../metrics/kafka-counter.ts";
@@ -35,6 +36,7 @@ export interface RunEvents {
   /** The worker's thread is alive. */
   pulse(worker: WorkerKind, loopDelayMs: number): void;
   setAside(tables: readonly SetAsideTable[]): void;
+  tables(report: TablesReport): void;
   /** Whether the worker may execute the task now. */
   claimTask(taskId: string): Promise<boolean>;
   taskProgress(taskId: string, progress: TaskProgress): void;
@@ -182,6 +184,9 @@ export class ConnectorRun implements RunAttempt {
         break;
       case "set aside":
         events.setAside(message.tables);
+        break;
+      case "tables":
+        events.tables(message.report);
         break;
       case "task.claim":
         answer(message, claimed(events.claimTask(message.taskId)), reply);

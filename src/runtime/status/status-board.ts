@@ -9,6 +9,7 @@ import type { RunMetrics } from "../threads/messages.ts";
 import { HistoryWriter } from "./history-writer.ts";
 import { StatusThrottle } from "./status-throttle.ts";
 import type { MeasurementListener, StatusWatch } from "./status-watch.ts";
+import { TableBoard } from "./table-board.ts";
 
 interface Entry {
   runId: string;
@@ -33,6 +34,8 @@ export class StatusBoard implements AsyncDisposable {
   /** Set once, where the service is wired. */
   listener: MeasurementListener | null = null;
   readonly #watches: StatusWatch[] = [];
+  /** Where the connectors' tables stand. */
+  readonly tables = new TableBoard();
   readonly #entries = new Map<string, Entry>();
   readonly #history: HistoryWriter;
   readonly #log: Log;
@@ -237,6 +240,7 @@ export class StatusBoard implements AsyncDisposable {
     this.#entries.delete(connectorId);
     this.listener?.forget(connectorId);
     for (const watch of this.#watches) watch.forget?.(connectorId);
+    this.tables.forget(connectorId);
   }
 
   /** Resolves when every record so far is stored. */

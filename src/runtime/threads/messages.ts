@@ -8,6 +8,7 @@ import type { SnapshotSpec } from "../../connector/task.ts";
 import type { ErrorCode } from "../../errors/error-codes.ts";
 import type { Progress } from "../../pipeline/run-reporter.ts";
 import type { RunWork } from "../../pipeline/run-work.ts";
+import type { TablesReport } from "../../pipeline/table-states.ts";
 import type { AttemptCounts } from "../../sink/webhook/attempt-counter.ts";
 import type { KafkaCounts } from "../metrics/kafka-counter.ts";
 
@@ -46,6 +47,8 @@ export type FromReplicationWorker =
   | { readonly type: "metrics"; readonly metrics: WorkerMetrics }
   /** All tables that are currently set aside at the sink. */
   | { readonly type: "set aside"; readonly tables: readonly SetAsideTable[] }
+  /** Where tables stand. Sent at most once a second, and only those that have changed. Commands end in semicolons. */
+  | { readonly type: "tables"; readonly report: TablesReport }
   /** Pending → Running. Gets a reply: "claimed" or "gone". */
   | { readonly type: "task.claim"; readonly requestId: number; readonly taskId: string }
   | {

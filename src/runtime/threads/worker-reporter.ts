@@ -25,14 +25,19 @@ export function workerReporter(main: Main, slot: string): RunReporter {
     setAside(tables) {
       main.send({ type: "set aside", tables: tables.map(setAsideTable) });
     },
+    tables(report) {
+      const tables = report.tables.map((table) => ({ ...table, commands: table.commands.map(pasteable) }));
+      main.send({ type: "tables", report: { ...report, tables } });
+    },
   };
 }
 
 function setAsideTable({ schema, name, since, reason, commands }: SetAsideTable): SetAsideStatus {
-  const pasteable = commands.map((command) => `${command};`);
   const sinceLsn = since === null ? {} : { since_lsn: formatLsn(since) };
-  return { schema, name, ...sinceLsn, reason, commands: pasteable };
+  return { schema, name, ...sinceLsn, reason, commands: commands.map(pasteable) };
 }
+
+const pasteable = (command: string) => `${command};`;
 
 /** The task as the pipeline sees it. */
 export function offeredTask(

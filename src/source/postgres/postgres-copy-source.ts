@@ -12,8 +12,9 @@ import { whileWatched } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import type { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream } from "../change-stream.ts";
-import type { Source, SourceContext } from "../source.ts";
+import type { ExcludedTable, Source, SourceContext } from "../source.ts";
 import type { SnapshotPoint, TableRows } from "../table-source.ts";
+import { ExcludedTables } from "./catalog/excluded-tables.ts";
 import { absentTables } from "./catalog/named-tables.ts";
 import { selectionOf, type TableSelection } from "./catalog/table-selection.ts";
 import { readDenial } from "./copy/read-denial.ts";
@@ -26,6 +27,7 @@ export class PostgresCopySource implements Source {
   readonly #reader: TableReader;
   readonly #generated: GeneratedColumns;
   #absent: MillraceError | null = null;
+  readonly #excluded: ExcludedTables;
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -35,6 +37,7 @@ export class PostgresCopySource implements Source {
     this.#reader = new TableReader(config.connection, this.#selection, context.signal);
     const reading = { selection: this.#selection, partitionsAsRoot: config.partitions_as_root };
     this.#generated = new GeneratedColumns(reading, context, undefined);
+    this.#excluded = new ExcludedTables({ ...reading, publication: null });
   }
 
   get database(): string {
@@ -43,9 +46,17 @@ export class PostgresCopySource implements Source {
 
   async tables(ask?: AskComputed): Promise<readonly TableShape[]> {
     const { catalog } = this.config;
-    const tables = await this.#withClient((client) => this.#generated.read(client, ask, false));
+    const tables = await this.#withClient(async (client) => {
+      const read = await this.#generated.read(client, ask, false);
+      await this.#excluded.read(client, read);
+      return read;
+    });
     this.#absent = absentTables(catalog, tables);
     return tables;
+  }
+
+  excluded(): readonly ExcludedTable[] {
+    return this.#excluded.tables;
   }
 
   absent(): MillraceError | null {

@@ -6,7 +6,7 @@ import type { TupleForm } from "../../change/change-batch.ts";
 import type { Checkpoint } from "../../change/checkpoint.ts";
 import type { AskComputed } from "../../change/computed-columns.ts";
 import type { CopyPart } from "../../change/copy-part.ts";
-import { type Lsn, parseLsn } from "../../change/lsn.ts";
+import type { Lsn } from "../../change/lsn.ts";
 import type { TableSize } from "../../change/page-range.ts";
 import type { TableShape } from "../../change/relation.ts";
 import { clientOptions, isEncrypted } from "../../connection/postgres-client.ts";
@@ -14,8 +14,9 @@ import { watchSession } from "../../connection/session-watch.ts";
 import type { PostgresSourceConfig } from "../../connector/config/source-config.ts";
 import { MillraceError } from "../../errors/millrace-error.ts";
 import type { ChangeStream } from "../change-stream.ts";
-import type { KeptLog, Source, SourceContext } from "../source.ts";
+import type { ExcludedTable, KeptLog, Source, SourceContext } from "../source.ts";
 import type { SnapshotPoint, TableRows } from "../table-source.ts";
+import { ExcludedTables } from "./catalog/excluded-tables.ts";
 import { requireNamedTables, warningOfGone } from "./catalog/named-tables.ts";
 import { withPartitions } from "./catalog/partitions.ts";
 import { readTableNames, type TableNames } from "./catalog/table-names.ts";
@@ -32,7 +33,8 @@ import { StreamShapes } from "./shapes/stream-shapes.ts";
 import type { SourceTable } from "./shapes/table-shapes.ts";
 import { readTablesFingerprint } from "./shapes/tables-fingerprint.ts";
 import { judgeKeptLog, readKeptLog } from "./slot/kept-log.ts";
-import { dropSlot, logEndSql } from "./slot/slot.ts";
+import { readSenderFacts } from "./slot/sender-facts.ts";
+import { dropSlot } from "./slot/slot.ts";
 import { walsenderName } from "./slot/slot-holder.ts";
 import { SourceSlot } from "./slot/source-slot.ts";
 import { type StreamPace, streamPace } from "./stream/feedback.ts";
@@ -66,6 +68,7 @@ export class PostgresSource implements Source {
   readonly #silentChanges: SilentChanges;
   readonly #shapes: StreamShapes;
   readonly #generated: GeneratedColumns;
+  readonly #excluded: ExcludedTables;
   /**
    * How many silent changes had been found before each point was taken, and before the earliest point as of which a
    * table was read.
@@ -73,6 +76,7 @@ export class PostgresSource implements Source {
   readonly #foundBefore = new WeakMap<SnapshotPoint, number>();
   readonly #copiedAsOf = new Map<number, number>();
   readonly #closing = new AbortController();
+  readonly excluded = (): readonly ExcludedTable[] => this.#excluded.tables;
 
   constructor(
     private readonly config: PostgresSourceConfig,
@@ -92,6 +96,7 @@ export class PostgresSource implements Source {
       events.warning("silent changes", reason),
     );
     const reading = { selection: this.#selection, partitionsAsRoot: config.partitions_as_root };
+    this.#excluded = new ExcludedTables({ ...reading, publication: this.#publications.named });
     this.#generated = new GeneratedColumns(reading, context, this.#publications.named);
     this.#shapes = new StreamShapes({
       ...{ ...reading, sendsGenerated: this.#generated.sends, silentChanges: this.#silentChanges },
@@ -135,6 +140,7 @@ export class PostgresSource implements Source {
     const tables = this.#silentChanges.withCoverage(published);
     if (this.#stream) requireSameKeys(this.#tables, tables);
     this.#tables = tables;
+    await this.#excluded.read(client, tables);
     this.#shapes.tablesRead(tables);
     this.#names = names;
     this.#registry?.addTableNames(names);
@@ -254,14 +260,7 @@ export class PostgresSource implements Source {
     const { encrypted, walSenderTimeoutMs, logEnd } = await this.#sessions.with(async (client) => {
       // The slot was checked before the copies, which may have taken long.
       await this.#slot.free(client);
-      const { rows } = await client.query<{ ms: number; end: string }>(
-        `select setting::int4 as ms, (${logEndSql})::text as end from pg_settings where name = 'wal_sender_timeout'`,
-      );
-      return {
-        encrypted: isEncrypted(client),
-        walSenderTimeoutMs: rows[0]?.ms ?? 60_000,
-        logEnd: parseLsn(rows[0]?.end ?? "0/0"),
-      };
+      return { encrypted: isEncrypted(client), ...(await readSenderFacts(client)) };
     });
     const bounds = streamBounds(this.maxBufferedRows);
     const registry = new RelationRegistry(

@@ -13,6 +13,7 @@ import { ProgressMeter } from "../../../src/pipeline/progress-meter.ts";
 import type { TableCopy } from "../../../src/sink/copy-sink.ts";
 import { MemorySource } from "../../support/memory-source.ts";
 import { copyEnvironment, runningStream, scriptedCopy } from "../../support/scripted-copy.ts";
+import { unwatchedStates } from "../../support/unwatched-states.ts";
 
 const never = new AbortController().signal;
 const refused = new Error("refused");
@@ -36,7 +37,10 @@ class Rig implements Disposable {
       reportMeanwhile: (phase: object, { kind }: { kind: string }) =>
         void this.phases.push(`${"table" in phase ? phase.table : ""} ${kind}`),
     };
-    this.copies = new IncrementalCopies({ meter: this.#meter, reporter }, this.#unreadable);
+    this.copies = new IncrementalCopies(
+      { meter: this.#meter, states: unwatchedStates, reporter },
+      this.#unreadable,
+    );
     this.environment = copyEnvironment(this.source, {}, runningStream(this.log));
   }
 

@@ -15,6 +15,7 @@ import { decodedRows } from "../../support/decoded-changes.ts";
 import { memorySink } from "../../support/memory-sink.ts";
 import { MemorySource } from "../../support/memory-source.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
+import { unwatchedStates } from "../../support/unwatched-states.ts";
 
 const never = new AbortController().signal;
 const beginning: Checkpoint = { resumeLsn: lsn(1n), partial: null, lastVersion: 0n, log: "log" };
@@ -36,6 +37,7 @@ class Rig implements Disposable {
     this.sink = memorySink(this.#store, { signal: never, events: eventsTo(this.told, () => {}) });
     this.copies = new MissingCopies({
       ...{ source: this.source as unknown as Source, sink: this.sink, meter: this.#meter, forms: ["text"] },
+      states: unwatchedStates,
       reporter: {
         phase() {},
         reportMeanwhile() {},

@@ -21,6 +21,7 @@ import { memorySink } from "../../support/memory-sink.ts";
 import { MemorySource } from "../../support/memory-source.ts";
 import { MemoryStore } from "../../support/memory-store.ts";
 import { copyEnvironment, runningStream } from "../../support/scripted-copy.ts";
+import { unwatchedStates } from "../../support/unwatched-states.ts";
 
 const never = new AbortController().signal;
 
@@ -53,7 +54,7 @@ class Rig implements Disposable {
     const watched = { begin, rowsForm: () => "text" as const, takeRows: copies.takeRows.bind(copies) };
     this.environment = copyEnvironment(this.source, watched, runningStream(this.log));
     this.first = new IncrementalCopies(
-      { meter: this.#meter, reporter: { reportMeanwhile() {} } },
+      { meter: this.#meter, states: unwatchedStates, reporter: { reportMeanwhile() {} } },
       this.#unreadable,
     );
     this.around = {

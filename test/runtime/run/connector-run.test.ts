@@ -17,6 +17,7 @@ function start(name: string, change: Partial<RunEvents> = {}) {
     metrics: () => {},
     pulse: () => {},
     setAside: () => {},
+    tables: () => {},
     claimTask: async () => true,
     taskProgress: () => {},
     taskEnded: () => {},

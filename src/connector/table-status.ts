@@ -1,0 +1,67 @@
+// The status of each table of a connector. The run decides the state: pipeline/table-states.ts.
+
+import { type Static, Type } from "@sinclair/typebox";
+import { oneOf, strictObject, timestamp } from "./request/schema-forms.ts";
+
+export const TableStateSchema = oneOf(
+  ["Waiting", "Copying", "Streaming", "SetAside", "Unreadable", "Excluded"],
+  {
+    description:
+      "Where the table stands. `Waiting`: its copy has not begun. `Copying`: it is being copied, for the first time, again, or for a task. " +
+      "`Streaming`: the sink has its copy, and the stream brings its changes; of a connector that copies in rounds (`snapshot`): it was " +
+      "copied in this round, or in the last one. `SetAside`: its changes are left out until the cause is gone. `Unreadable`: the " +
+      "source does not let it be read. `Excluded`: the connector does not take it.",
+  },
+);
+export type TableState = Static<typeof TableStateSchema>;
+
+const count = (description: string) => Type.Integer({ minimum: 0, description });
+
+export const TableCopySchema = strictObject(
+  {
+    rows: count("Rows copied so far, with those that an earlier run copied."),
+    bytes: count("Bytes copied so far by this run."),
+    estimated_rows: count("Rows expected, by the source's statistics."),
+  },
+  { description: "How far the copy of this table has come. Left out unless its state is `Copying`." },
+);
+
+export const TableStatusSchema = strictObject(
+  {
+    schema: Type.String({ description: "At the source." }),
+    name: Type.String(),
+    state: TableStateSchema,
+    reason: Type.Optional(
+      Type.String({
+        description: "Why it is `SetAside`, `Unreadable` or `Excluded`, and what to do about it.",
+      }),
+    ),
+    commands: Type.Optional(
+      Type.Array(Type.String(), {
+        description: "SQL to run at the sink, ready to paste. Left out where there is none.",
+      }),
+    ),
+    copy: Type.Optional(TableCopySchema),
+    rows_in: count(
+      "Changes of the table that the stream has brought since the run began, without those of transactions that are not committed yet. " +
+        "What the stream brings again after a failure counts again.",
+    ),
+    last_change_at: Type.Optional(
+      timestamp("When the last of them was committed, by the source's clock. Left out before the first."),
+    ),
+    history: Type.Boolean({ description: "Whether superseded rows are kept. Always false for now." }),
+  },
+  { description: "A table of the connector's source." },
+);
+export type TableStatus = Static<typeof TableStatusSchema>;
+
+export const TableStatusesSchema = strictObject(
+  { tables: Type.Array(TableStatusSchema, { description: "By schema and name." }) },
+  {
+    description:
+      "The tables that are at the connector's source, as its run reported them last, at most once a second. Partitions that are carried by their root are no " +
+      "tables of their own. While the connector is stopped, or after its run has failed, this is how they stood at the end. Empty until a run has read " +
+      "the source's catalog since the service started, so also after a restart of the service if the connector is stopped.",
+  },
+);
+export type TableStatuses = Static<typeof TableStatusesSchema>;

@@ -1,0 +1,214 @@
+// Where each of a run's tables stands, and how many changes the stream has brought of it. It hears that from those who know, and reports it once
+// a second: at first all tables, then those that are not as they were reported last.
+
+import type { ChangeBatch } from "../change/change-batch.ts";
+import { qualifiedName, type TableShape } from "../change/relation.ts";
+import { sharedInterval } from "../measure/shared-interval.ts";
+import type { SetAsideTable, UnreadableTable } from "../sink/sink-events.ts";
+import type { ExcludedTable } from "../source/source.ts";
+import { addCounts, type ChangeCounts, CommittedChanges } from "./change-counts.ts";
+
+const reportEveryMs = 1_000;
+
+/** As connector/table-status.ts describes them. */
+export type TableState = "Waiting" | "Copying" | "Streaming" | "SetAside" | "Unreadable" | "Excluded";
+
+export interface TableReport {
+  /** The table's OID: a rename keeps it. */
+  readonly id: number;
+  readonly schema: string;
+  readonly name: string;
+  readonly state: TableState;
+  /** Null: the state says all. */
+  readonly reason: string | null;
+  /** SQL to run at the sink, each statement without a semicolon. */
+  readonly commands: readonly string[];
+  /** Null: it is not being copied. */
+  readonly copy: { readonly rows: number; readonly bytes: number; readonly estimatedRows: number } | null;
+  /** Since the attempt began. */
+  readonly rowsIn: number;
+  /** Commit time of the last change, in milliseconds since 1970; null: not known. */
+  readonly lastChangeMs: number | null;
+}
+
+export interface TablesReport {
+  /** These are all tables. Otherwise they are those that have changed. */
+  readonly isFirst: boolean;
+  readonly tables: readonly TableReport[];
+  /** OIDs of tables that are gone. */
+  readonly gone: readonly number[];
+}
+
+/** What `sink.prepare` was given and has said. */
+export interface PreparedStates {
+  readonly tables: readonly TableShape[];
+  readonly excluded: readonly ExcludedTable[];
+  /** Tables that are to be copied. */
+  readonly missing: readonly TableShape[];
+  readonly unreadable: readonly UnreadableTable[];
+}
+
+/** Who copies tables tells how far each copy has come. */
+export type CopyStates = Pick<TableStates, "expects" | "began" | "copying" | "copied" | "gaveUp">;
+
+type Known = Pick<TableReport, "schema" | "name"> & {
+  readonly estimatedRows: number;
+  /** Why the connector does not take it; null: it does. */
+  readonly excluded: string | null;
+};
+
+export class TableStates implements Disposable {
+  #known: ReadonlyMap<number, Known> = new Map();
+  #missing = new Set<number>();
+  #unreadable = new Map<number, string>();
+  #setAside: ReadonlyMap<string, SetAsideTable> = new Map();
+  /** Their copies are expected, and have not begun. */
+  readonly #expected = new Set<number>();
+  readonly #copying = new Map<number, { rows: number; bytes: number }>();
+  readonly #committed = new CommittedChanges();
+  readonly #counts: ChangeCounts = new Map();
+  /** What was reported last. */
+  readonly #reported = new Map<number, TableReport>();
+  /** OIDs of tables that may have changed since; null: any may have. */
+  #changed: Set<number> | null = new Set();
+  /** The source's tables are known. */
+  #isRead = false;
+  #isFirst = true;
+  readonly #reporting: Disposable;
+
+  constructor(private readonly report: (report: TablesReport) => void) {
+    this.#reporting = sharedInterval(reportEveryMs, () => this.flush());
+  }
+
+  /** The connector begins: none of the tables has a copy. */
+  allWait(tables: readonly TableShape[], excluded: readonly ExcludedTable[]): void {
+    this.prepared({ tables, excluded, missing: tables, unreadable: [] });
+  }
+
+  /** The source's tables as they are now. Those that are gone are forgotten. */
+  prepared({ tables, excluded, missing, unreadable }: PreparedStates): void {
+    this.#known = knownTables(tables, excluded);
+    this.#missing = new Set(missing.map(({ relation }) => relation.id));
+    this.#unreadable = new Map(unreadable.map(({ table, reason }) => [table.relation.id, reason]));
+    this.#changed = null;
+    this.#isRead = true;
+  }
+
+  /** All the tables that are set aside now. */
+  setAside(tables: readonly SetAsideTable[]): void {
+    this.#setAside = new Map(tables.map((table) => [qualifiedName(table), table]));
+    this.#changed = null;
+  }
+
+  /** A copy of the table begins when its turn comes. */
+  expects({ relation: { id } }: TableShape): void {
+    this.#expected.add(id);
+    this.#touch(id);
+  }
+
+  /** A copy of the table has begun. It ends with `copied` or `gaveUp`. */
+  began(table: TableShape): void {
+    this.copying(table, 0, 0);
+  }
+
+  copying({ relation: { id } }: TableShape, rows: number, bytes: number): void {
+    this.#copying.set(id, { rows, bytes });
+    this.#touch(id);
+  }
+
+  copied({ relation: { id } }: TableShape): void {
+    for (const each of [this.#expected, this.#copying, this.#missing, this.#unreadable]) each.delete(id);
+    this.#touch(id);
+  }
+
+  /** `unreadable`: the reason, if the source does not let it be read. */
+  gaveUp({ relation: { id } }: TableShape, unreadable?: string): void {
+    this.#expected.delete(id);
+    this.#copying.delete(id);
+    if (unreadable !== undefined) this.#unreadable.set(id, unreadable);
+    this.#touch(id);
+  }
+
+  /** Counts a batch of the stream. */
+  count(batch: ChangeBatch): void {
+    const counts = this.#committed.count(batch);
+    if (counts === null) return;
+    addCounts(this.#counts, counts);
+    for (const id of counts.keys()) this.#touch(id);
+  }
+
+  flush(): void {
+    if (!this.#isRead) return;
+    const gone = [...this.#reported.keys()].filter((id) => this.#changed === null && !this.#known.has(id));
+    for (const id of gone) this.#forget(id);
+    const tables = [...(this.#changed ?? this.#known.keys())].flatMap((id) => this.#news(id) ?? []);
+    const isFirst = this.#isFirst;
+    this.#changed = new Set();
+    this.#isFirst = false;
+    if (isFirst || tables.length + gone.length > 0) this.report({ isFirst, tables, gone });
+  }
+
+  [Symbol.dispose](): void {
+    this.#reporting[Symbol.dispose]();
+    this.flush();
+  }
+
+  #forget(id: number): void {
+    for (const each of [this.#reported, this.#counts, this.#expected, this.#copying]) each.delete(id);
+  }
+
+  #touch(id: number): void {
+    this.#changed?.add(id);
+  }
+
+  /** Null: it is as it was reported, or not known. */
+  #news(id: number): TableReport | null {
+    const known = this.#known.get(id);
+    if (!known) return null;
+    const report = this.#reportOf(id, known);
+    if (Bun.deepEquals(report, this.#reported.get(id))) return null;
+    this.#reported.set(id, report);
+    return report;
+  }
+
+  #reportOf(id: number, known: Known): TableReport {
+    const { schema, name, estimatedRows } = known;
+    const copying = this.#copying.get(id);
+    const { changes = 0, lastCommitUs = 0n } = this.#counts.get(id) ?? {};
+    return {
+      ...{ id, schema, name },
+      ...this.#stateOf(id, known),
+      copy: copying ? { ...copying, estimatedRows: Math.max(copying.rows, estimatedRows) } : null,
+      rowsIn: changes,
+      lastChangeMs: lastCommitUs === 0n ? null : Number(lastCommitUs / 1000n),
+    };
+  }
+
+  #stateOf(id: number, known: Known): Pick<TableReport, "state" | "reason" | "commands"> {
+    const stands = (state: TableState, reason: string | null = null, commands: readonly string[] = []) => ({
+      ...{ state, reason, commands },
+    });
+    if (known.excluded !== null) return stands("Excluded", known.excluded);
+    if (this.#copying.has(id)) return stands("Copying");
+    const setAside = this.#setAside.get(qualifiedName(known));
+    const unreadable = this.#unreadable.get(id);
+    // A table that cannot be read is set aside too. One that needs something at the sink needs that first.
+    if (unreadable !== undefined && !setAside?.commands.length)
+      return stands("Unreadable", setAside?.reason ?? unreadable);
+    if (setAside) return stands("SetAside", setAside.reason, setAside.commands);
+    return stands(this.#missing.has(id) || this.#expected.has(id) ? "Waiting" : "Streaming");
+  }
+}
+
+function knownTables(
+  tables: readonly TableShape[],
+  excluded: readonly ExcludedTable[],
+): ReadonlyMap<number, Known> {
+  const taken = tables.map(({ relation: { id, schema, name }, estimatedRows }) => {
+    return [id, { schema, name, estimatedRows, excluded: null }] as const;
+  });
+  const others = excluded.map(({ id, schema, name, reason }) => {
+    return [id, { schema, name, estimatedRows: 0, excluded: reason }] as const;
+  });
+  return new Map<number, Known>([...others, ...taken]);
+}

@@ -1,0 +1,84 @@
+// Where the tables of each connector stand, as its runs reported them last. What an attempt counts is added to what the run's earlier attempts
+// counted.
+
+import type { TableStatus } from "../../connector/table-status.ts";
+import type { TableReport, TablesReport } from "../../pipeline/table-states.ts";
+
+interface Known {
+  readonly report: TableReport;
+  /** What the run's earlier attempts counted. */
+  readonly before: Pick<TableReport, "rowsIn" | "lastChangeMs">;
+}
+
+interface Entry {
+  readonly runId: string;
+  /** By OID. */
+  readonly tables: Map<number, Known>;
+}
+
+const nothing: Known["before"] = { rowsIn: 0, lastChangeMs: null };
+
+export class TableBoard {
+  readonly #entries = new Map<string, Entry>();
+
+  /** A first report of an attempt replaces what is known. The others change it. */
+  reported(connectorId: string, runId: string, { isFirst, tables, gone }: TablesReport): void {
+    const entry = this.#entries.get(connectorId);
+    const ofRun = entry?.runId === runId ? entry.tables : null;
+    if (isFirst) {
+      const before = (id: number) => totalOf(ofRun?.get(id));
+      const known = tables.map((report) => [report.id, { report, before: before(report.id) }] as const);
+      this.#entries.set(connectorId, { runId, tables: new Map(known) });
+      return;
+    }
+    // A late report of an earlier run.
+    if (ofRun === null) return;
+    for (const id of gone) ofRun.delete(id);
+    for (const report of tables)
+      ofRun.set(report.id, { report, before: ofRun.get(report.id)?.before ?? nothing });
+  }
+
+  /** By schema and name. Another run than the one that reported has counted nothing yet. */
+  list(connectorId: string, runId: string): TableStatus[] {
+    const entry = this.#entries.get(connectorId);
+    const isOfRun = entry?.runId === runId;
+    const known = [...(entry?.tables.values() ?? [])];
+    return known
+      .map(({ report, before }) => statusOf(report, isOfRun ? totalOf({ report, before }) : nothing))
+      .sort(bySchemaAndName);
+  }
+
+  forget(connectorId: string): void {
+    this.#entries.delete(connectorId);
+  }
+}
+
+function totalOf(known: Known | undefined): Known["before"] {
+  if (!known) return nothing;
+  const { report, before } = known;
+  return {
+    rowsIn: before.rowsIn + report.rowsIn,
+    lastChangeMs: report.lastChangeMs ?? before.lastChangeMs,
+  };
+}
+
+/** In the API's form. */
+function statusOf(
+  { schema, name, state, reason, commands, copy }: TableReport,
+  { rowsIn, lastChangeMs }: Known["before"],
+): TableStatus {
+  return {
+    ...{ schema, name, state },
+    ...(reason === null ? {} : { reason }),
+    ...(commands.length === 0 ? {} : { commands: [...commands] }),
+    ...(copy ? { copy: { rows: copy.rows, bytes: copy.bytes, estimated_rows: copy.estimatedRows } } : {}),
+    rows_in: rowsIn,
+    ...(lastChangeMs === null ? {} : { last_change_at: new Date(lastChangeMs).toISOString() }),
+    history: false,
+  };
+}
+
+function bySchemaAndName(a: TableStatus, b: TableStatus): number {
+  if (a.schema !== b.schema) return a.schema < b.schema ? -1 : 1;
+  return a.name < b.name ? -1 : 1;
+}
