@@ -1,6 +1,6 @@
-// Counts the stream's changes by table. One pass over a batch's relation numbers: it makes an object for each table of a batch, and none for a row.
+// Counts the stream's changes by table. One pass over a batch's relation numbers: it makes an object for each table, and none for a row.
 
-import { type ChangeBatch, ChangeKind } from "../change/change-batch.ts";
+import { type ChangeBatch, ChangeKind, type InProgress } from "../change/change-batch.ts";
 
 /** Changes of one table. */
 export interface ChangeCount {
@@ -10,10 +10,81 @@ export interface ChangeCount {
 }
 
 /** By the table's OID. */
-export type ChangeCounts = Map<number, ChangeCount>;
+type ChangeCounts = Map<number, ChangeCount>;
 
-export function addCounts(to: ChangeCounts, from: ChangeCounts): void {
-  for (const [id, { changes, lastCommitUs }] of from) add(to, id, changes, lastCommitUs);
+/** The changes of committed transactions. */
+export class ChangeCounter {
+  readonly #committed: ChangeCounts = new Map();
+  /** Of transactions in progress, by xid. */
+  readonly #open = new Map<number, ChangeCounts>();
+
+  /** Counts the batch. `changed` is called with the OID of each table whose count has changed. */
+  count(batch: ChangeBatch, changed: (id: number) => void): void {
+    const { inProgress } = batch;
+    if (inProgress) this.#countPart(batch, inProgress, changed);
+    else countChanges(batch, this.#committed, changed);
+  }
+
+  of(id: number): ChangeCount {
+    return this.#committed.get(id) ?? none;
+  }
+
+  forget(id: number): void {
+    this.#committed.delete(id);
+  }
+
+  #countPart(batch: ChangeBatch, { xid, outcome }: InProgress, changed: (id: number) => void): void {
+    const counts: ChangeCounts = this.#open.get(xid) ?? new Map();
+    this.#open.delete(xid);
+    if (outcome === "aborted") return;
+    countChanges(batch, counts, () => {});
+    if (outcome === "open") this.#open.set(xid, counts);
+    else this.#commit(counts, batch, changed);
+  }
+
+  /** Only the last part of a transaction in progress knows when it was committed, unless it is empty. */
+  #commit(counts: ChangeCounts, { count, transactions }: ChangeBatch, changed: (id: number) => void): void {
+    const commitUs = count > 0 ? transactions.commitTimeUs[0]! : 0n;
+    for (const [id, { changes, lastCommitUs }] of counts) {
+      add(this.#committed, id, changes, commitUs > 0n ? commitUs : lastCommitUs);
+      changed(id);
+    }
+  }
+}
+
+const none: ChangeCount = { changes: 0, lastCommitUs: 0n };
+
+function countChanges(batch: ChangeBatch, to: ChangeCounts, changed: (id: number) => void): void {
+  const { relations, transaction, transactions } = batch;
+  const changes = new Uint32Array(relations.length);
+  const last = new Uint32Array(relations.length);
+  countByRelation(batch, changes, last);
+  // A table whose shape changes within the batch is there once for each shape, in the order of the stream.
+  for (let at = 0; at < relations.length; at++) {
+    if (changes[at] === 0) continue;
+    const { id } = relations[at]!;
+    add(to, id, changes[at]!, transactions.commitTimeUs[transaction[last[at]!]!]!);
+    changed(id);
+  }
+}
+
+/** Of each relation, its changes and the index of the last one. A shape is no change of a row. */
+function countByRelation(
+  { count, kind, relation }: ChangeBatch,
+  changes: Uint32Array,
+  last: Uint32Array,
+): void {
+  const hasShapes = kind.subarray(0, count).includes(ChangeKind.shape);
+  for (let i = 0; i < count; ) {
+    const from = i;
+    const at = relation[i]!;
+    // Changes of one table mostly come one after the other.
+    do i++;
+    while (!hasShapes && i < count && relation[i] === at);
+    if (hasShapes && kind[from] === ChangeKind.shape) continue;
+    changes[at]! += i - from;
+    last[at] = i - 1;
+  }
 }
 
 function add(to: ChangeCounts, id: number, changes: number, lastCommitUs: bigint): void {
@@ -23,51 +94,4 @@ function add(to: ChangeCounts, id: number, changes: number, lastCommitUs: bigint
     before.changes += changes;
     if (lastCommitUs > 0n) before.lastCommitUs = lastCommitUs;
   }
-}
-
-/** The changes of one batch. A shape is no change of a row. */
-export function countChanges(batch: ChangeBatch): ChangeCounts {
-  const { count, kind, relation, relations, transaction, transactions } = batch;
-  const changes = new Uint32Array(relations.length);
-  const last = new Uint32Array(relations.length);
-  for (let i = 0; i < count; i++) {
-    if (kind[i] === ChangeKind.shape) continue;
-    const at = relation[i]!;
-    changes[at]!++;
-    last[at] = i;
-  }
-  const counts: ChangeCounts = new Map();
-  // A table whose shape changes within the batch is there once for each shape, in the order of the stream.
-  for (const [at, { id }] of relations.entries()) {
-    if (changes[at] === 0) continue;
-    add(counts, id, changes[at]!, transactions.commitTimeUs[transaction[last[at]!]!]!);
-  }
-  return counts;
-}
-
-/** The changes of committed transactions. */
-export class CommittedChanges {
-  /** Of transactions in progress, by xid. */
-  readonly #open = new Map<number, ChangeCounts>();
-
-  /** Counts the batch. Returns what counts by now, which may include earlier parts of a transaction; null: nothing new does. */
-  count(batch: ChangeBatch): ChangeCounts | null {
-    const { count, inProgress } = batch;
-    if (!inProgress) return count > 0 ? countChanges(batch) : null;
-    const { xid, outcome } = inProgress;
-    const counts = this.#open.get(xid) ?? new Map();
-    this.#open.delete(xid);
-    if (outcome === "aborted") return null;
-    addCounts(counts, countChanges(batch));
-    if (outcome === "committed") return withOneCommit(counts, batch);
-    this.#open.set(xid, counts);
-    return null;
-  }
-}
-
-/** Only the last part of a transaction in progress knows when it was committed, unless it is empty. */
-function withOneCommit(counts: ChangeCounts, { count, transactions }: ChangeBatch): ChangeCounts {
-  const commitUs = count > 0 ? transactions.commitTimeUs[0]! : 0n;
-  if (commitUs > 0n) for (const each of counts.values()) each.lastCommitUs = commitUs;
-  return counts;
 }

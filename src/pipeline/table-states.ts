@@ -6,7 +6,7 @@ import { qualifiedName, type TableShape } from "../change/relation.ts";
 import { sharedInterval } from "../measure/shared-interval.ts";
 import type { SetAsideTable, UnreadableTable } from "../sink/sink-events.ts";
 import type { ExcludedTable } from "../source/source.ts";
-import { addCounts, type ChangeCounts, CommittedChanges } from "./change-counts.ts";
+import { ChangeCounter } from "./change-counts.ts";
 
 const reportEveryMs = 1_000;
 
@@ -65,8 +65,7 @@ export class TableStates implements Disposable {
   /** Their copies are expected, and have not begun. */
   readonly #expected = new Set<number>();
   readonly #copying = new Map<number, { rows: number; bytes: number }>();
-  readonly #committed = new CommittedChanges();
-  readonly #counts: ChangeCounts = new Map();
+  readonly #counts = new ChangeCounter();
   /** What was reported last. */
   readonly #reported = new Map<number, TableReport>();
   /** OIDs of tables that may have changed since; null: any may have. */
@@ -131,10 +130,7 @@ export class TableStates implements Disposable {
 
   /** Counts a batch of the stream. */
   count(batch: ChangeBatch): void {
-    const counts = this.#committed.count(batch);
-    if (counts === null) return;
-    addCounts(this.#counts, counts);
-    for (const id of counts.keys()) this.#touch(id);
+    this.#counts.count(batch, this.#touch);
   }
 
   flush(): void {
@@ -154,12 +150,13 @@ export class TableStates implements Disposable {
   }
 
   #forget(id: number): void {
-    for (const each of [this.#reported, this.#counts, this.#expected, this.#copying]) each.delete(id);
+    this.#counts.forget(id);
+    for (const each of [this.#reported, this.#expected, this.#copying]) each.delete(id);
   }
 
-  #touch(id: number): void {
+  readonly #touch = (id: number): void => {
     this.#changed?.add(id);
-  }
+  };
 
   /** Null: it is as it was reported, or not known. */
   #news(id: number): TableReport | null {
@@ -174,7 +171,7 @@ export class TableStates implements Disposable {
   #reportOf(id: number, known: Known): TableReport {
     const { schema, name, estimatedRows } = known;
     const copying = this.#copying.get(id);
-    const { changes = 0, lastCommitUs = 0n } = this.#counts.get(id) ?? {};
+    const { changes, lastCommitUs } = this.#counts.of(id);
     return {
       ...{ id, schema, name },
       ...this.#stateOf(id, known),

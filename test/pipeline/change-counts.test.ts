@@ -4,7 +4,7 @@ import { expect, test } from "bun:test";
 import { BatchBuilder } from "../../src/change/batch-builder.ts";
 import { type ChangeBatch, ChangeKind, type InProgress } from "../../src/change/change-batch.ts";
 import { type Lsn, lsn } from "../../src/change/lsn.ts";
-import { type ChangeCounts, CommittedChanges, countChanges } from "../../src/pipeline/change-counts.ts";
+import { ChangeCounter } from "../../src/pipeline/change-counts.ts";
 import { relation } from "../support/batch-fixture.ts";
 
 const [a, b] = [1, 2].map((id) => relation(`t${id}`, [["id", 23, "integer"]], { id, key: [0] }));
@@ -33,8 +33,21 @@ function batch(
   return inProgress ? { ...taken, inProgress: { ...inProgress, commitLsn: null as Lsn | null } } : taken;
 }
 
-const told = (counts: ChangeCounts | null) =>
-  counts && Object.fromEntries([...counts].map(([id, each]) => [id, [each.changes, each.lastCommitUs]]));
+class Rig {
+  readonly #counter = new ChangeCounter();
+
+  /** The tables that have changed by the batch, with their changes and the time of the last one. */
+  count(batch: ChangeBatch): Record<string, readonly [number, bigint]> {
+    const changed = new Set<number>();
+    this.#counter.count(batch, (id) => changed.add(id));
+    return Object.fromEntries(
+      [...changed].map((id) => {
+        const { changes, lastCommitUs } = this.#counter.of(id);
+        return [id, [changes, lastCommitUs] as const];
+      }),
+    );
+  }
+}
 
 test("changes are counted by table, with the commit time of the last one", () => {
   const several = batch([
@@ -42,34 +55,37 @@ test("changes are counted by table, with the commit time of the last one", () =>
     { timeUs: 20n, tables: [1, 1] },
     { timeUs: 30n, tables: [2] },
   ]);
-  expect(told(countChanges(several))).toEqual({ 1: [3, 30n], 2: [3, 20n] });
+  const rig = new Rig();
+  expect(rig.count(several)).toEqual({ 1: [3, 30n], 2: [3, 20n] });
+  expect(rig.count(batch([{ timeUs: 40n, tables: [1] }]))).toEqual({ 2: [4, 40n] });
 });
 
 test("a shape is no change", () => {
-  const shape = batch([{ timeUs: 0n, tables: [0], kind: ChangeKind.shape }]);
-  expect(told(countChanges(shape))).toEqual({});
+  const shape = { timeUs: 0n, tables: [0], kind: ChangeKind.shape };
+  expect(new Rig().count(batch([shape]))).toEqual({});
+  const around = batch([{ timeUs: 10n, tables: [0, 0] }, shape, { timeUs: 20n, tables: [1, 1, 0] }, shape]);
+  expect(new Rig().count(around)).toEqual({ 1: [3, 20n], 2: [2, 20n] });
 });
 
 test("a transaction in progress counts when it is committed, at its commit's time", () => {
-  const committed = new CommittedChanges();
-  const open = { xid: 7, outcome: "open" } as const;
-  expect(committed.count(batch([{ timeUs: 10n, tables: [0, 0] }], open))).toBeNull();
-  expect(told(committed.count(batch([{ timeUs: 15n, tables: [1] }])))).toEqual({ 2: [1, 15n] });
+  const rig = new Rig();
+  expect(rig.count(batch([{ timeUs: 10n, tables: [0, 0] }], { xid: 7, outcome: "open" }))).toEqual({});
+  expect(rig.count(batch([{ timeUs: 15n, tables: [1] }]))).toEqual({ 2: [1, 15n] });
   const end = batch([{ timeUs: 20n, tables: [1] }], { xid: 7, outcome: "committed" });
-  expect(told(committed.count(end))).toEqual({ 1: [2, 20n], 2: [1, 20n] });
+  expect(rig.count(end)).toEqual({ 1: [2, 20n], 2: [2, 20n] });
 });
 
 test("the last part of a transaction in progress may be empty", () => {
-  const committed = new CommittedChanges();
-  committed.count(batch([{ timeUs: 10n, tables: [0] }], { xid: 7, outcome: "open" }));
-  expect(told(committed.count(batch([], { xid: 7, outcome: "committed" })))).toEqual({ 1: [1, 10n] });
+  const rig = new Rig();
+  rig.count(batch([{ timeUs: 10n, tables: [0] }], { xid: 7, outcome: "open" }));
+  expect(rig.count(batch([], { xid: 7, outcome: "committed" }))).toEqual({ 1: [1, 10n] });
 });
 
 test("a transaction that is rolled back does not count", () => {
-  const committed = new CommittedChanges();
-  committed.count(batch([{ timeUs: 10n, tables: [0] }], { xid: 7, outcome: "open" }));
-  expect(committed.count(batch([], { xid: 7, outcome: "aborted" }))).toBeNull();
-  committed.count(batch([{ timeUs: 10n, tables: [0] }], { xid: 7, outcome: "open" }));
-  const end = batch([], { xid: 7, outcome: "committed" });
-  expect(told(committed.count(end))).toEqual({ 1: [1, 10n] });
+  const rig = new Rig();
+  const part = batch([{ timeUs: 10n, tables: [0] }], { xid: 7, outcome: "open" });
+  rig.count(part);
+  expect(rig.count(batch([], { xid: 7, outcome: "aborted" }))).toEqual({});
+  rig.count(part);
+  expect(rig.count(batch([], { xid: 7, outcome: "committed" }))).toEqual({ 1: [1, 10n] });
 });
