@@ -1,0 +1,50 @@
+// Reads `GET /api/v1/events` by fetch: EventSource cannot send credentials in a header.
+
+import { authorized } from "./client.ts";
+import { EventParser, type ServerEvent } from "./event-parser.ts";
+import { problemOf } from "./problem.ts";
+
+/** The service sends a sign of life every 15 s. */
+const silenceMs = 40_000;
+
+export interface EventStreamOptions {
+  readonly url: string;
+  /** Where to go on; "": from now. */
+  readonly lastEventId: string;
+  readonly signal: AbortSignal;
+  readonly opened: () => void;
+  readonly received: (event: ServerEvent) => void;
+}
+
+/** Returns when the service ends the stream. Throws when it cannot be had, or has been silent for too long. */
+export async function readEventStream({
+  url,
+  lastEventId,
+  signal,
+  opened,
+  received,
+}: EventStreamOptions): Promise<void> {
+  const silence = new AbortController();
+  let timer = setTimeout(() => silence.abort(), silenceMs);
+  try {
+    const headers = authorized({
+      accept: "text/event-stream",
+      ...(lastEventId && { "last-event-id": lastEventId }),
+    });
+    const both = AbortSignal.any([signal, silence.signal]);
+    const response = await fetch(url, { headers, credentials: "omit", cache: "no-store", signal: both });
+    if (!response.ok || !response.body)
+      throw problemOf(response.status, await response.json().catch(() => null));
+    opened();
+    const parser = new EventParser();
+    const decoder = new TextDecoder();
+    const reader = response.body.getReader();
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      clearTimeout(timer);
+      timer = setTimeout(() => silence.abort(), silenceMs);
+      for (const event of parser.push(decoder.decode(part.value, { stream: true }))) received(event);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}

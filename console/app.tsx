@@ -1,0 +1,76 @@
+// From the session to the page that the address names.
+
+import { useEffect, useMemo } from "preact/hooks";
+import { ConsoleProvider } from "./console-context.ts";
+import { ConnectorPage } from "./pages/connector/connector-page.tsx";
+import { ConnectorsPage } from "./pages/connectors/connectors-page.tsx";
+import { EditPage } from "./pages/edit/edit-page.tsx";
+import { ServicePage } from "./pages/service/service-page.tsx";
+import { SignInPage, UnreachablePage } from "./pages/sign-in-page.tsx";
+import { UnknownPage } from "./pages/unknown-page.tsx";
+import { address } from "./route/location.ts";
+import { type Route, routeOf } from "./route/route.ts";
+import { Shell } from "./shell.tsx";
+import { Live } from "./store/live.ts";
+import { Samples } from "./store/samples.ts";
+import { type Access, Session } from "./store/session.ts";
+import { useStore } from "./store/store.ts";
+
+const session = new Session(location.origin);
+
+export function App() {
+  const state = useStore(session.state);
+  useEffect(() => void session.check(), []);
+  switch (state.kind) {
+    case "checking":
+      return null;
+    case "failed":
+      return <UnreachablePage error={state.error} retry={() => session.check()} />;
+    case "signedOut":
+      return <SignInPage session={session} {...state} />;
+    case "signedIn":
+      return <SignedIn access={state.access} />;
+  }
+}
+
+function SignedIn({ access }: { readonly access: Access }) {
+  const context = useMemo(() => {
+    const { api } = session;
+    return { session, api, access, live: new Live(api, "/api/v1/events"), samples: new Samples(api) };
+  }, [access]);
+  useEffect(() => {
+    context.live.start();
+    context.samples.start();
+    return () => {
+      context.live.stop();
+      context.samples.stop();
+    };
+  }, [context]);
+  const route = useStore(address, (path) => path);
+  const [path = "", search = ""] = route.split(/(?=\?)/);
+  const page = routeOf(path, search);
+  return (
+    <ConsoleProvider value={context}>
+      <Shell route={page}>
+        <Page route={page} />
+      </Shell>
+    </ConsoleProvider>
+  );
+}
+
+function Page({ route }: { readonly route: Route }) {
+  switch (route.page) {
+    case "connectors":
+      return <ConnectorsPage />;
+    case "connector":
+      return <ConnectorPage key={route.id} id={route.id} tab={route.tab} />;
+    case "new":
+      return <EditPage key={`new ${route.from}`} id={null} from={route.from} />;
+    case "edit":
+      return <EditPage key={route.id} id={route.id} from={null} />;
+    case "service":
+      return <ServicePage />;
+    case "unknown":
+      return <UnknownPage />;
+  }
+}

@@ -1,0 +1,27 @@
+// How far the first copy is, and what is left. Pure.
+
+import type { ConnectorStatus } from "../../src/connector/status.ts";
+import { grouped, shortCount } from "../text/numbers.ts";
+
+export interface CopyProgress {
+  readonly done: number;
+  readonly all: number;
+  readonly note: string;
+}
+
+export function copyProgress({ progress }: ConnectorStatus): CopyProgress {
+  if (!progress) return { done: 0, all: 0, note: "" };
+  const { tables, tables_done, rows, estimated_rows } = progress.snapshot;
+  const tablesText = `${grouped(tables_done)} of ${grouped(tables)} tables`;
+  // The estimate is the source's statistics, which may lag behind: more may come than was expected.
+  const all = Math.max(estimated_rows, rows);
+  if (all === 0) return { done: tables_done, all: tables, note: tablesText };
+  const done = tables_done >= tables ? all : Math.min(rows, all);
+  return { done, all, note: `${tablesText}, ${shortCount(rows)} rows` };
+}
+
+/** Seconds until the copy is done at this speed; null: too early to tell. */
+export function secondsLeft(done: number, all: number, rowsPerSecond: number | null): number | null {
+  if (rowsPerSecond === null || rowsPerSecond <= 0 || all <= done || done === 0) return null;
+  return (all - done) / rowsPerSecond;
+}

@@ -1,0 +1,2 @@
+// The bundler gathers imported styles in one file.
+declare module "*.css";

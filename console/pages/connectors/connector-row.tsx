@@ -1,0 +1,79 @@
+import { copyProgress } from "../../connector/copy-progress.ts";
+import { sinkKind, sinkName, sourceName } from "../../connector/endpoints.ts";
+import { useConsole } from "../../console-context.ts";
+import { Badge } from "../../parts/badge.tsx";
+import { Progress } from "../../parts/progress.tsx";
+import { Sparkline } from "../../parts/sparkline.tsx";
+import { Link } from "../../route/link.tsx";
+import { rateOf } from "../../store/samples.ts";
+import { useStore } from "../../store/store.ts";
+import { bytes, perSecond } from "../../text/numbers.ts";
+import { duration } from "../../text/times.ts";
+import type { ListedConnector } from "./connector-order.ts";
+
+export function ConnectorRow({ entry, condition }: ListedConnector) {
+  const { connector, status } = entry;
+  return (
+    <article class="connector-row">
+      <div class="who">
+        <Link class="name" to={{ page: "connector", id: connector.id, tab: "overview" }}>
+          {connector.id}
+        </Link>
+        {connector.name && <span class="name soft small"> {connector.name}</span>}
+        <div class="route small soft">
+          <span class="name">{sourceName(connector)}</span>
+          <span aria-hidden="true"> → </span>
+          <span class="only-spoken"> to </span>
+          <span class="name">
+            {sinkKind(connector)} {sinkName(connector)}
+          </span>
+        </div>
+      </div>
+      <div class="how">
+        <Badge tone={condition.tone}>{condition.word}</Badge>
+        {condition.detail && (
+          <p class="small soft detail" title={condition.detail}>
+            {condition.detail}
+          </p>
+        )}
+      </div>
+      {status.state.snapshot ? (
+        <CopyFigures {...{ entry, condition }} />
+      ) : (
+        <StreamFigures id={connector.id} />
+      )}
+    </article>
+  );
+}
+
+function CopyFigures({ entry: { connector, status } }: ListedConnector) {
+  const progress = copyProgress(status);
+  return (
+    <div class="figures copy">
+      <Progress {...{ label: `Copy of ${connector.id}`, ...progress }} />
+    </div>
+  );
+}
+
+function StreamFigures({ id }: { readonly id: string }) {
+  const { samples } = useConsole();
+  const figures = useStore(samples.store, ({ byId }) => byId.get(id) ?? null);
+  const step = samples.store.value.stepSeconds;
+  if (!figures) return <div class="figures" />;
+  const rate = rateOf(figures, step);
+  return (
+    <div class="figures">
+      <div class="lag number">
+        <span>{figures.lagSeconds === null ? "–" : duration(figures.lagSeconds)}</span>
+        <span class="small soft">
+          {figures.lagBytes === null ? "lag" : `${bytes(figures.lagBytes)} behind`}
+        </span>
+      </div>
+      <div class="rate number">
+        <span>{rate === null ? "–" : perSecond(rate)}</span>
+        <span class="small soft">rows</span>
+      </div>
+      <Sparkline label={`Rows a second of ${id}, ten minutes`} values={figures.rows} />
+    </div>
+  );
+}

@@ -1,0 +1,113 @@
+import { useMemo } from "preact/hooks";
+import type { Tone } from "../../connector/condition.ts";
+import { useConsole } from "../../console-context.ts";
+import { Failure } from "../../parts/notice.tsx";
+import { VirtualList } from "../../parts/virtual-list.tsx";
+import { Link } from "../../route/link.tsx";
+import { address, setQuery } from "../../route/location.ts";
+import { useTitle } from "../../route/use-title.ts";
+import { useStore } from "../../store/store.ts";
+import { plural } from "../../text/numbers.ts";
+import { countByTone, listed, matching } from "./connector-order.ts";
+import { ConnectorRow } from "./connector-row.tsx";
+import { NoConnectors } from "./no-connectors.tsx";
+
+const tones: readonly (readonly [Tone, string])[] = [
+  ["bad", "Failing"],
+  ["warning", "Needs a look"],
+  ["busy", "Busy"],
+  ["good", "Fine"],
+  ["idle", "Stopped"],
+];
+
+/** All connectors: what needs somebody first. */
+export function ConnectorsPage() {
+  useTitle("Connectors");
+  const { live, access } = useConsole();
+  const connectors = useStore(live.connectors);
+  const link = useStore(live.link);
+  const query = useStore(address, (text) => text.split("?")[1] ?? "");
+  const filter = useMemo(() => filterOf(query), [query]);
+  const all = useMemo(() => (connectors ? listed(connectors.values()) : null), [connectors]);
+  const shown = useMemo(() => (all ? matching(all, filter) : []), [all, filter]);
+  if (!all)
+    return link === "lost" ? (
+      <Failure title="No connectors yet" error={new Error("The service does not answer.")} />
+    ) : (
+      <p class="soft">Loading…</p>
+    );
+  if (all.length === 0) return <NoConnectors canCreate={access === "Full"} />;
+  const counts = countByTone(all);
+  return (
+    <>
+      <div class="row apart">
+        <h1>Connectors</h1>
+        {access === "Full" && (
+          <Link class="button primary" to={{ page: "new", from: null }}>
+            New connector
+          </Link>
+        )}
+      </div>
+      <div class="row apart">
+        <fieldset class="row">
+          <legend class="only-spoken">Show</legend>
+          <ToneFilter tone={null} label="All" count={all.length} chosen={filter.tone} />
+          {tones.map(([tone, label]) => (
+            <ToneFilter key={tone} {...{ tone, label, count: counts.get(tone) ?? 0, chosen: filter.tone }} />
+          ))}
+        </fieldset>
+        <label class="search">
+          <span class="only-spoken">Find connectors</span>
+          <input
+            {...{
+              type: "search",
+              class: "input",
+              placeholder: "Find by name, host, state",
+              value: filter.text,
+            }}
+            onInput={(event) => setQuery({ find: event.currentTarget.value })}
+          />
+        </label>
+      </div>
+      <p class="only-spoken" role="status">
+        {plural(shown.length, "connector")}
+      </p>
+      {shown.length === 0 ? (
+        <p class="soft">No connector matches.</p>
+      ) : (
+        <VirtualList
+          {...{ label: "Connectors", items: shown, rowHeight: 76, maxHeight: "calc(100vh - 15rem)" }}
+          keyOf={({ entry }) => entry.connector.id}
+        >
+          {(item) => <ConnectorRow {...item} />}
+        </VirtualList>
+      )}
+    </>
+  );
+}
+
+interface ToneFilterProps {
+  readonly tone: Tone | null;
+  readonly label: string;
+  readonly count: number;
+  readonly chosen: Tone | null;
+}
+
+function ToneFilter({ tone, label, count, chosen }: ToneFilterProps) {
+  return (
+    <button
+      type="button"
+      class={`filter ${tone ? `tone-${tone}` : ""}`}
+      aria-pressed={tone === chosen}
+      onClick={() => setQuery({ show: tone })}
+    >
+      {label} <span class="count">{count}</span>
+    </button>
+  );
+}
+
+function filterOf(query: string) {
+  const parameters = new URLSearchParams(query);
+  const tone = tones.find(([name]) => name === parameters.get("show"))?.[0] ?? null;
+  return { text: parameters.get("find") ?? "", tone };
+}

@@ -1,0 +1,81 @@
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+
+export interface Series {
+  readonly label: string;
+  readonly color: "--chart-1" | "--chart-2" | "--chart-3";
+  readonly values: readonly (number | null)[];
+}
+
+interface ChartProps {
+  /** What it shows, for those who hear the page; a table or a figure says the same. */
+  readonly label: string;
+  /** Unix seconds. */
+  readonly times: readonly number[];
+  readonly series: readonly Series[];
+  readonly format: (value: number) => string;
+  readonly height?: number;
+}
+
+/** Series over time. It follows its box's width and the theme's colours. */
+export function Chart({ label, times, series, format, height = 180 }: ChartProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const data: uPlot.AlignedData = [[...times], ...series.map(({ values }) => [...values])];
+  const latest = useRef(data);
+  latest.current = data;
+  const shape = series.map(({ label: name, color }) => name + color).join();
+
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const draw = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(options(element, series, format, height), latest.current, element);
+    };
+    draw();
+    const resized = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }));
+    resized.observe(element);
+    const themed = new MutationObserver(draw);
+    themed.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    return () => {
+      resized.disconnect();
+      themed.disconnect();
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [shape, height]);
+
+  useEffect(() => plot.current?.setData(data), [times, series]);
+
+  return <div class="chart" ref={box} role="img" aria-label={label} />;
+}
+
+function options(
+  element: HTMLElement,
+  series: readonly Series[],
+  format: (value: number) => string,
+  height: number,
+): uPlot.Options {
+  const styles = getComputedStyle(document.documentElement);
+  const color = (name: string) => styles.getPropertyValue(name).trim();
+  const axis = {
+    stroke: color("--ink-soft"),
+    grid: { stroke: color("--line"), width: 1 },
+    ticks: { show: false },
+  };
+  return {
+    ...{ width: element.clientWidth, height },
+    legend: { live: true },
+    cursor: { points: { size: 6 } },
+    scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
+    axes: [axis, { ...axis, size: 64, values: (_plot, ticks) => ticks.map(format) }],
+    series: [
+      {},
+      ...series.map((one) => ({
+        ...{ label: one.label, stroke: color(one.color), width: 2, spanGaps: false, points: { show: false } },
+        value: (_plot: uPlot, value: number | null) => (value === null ? "–" : format(value)),
+      })),
+    ],
+  };
+}

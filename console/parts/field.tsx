@@ -1,0 +1,159 @@
+import type { ComponentChildren } from "preact";
+import { useId } from "preact/hooks";
+
+interface FieldProps {
+  readonly label: string;
+  readonly hint?: ComponentChildren;
+  /** What the API says about it; null: nothing is wrong. */
+  readonly error?: string | null;
+  /** Gets the attributes that tie it to label, hint and error. */
+  readonly children: (attributes: FieldAttributes) => ComponentChildren;
+}
+
+export interface FieldAttributes {
+  readonly id: string;
+  readonly class: "input";
+  readonly "aria-describedby"?: string;
+  readonly "aria-invalid"?: boolean;
+}
+
+/** One field of a form, with its label, and what is wrong with it beside it. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const described = [hint ? `${id}-hint` : "", error ? `${id}-error` : ""].filter(Boolean).join(" ");
+  const attributes: FieldAttributes = {
+    ...{ id, class: "input" as const },
+    ...(described && { "aria-describedby": described }),
+    ...(error && { "aria-invalid": true }),
+  };
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      {children(attributes)}
+      {hint && (
+        <span class="hint" id={`${id}-hint`}>
+          {hint}
+        </span>
+      )}
+      {error && (
+        <span class="error" id={`${id}-error`}>
+          {error}
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface TextFieldProps extends Omit<FieldProps, "children"> {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly type?: "text" | "password" | "number" | "url" | "search";
+  readonly name?: string;
+  readonly placeholder?: string;
+  readonly autocomplete?: "off" | "username" | "current-password" | "new-password";
+  readonly required?: boolean;
+  readonly disabled?: boolean;
+  readonly readOnly?: boolean;
+  readonly autoFocus?: boolean;
+}
+
+export function TextField({ label, hint, error, value, onValue, type = "text", ...input }: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint} error={error ?? null}>
+      {(attributes) => (
+        <input
+          {...input}
+          {...attributes}
+          // biome-ignore lint/suspicious/noExplicitAny: Preact's types know an input by one fixed type each.
+          type={type as any}
+          spellcheck={false}
+          value={value}
+          onInput={(event) => onValue(event.currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface AreaFieldProps extends Omit<FieldProps, "children"> {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly placeholder?: string;
+  readonly readOnly?: boolean;
+}
+
+/** Several lines: certificates, keys, JSON. */
+export function AreaField({ label, hint, error, value, onValue, placeholder, readOnly }: AreaFieldProps) {
+  return (
+    <Field label={label} hint={hint} error={error ?? null}>
+      {(attributes) => (
+        <textarea
+          {...attributes}
+          {...{ placeholder, readOnly, spellcheck: false, value }}
+          onInput={(event) => onValue(event.currentTarget.value)}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface ChoiceFieldProps<Value extends string> extends Omit<FieldProps, "children"> {
+  readonly value: Value;
+  readonly choices: readonly (readonly [value: Value, label: string])[];
+  readonly onValue: (value: Value) => void;
+  readonly disabled?: boolean;
+}
+
+export function ChoiceField<Value extends string>(props: ChoiceFieldProps<Value>) {
+  const { label, hint, error, value, choices, onValue, disabled } = props;
+  return (
+    <Field label={label} hint={hint} {...(error !== undefined && { error })}>
+      {(attributes) => (
+        <select
+          {...attributes}
+          disabled={disabled}
+          value={value}
+          onChange={(event) => onValue(event.currentTarget.value as Value)}
+        >
+          {choices.map(([choice, text]) => (
+            <option key={choice} value={choice}>
+              {text}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}
+
+interface CheckFieldProps {
+  readonly label: string;
+  readonly hint?: ComponentChildren;
+  readonly checked: boolean;
+  readonly onChecked: (checked: boolean) => void;
+  readonly disabled?: boolean;
+}
+
+export function CheckField({ label, hint, checked, onChecked, disabled }: CheckFieldProps) {
+  const id = useId();
+  return (
+    <div class="check">
+      <input
+        type="checkbox"
+        id={id}
+        checked={checked}
+        disabled={disabled}
+        {...(hint ? { "aria-describedby": `${id}-hint` } : {})}
+        onChange={(event) => onChecked(event.currentTarget.checked)}
+      />
+      <div class="field">
+        <label for={id}>{label}</label>
+        {hint && (
+          <span class="hint" id={`${id}-hint`}>
+            {hint}
+          </span>
+        )}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,160 @@
+// Keeps what the console shows up to date: by the service's events, and by asking again and again where they do not come through.
+
+import type { ConnectorStatus } from "../../src/connector/status.ts";
+import type { Task } from "../../src/connector/task.ts";
+import { type Api, answer } from "../api/client.ts";
+import type { ServerEvent } from "../api/event-parser.ts";
+import { readEventStream } from "../api/event-stream.ts";
+import { ApiProblem } from "../api/problem.ts";
+import { type Connectors, connectorsOf, withConnector, withoutConnector, withStatus } from "./connectors.ts";
+import { Store } from "./store.ts";
+
+/** `live`: events come; `polling`: they do not, and the service answers; `lost`: it does not. */
+export type Link = "connecting" | "live" | "polling" | "lost";
+
+const pollMs = 5_000;
+/** Also while events come: progress is no event of its own. */
+const refreshMs = 15_000;
+const reconnectMs = 2_000;
+/** Changes are shown at most this often, however many come. */
+const showMs = 200;
+
+type StatusEvent = {
+  readonly connector_id: string;
+  readonly run_id: string;
+  readonly status: ConnectorStatus;
+};
+type ConnectorEvent = { readonly connector_id: string; readonly change: "created" | "changed" | "deleted" };
+type TaskEvent = { readonly connector_id: string; readonly task: Task };
+
+export class Live {
+  /** Null: not loaded yet. */
+  readonly connectors = new Store<Connectors | null>(null);
+  readonly link = new Store<Link>("connecting");
+  /** The latest task event. */
+  readonly task = new Store<TaskEvent | null>(null);
+  readonly #ended = new AbortController();
+  /** Events that came while the list was on its way: they are newer than it, or say the same. */
+  #waiting: ServerEvent[] | null = null;
+  #unshown: Connectors | null = null;
+  #lastEventId = "";
+  #isStreaming = false;
+
+  constructor(
+    private readonly api: Api,
+    private readonly eventsUrl: string,
+  ) {}
+
+  start(): void {
+    void this.#keepStreaming();
+    void this.#keepPolling();
+  }
+
+  stop(): void {
+    this.#ended.abort();
+  }
+
+  /** Asks for a connector again, when something was done to it here. */
+  async refresh(id: string): Promise<void> {
+    try {
+      const entry = await answer(this.api.connectors({ connector_id: id }).get());
+      this.#show(withConnector(this.#known(), entry));
+    } catch (error) {
+      if (error instanceof ApiProblem && error.status === 404)
+        this.#show(withoutConnector(this.#known(), id));
+    }
+  }
+
+  async #keepStreaming(): Promise<void> {
+    const { signal } = this.#ended;
+    while (!signal.aborted) {
+      try {
+        await readEventStream({
+          ...{ url: this.eventsUrl, lastEventId: this.#lastEventId, signal },
+          opened: () => {
+            this.#isStreaming = true;
+            void this.#reload();
+          },
+          received: (event) => this.#receive(event),
+        });
+      } catch {
+        // Polling shows whether the service answers at all.
+      }
+      this.#isStreaming = false;
+      if (this.link.value === "live") this.link.set("connecting");
+      await pause(reconnectMs, signal);
+    }
+  }
+
+  async #keepPolling(): Promise<void> {
+    const { signal } = this.#ended;
+    await this.#reload();
+    while (!signal.aborted) {
+      await pause(this.#isStreaming ? refreshMs : pollMs, signal);
+      if (!document.hidden && !signal.aborted) await this.#reload();
+    }
+  }
+
+  async #reload(): Promise<void> {
+    if (this.#waiting) return;
+    this.#waiting = [];
+    try {
+      const { connectors } = await answer(this.api.connectors.get());
+      this.#unshown = null;
+      this.connectors.set(connectorsOf(connectors));
+      this.link.set(this.#isStreaming ? "live" : "polling");
+    } catch {
+      this.link.set("lost");
+    }
+    const missed = this.#waiting;
+    this.#waiting = null;
+    for (const event of missed) this.#apply(event);
+  }
+
+  #receive(event: ServerEvent): void {
+    this.#lastEventId = event.id || this.#lastEventId;
+    if (this.#waiting) this.#waiting.push(event);
+    else this.#apply(event);
+  }
+
+  #apply({ event, data }: ServerEvent): void {
+    const content: unknown = JSON.parse(data);
+    if (event === "status") {
+      const { connector_id, run_id, status } = content as StatusEvent;
+      this.#show(withStatus(this.#known(), connector_id, run_id, status));
+    } else if (event === "connector") {
+      const { connector_id, change } = content as ConnectorEvent;
+      if (change === "deleted") this.#show(withoutConnector(this.#known(), connector_id));
+      else void this.refresh(connector_id);
+    } else if (event === "task") this.task.set(content as TaskEvent);
+    else if (event === "reset") void this.#reload();
+  }
+
+  #known(): Connectors {
+    return this.#unshown ?? this.connectors.value ?? new Map();
+  }
+
+  /** Gathers changes, so that a thousand connectors that change at once are rendered once. */
+  #show(connectors: Connectors): void {
+    const isPlanned = this.#unshown !== null;
+    if (connectors === this.#known()) return;
+    this.#unshown = connectors;
+    if (isPlanned) return;
+    setTimeout(() => {
+      if (this.#unshown) this.connectors.set(this.#unshown);
+      this.#unshown = null;
+    }, showMs);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", finish);
+      resolve();
+    };
+    const timer = setTimeout(finish, ms);
+    signal.addEventListener("abort", finish);
+  });
+}

@@ -1,0 +1,65 @@
+// Who uses the console, and what they may do.
+
+import { type Api, answer, connect } from "../api/client.ts";
+import { basicCredentials, bearerCredentials, storeCredentials } from "../api/credentials.ts";
+import { ApiProblem } from "../api/problem.ts";
+import { Store } from "./store.ts";
+
+export type Access = "Full" | "Read";
+
+export type SessionState =
+  | { readonly kind: "checking" }
+  /** The ways that the service takes. */
+  | { readonly kind: "signedOut"; readonly takesBasic: boolean; readonly takesBearer: boolean }
+  | { readonly kind: "signedIn"; readonly access: Access }
+  /** The service was not reached. */
+  | { readonly kind: "failed"; readonly error: unknown };
+
+export type Credentials =
+  | { readonly kind: "basic"; readonly username: string; readonly password: string }
+  | { readonly kind: "bearer"; readonly token: string };
+
+export class Session {
+  readonly state = new Store<SessionState>({ kind: "checking" });
+  readonly api: Api;
+
+  constructor(origin: string) {
+    this.api = connect(origin, (challenge) => this.#refused(challenge));
+  }
+
+  /** Finds out whether what the browser has is enough. */
+  async check(): Promise<void> {
+    try {
+      const { access } = await answer(this.api.session.get());
+      this.state.set({ kind: "signedIn", access });
+    } catch (error) {
+      if (!(error instanceof ApiProblem && error.status === 401)) this.state.set({ kind: "failed", error });
+    }
+  }
+
+  /** Throws `ApiProblem` 401 where the credentials are wrong. */
+  async signIn(credentials: Credentials): Promise<void> {
+    storeCredentials(
+      credentials.kind === "basic"
+        ? basicCredentials(credentials.username, credentials.password)
+        : bearerCredentials(credentials.token),
+    );
+    const { access } = await answer(this.api.session.get());
+    this.state.set({ kind: "signedIn", access });
+  }
+
+  signOut(): void {
+    storeCredentials(null);
+    this.state.set({ kind: "checking" });
+    void this.check();
+  }
+
+  #refused(challenge: string): void {
+    storeCredentials(null);
+    this.state.set({
+      kind: "signedOut",
+      takesBasic: /\bbasic\b/i.test(challenge),
+      takesBearer: /\bbearer\b/i.test(challenge),
+    });
+  }
+}
