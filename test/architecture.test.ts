@@ -5,11 +5,11 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 
 const root = resolve(import.meta.dirname, "..");
-const folders = ["src", "test", "bench", "scripts"];
+const folders = ["src", "console", "test", "bench", "scripts"];
 const files = folders.flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
     .map((path) => join(folder, path))
-    .filter((path) => path.endsWith(".ts")),
+    .filter((path) => /\.tsx?$/.test(path)),
 );
 const texts = new Map(files.map((path) => [path, readFileSync(join(root, path), "utf8")]));
 
@@ -27,6 +27,7 @@ function importsOf(path: string): readonly string[] {
 
 const inFolder = (path: string, ...names: string[]) => names.some((name) => path.startsWith(`src/${name}/`));
 const sourceFiles = files.filter((path) => path.startsWith("src/"));
+const consoleFiles = files.filter((path) => path.startsWith("console/"));
 
 /** Imports of `folder`'s files that are neither its own nor allowed, as "file → import". */
 function strays(folder: string, allowed: readonly string[]): string[] {
@@ -144,8 +145,18 @@ describe("who may import whom", () => {
       for (const name of importsOf(path)) if (texts.has(name)) walk(name, [...above, path]);
       done.add(path);
     };
-    for (const path of sourceFiles) walk(path, []);
+    for (const path of [...sourceFiles, ...consoleFiles]) walk(path, []);
     expect(circles).toEqual([]);
+  });
+
+  test("the console sees the service's types alone, and nothing of the service sees the console", () => {
+    const values = consoleFiles.flatMap((path) =>
+      [...(texts.get(path) ?? "").matchAll(/^import (?!type )[^;]*?from "((?:\.\.\/)+src\/[^"]+)"/gm)].map(
+        (match) => `${path} → ${match[1]}`,
+      ),
+    );
+    expect(values).toEqual([]);
+    expect(importers(/^console\//)).toEqual([]);
   });
 
   test("formats do no I/O", () => {
@@ -168,25 +179,25 @@ describe("files", () => {
   const maxLines = 320;
   const maxContractLines = 130;
   const mostFiles = 22;
-  const vague = /(^|-)(utils?|helpers?|types|common|misc|shared)\.ts$|^(index|base)\.ts$/;
+  const vague = /(^|-)(utils?|helpers?|types|common|misc|shared)\.tsx?$|^(index|base)\.tsx?$/;
 
   test("are named in kebab-case, for the one thing that they hold", () => {
     const name = (path: string) => path.split("/").at(-1) ?? "";
     expect(
-      files.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|worker|d))?\.ts$/.test(name(path))),
+      files.filter((path) => !/^[a-z0-9]+(-[a-z0-9]+)*(\.(test|worker|d))?\.tsx?$/.test(name(path))),
     ).toEqual([]);
     expect(files.filter((path) => vague.test(name(path)))).toEqual([]);
   });
 
   test("are at most about 300 lines long", () => {
     const long = [...texts]
-      .filter(([path]) => path.startsWith("src/"))
+      .filter(([path]) => path.startsWith("src/") || path.startsWith("console/"))
       .map(([path, text]) => [path, text.trimEnd().split("\n").length] as const);
     expect(long.filter(([, lines]) => lines > maxLines)).toEqual([]);
   });
 
   test("are about twenty in a folder at most", () => {
-    const counts = Map.groupBy(sourceFiles, (path) => dirname(path));
+    const counts = Map.groupBy([...sourceFiles, ...consoleFiles], (path) => dirname(path));
     const crowded = [...counts].filter(([, paths]) => paths.length > mostFiles);
     expect(crowded.map(([folder, paths]) => `${folder}: ${paths.length}`)).toEqual([]);
   });

@@ -39,13 +39,24 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 }
 
 function scaled(value: number, base: number, prefixes: readonly string[], unit: string): string {
-  let [scaledValue, step] = [Math.abs(value), 0];
-  while (scaledValue >= base && step < prefixes.length - 1) {
-    scaledValue /= base;
-    step++;
-  }
-  const digits = step === 0 || scaledValue >= 100 ? 0 : scaledValue >= 10 ? 1 : 2;
-  const number = step === 0 ? String(scaledValue) : scaledValue.toFixed(digits);
+  const number = Math.abs(value);
+  // Three digits are shown: 999 999 is 1.00 M, not 1000 k.
+  const step = prefixes.findIndex(
+    (_, index) => index === prefixes.length - 1 || rounded(number / base ** index) < base,
+  );
+  const shown = number / base ** step;
   const suffix = `${prefixes[step]}${unit}`;
-  return (value < 0 ? "−" : "") + number + (suffix && thin + suffix);
+  return (
+    (value < 0 ? "−" : "") +
+    (step === 0 ? String(number) : shown.toFixed(fractionDigits(shown))) +
+    (suffix && thin + suffix)
+  );
+}
+
+function fractionDigits(value: number): number {
+  return value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+}
+
+function rounded(value: number): number {
+  return Number(value.toFixed(fractionDigits(value)));
 }

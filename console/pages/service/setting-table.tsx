@@ -1,0 +1,41 @@
+import type { Api } from "../../api/client.ts";
+
+type Service = NonNullable<Awaited<ReturnType<Api["service"]["get"]>>["data"]>;
+
+const sources = { Flag: "flag", Environment: "environment", Default: "default" } as const;
+
+/** The settings that are in force. A secret shows only that it is set. */
+export function SettingTable({ settings }: Pick<Service, "settings">) {
+  return (
+    <section class="stack tight" aria-labelledby="settings">
+      <h2 id="settings">Settings</h2>
+      <p class="soft small">
+        They are read at the start. <code>millrace serve --help</code> explains each.
+      </p>
+      <div class="card wide">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Setting</th>
+              <th scope="col">Value</th>
+              <th scope="col">From</th>
+            </tr>
+          </thead>
+          <tbody>
+            {settings.map(({ name, value, source }) => (
+              <tr key={name}>
+                <th scope="row">
+                  <code>{name}</code>
+                </th>
+                <td class="name">
+                  {value === null ? <span class="soft">not set</span> : <code>{value}</code>}
+                </td>
+                <td class={source === "Default" ? "soft" : ""}>{sources[source]}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

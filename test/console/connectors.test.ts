@@ -1,0 +1,169 @@
+import { describe, expect, test } from "bun:test";
+import { type Condition, conditionOf } from "../../console/connector/condition.ts";
+import { copyProgress, secondsLeft } from "../../console/connector/copy-progress.ts";
+import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
+import { connectorsOf, withoutConnector, withStatus } from "../../console/store/connectors.ts";
+import { lastStepEnd, noSamples, rateOf, withAnswer } from "../../console/store/samples.ts";
+import type { GivenConnector } from "../../src/connector/connector.ts";
+import type { ConnectorStatus, RunProgress } from "../../src/connector/status.ts";
+
+const progress: RunProgress = {
+  ...{
+    rows_in: 0,
+    rows_durable: 0,
+    bytes_durable: 0,
+    requests: 0,
+    lag_bytes: 0,
+    lag_seconds: 0,
+    latency_ms: null,
+  },
+  ...{
+    resume_lsn: null,
+    snapshot: { tables: 4, tables_done: 1, rows: 250, bytes: 1, estimated_rows: 1_000 },
+  },
+};
+const streaming: ConnectorStatus = { state: { realtime: { name: "slot" } }, status: { heartbeat: {} } };
+const aside = {
+  schema: "public",
+  name: "t",
+  reason: "a column is missing",
+  commands: ["ALTER TABLE t ADD c int"],
+};
+
+const statuses: Readonly<Record<string, ConnectorStatus>> = {
+  Failed: { ...streaming, status: { failed: { reason: "gone" } } },
+  Retrying: { ...streaming, status: { retry: { attempt: 3, reason: "away" } } },
+  "Needs you": { ...streaming, tables_set_aside: [aside] },
+  Warning: { ...streaming, status: { warning: { reason: "log" } } },
+  Behind: { ...streaming, progress: { ...progress, lag_seconds: 90 } },
+  Copying: { state: { snapshot: { name: "public.t" } }, status: { start: {} } },
+  Starting: { state: { start: {} }, status: { start: {} } },
+  Streaming: { ...streaming, progress },
+  Stopped: { state: { shutdown: {} }, status: { complete: {} } },
+};
+
+function connector(id: string, status: ConnectorStatus, runId = "1"): GivenConnector {
+  const connection = {
+    host: "db1",
+    port: 5432,
+    user: "u",
+    password: "***",
+    database: "shop",
+    ssl_mode: "Prefer" as const,
+  };
+  const source = { postgres: { connection, replication_type: { logical_replication: {} } } };
+  const sink = { webhook: { url: "https://user:pw@api.example.com" } };
+  return {
+    ...{ status, run_id: runId, created_at: "2026-01-01T00:00:00.000Z" },
+    connector: { id, source, sink },
+  } as GivenConnector;
+}
+
+describe("the condition", () => {
+  test.each(Object.entries(statuses))("%s", (word, status) => {
+    expect(conditionOf(status).word).toBe(word);
+  });
+
+  test("ranks what needs somebody first", () => {
+    const ranks = Object.values(statuses).map((status) => conditionOf(status).rank);
+    expect(ranks).toEqual([...ranks].sort((a, b) => a - b));
+  });
+
+  test("says the reason", () => {
+    expect(conditionOf(statuses.Retrying as ConnectorStatus)).toMatchObject<Partial<Condition>>({
+      detail: "Attempt 3: away",
+    });
+  });
+});
+
+describe("the list", () => {
+  const all = listed(
+    Object.entries(statuses)
+      .map(([word, status]) => connector(word.replace(" ", "-"), status))
+      .reverse(),
+  );
+
+  test("has what needs somebody first", () => {
+    expect(all.map(({ condition }) => condition.word)).toEqual([
+      ...[
+        "Failed",
+        "Retrying",
+        "Needs you",
+        "Warning",
+        "Behind",
+        "Copying",
+        "Starting",
+        "Streaming",
+        "Stopped",
+      ],
+    ]);
+  });
+
+  test("finds by all words, in id, sides and state", () => {
+    expect(matching(all, { text: "SHOP failed", tone: null }).map(({ entry }) => entry.connector.id)).toEqual(
+      ["Failed"],
+    );
+    expect(matching(all, { text: "api.example", tone: "good" })).toHaveLength(1);
+    expect(matching(all, { text: "pw", tone: null })).toEqual([]);
+    expect(countByTone(all).get("bad")).toBe(2);
+  });
+});
+
+describe("what events change", () => {
+  const known = connectorsOf([connector("a", streaming, "2")]);
+
+  test("a status of the present or a newer run counts", () => {
+    const stopped = statuses.Stopped as ConnectorStatus;
+    expect(withStatus(known, "a", "3", stopped).get("a")).toMatchObject({ run_id: "3", status: stopped });
+  });
+
+  test("one of an older run, or of a connector that is not known, changes nothing", () => {
+    expect(withStatus(known, "a", "1", streaming)).toBe(known);
+    expect(withStatus(known, "b", "9", streaming)).toBe(known);
+    expect(withoutConnector(known, "b")).toBe(known);
+  });
+});
+
+describe("samples", () => {
+  const answered = (rows_durable: (number | null)[], first_at: string) => ({
+    step_seconds: 5,
+    samples: [
+      {
+        ...{ connector_id: "a", first_at, rows_durable, rows_in: rows_durable, bytes_durable: rows_durable },
+        ...{ lag_seconds: rows_durable.map(() => 1), lag_bytes: rows_durable.map(() => null) },
+      },
+    ],
+  });
+
+  test("are added to those that are known, ten minutes of them", () => {
+    const first = withAnswer(noSamples, answered(Array(119).fill(1), "2026-01-01T00:00:00.000Z"));
+    const both = withAnswer(first, answered([2, 50], "2026-01-01T00:09:55.000Z")).byId.get("a");
+    expect(both?.rows).toHaveLength(120);
+    expect(both?.rows.slice(-3)).toEqual([1, 2, 50]);
+    expect(both).toMatchObject({ lagSeconds: 1, lagBytes: null });
+    expect(rateOf(both ?? { rows: [], lagSeconds: null, lagBytes: null }, 5)).toBe(10);
+  });
+
+  test("tell where to go on", () => {
+    expect(lastStepEnd(answered([1, 2, 3], "2026-01-01T00:00:00.000Z"))).toBe("2026-01-01T00:00:15.000Z");
+    expect(lastStepEnd({ step_seconds: 5, samples: [] })).toBeNull();
+  });
+});
+
+describe("a copy", () => {
+  test("is as far as its rows, by the estimate", () => {
+    const status = { ...(statuses.Copying as ConnectorStatus), progress };
+    expect(copyProgress(status)).toMatchObject({ done: 250, all: 1_000 });
+  });
+
+  test("that brings more than was expected is not done before it is", () => {
+    const more = { ...progress, snapshot: { ...progress.snapshot, rows: 2_000 } };
+    expect(copyProgress({ ...streaming, progress: more })).toMatchObject({ done: 2_000, all: 2_000 });
+  });
+
+  test("has time left once its speed is known", () => {
+    expect(secondsLeft(250, 1_000, 75)).toBe(10);
+    expect(secondsLeft(250, 1_000, null)).toBeNull();
+    expect(secondsLeft(1_000, 1_000, 75)).toBeNull();
+  });
+});
