@@ -1,0 +1,112 @@
+// The console in a real browser, served by the compiled program, over real Postgres servers.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiClient } from "../../src/demo/api-client.ts";
+import { ServiceProcess } from "../../src/demo/service-process.ts";
+import { violationsOf } from "../support/browser/accessibility.ts";
+import { Chromium, type PageOptions } from "../support/browser/chromium.ts";
+import { compiledBinary } from "../support/compiled-binary.ts";
+import { PostgresServer } from "../support/postgres-server.ts";
+import { waitFor } from "../support/wait-for.ts";
+
+let server: PostgresServer;
+let service: ServiceProcess;
+let chromium: Chromium;
+let directory: string;
+let api: ApiClient;
+
+beforeAll(async () => {
+  const binary = await compiledBinary();
+  server = await PostgresServer.start({ settings: { fsync: "off" } });
+  for (const name of ["shop", "warehouse"]) await server.createDatabase(name);
+  await server.query(
+    "create table orders (id int primary key, item text); insert into orders values (7, 'tea')",
+    "shop",
+  );
+  directory = await mkdtemp(join(tmpdir(), "millrace-console-"));
+  service = await ServiceProcess.start({
+    command: [binary],
+    dataDirectory: join(directory, "data"),
+    workingDirectory: directory,
+  });
+  api = new ApiClient(service.url);
+  chromium = await Chromium.launch();
+}, 180_000);
+
+afterAll(async () => {
+  await chromium?.[Symbol.asyncDispose]();
+  await service?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
+  if (directory) await rm(directory, { recursive: true, force: true });
+});
+
+const open = (path: string, options?: PageOptions) => chromium.open(service.url, path, options);
+
+/** Light and dark, phone and wide, and twice as large. */
+const looks: readonly PageOptions[] = [
+  { theme: "light" },
+  { theme: "dark" },
+  { theme: "light", width: 320, height: 640 },
+  { theme: "dark", width: 1280, zoom: 2 },
+];
+
+function connectorTo(database: string) {
+  const connection = { ...server.connection("shop"), ssl_mode: "Prefer" };
+  return {
+    source: { postgres: { connection, replication_type: { logical_replication: {} } } },
+    sink: { postgres: { connection: { ...connection, database } } },
+  };
+}
+
+describe("without a connector", () => {
+  test("the page says what to do first, in less than a second", async () => {
+    const began = performance.now();
+    await using opened = await open("/");
+    await opened.page.waitForSelector("h1");
+    expect(performance.now() - began).toBeLessThan(1_500);
+    expect(await opened.page.$eval("h1", (title) => title.textContent)).toBe("No connector yet");
+    expect(await opened.page.$eval("main", (main) => main.textContent)).toContain("millrace demo");
+    const painted = await opened.page.evaluate(
+      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? Number.POSITIVE_INFINITY,
+    );
+    expect(painted).toBeLessThan(1_000);
+    expect(opened.complaints).toEqual([]);
+  });
+
+  test.each(["/", "/console/service", "/console/new", "/console/nothing"])(
+    "%s breaks no rule of access",
+    async (path) => {
+      for (const look of looks) {
+        await using opened = await open(path, look);
+        await opened.page.waitForSelector("h1");
+        expect(await violationsOf(opened.page)).toEqual([]);
+        expect(opened.complaints).toEqual([]);
+      }
+    },
+  );
+});
+
+describe("with a connector", () => {
+  beforeAll(async () => {
+    await api.createConnector("orders", connectorTo("warehouse"));
+    await waitFor("the stream", async () => "realtime" in (await api.connector("orders")).status.state);
+  });
+
+  test("the list shows it, and a change of its state as it happens", async () => {
+    await using opened = await open("/");
+    const word = () => opened.page.$eval(".connector-row .badge", (badge) => badge.textContent);
+    await waitFor("the badge", async () => (await word().catch(() => null)) === "Streaming");
+    await waitFor(
+      "events",
+      async () => (await opened.page.$eval(".link-state", (e) => e.textContent)) === "Live",
+    );
+    await api.command("orders", "Stop");
+    await waitFor("the change", async () => (await word()) === "Stopped", { timeoutMs: 3_000 });
+    await api.command("orders", "Start");
+    await waitFor("the change back", async () => (await word()) === "Streaming");
+    expect(opened.complaints).toEqual([]);
+  });
+});
