@@ -156,6 +156,7 @@ function summarise(stage: DemoStage, verification: Verification, display: LiveDi
   );
   if (contradictions > 0) display.print(`  ${contradictions} deliveries came again with another body`);
   display.print();
+  display.print(`Console:    ${stage.service.url}/`);
   display.print(`Swagger UI: ${stage.service.url}/swagger`);
 }
 
