@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type Condition, conditionOf } from "../../console/connector/condition.ts";
+import { conditionOf } from "../../console/connector/condition.ts";
 import { copyProgress, secondsLeft } from "../../console/connector/copy-progress.ts";
 import { countByTone, listed, matching } from "../../console/pages/connectors/connector-order.ts";
 import { connectorsOf, withoutConnector, withStatus } from "../../console/store/connectors.ts";
@@ -70,7 +70,7 @@ describe("the condition", () => {
   });
 
   test("says the reason", () => {
-    expect(conditionOf(statuses.Retrying as ConnectorStatus)).toMatchObject<Partial<Condition>>({
+    expect(conditionOf(statuses.Retrying as ConnectorStatus)).toMatchObject({
       detail: "Attempt 3: away",
     });
   });
