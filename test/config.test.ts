@@ -175,3 +175,11 @@ test("loopback addresses are those that other machines cannot reach", () => {
     expect(isLoopbackHost(host)).toBe(false);
   }
 });
+
+test("a replica's id is of plain characters", () => {
+  expect(readSettings({}, { MILLRACE_REPLICA_ID: "eu-1.a_b" }).replicaId).toBe("eu-1.a_b");
+  for (const id of ["a b", "a/b", "x".repeat(65), "ä"]) {
+    const { code, message } = refusal(() => readSettings({}, { MILLRACE_REPLICA_ID: id }));
+    expect([code, message]).toEqual(["invalid_setting", expect.stringContaining("MILLRACE_REPLICA_ID")]);
+  }
+});

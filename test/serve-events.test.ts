@@ -6,6 +6,8 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { SampleList } from "../src/connector/samples.ts";
+import type { ReplicaList, ServiceReport } from "../src/connector/service-report.ts";
 import { ApiClient } from "../src/demo/api-client.ts";
 import { ServiceProcess } from "../src/demo/service-process.ts";
 import { EventClient, type ReadEvent } from "./support/event-client.ts";
@@ -118,6 +120,43 @@ test("a hundred clients get each event, the next one is refused, and one that le
     await using client = await EventClient.connect(service.url);
     return client.response.ok;
   });
+}, 60_000);
+
+test("a client that never reads, while a connector restarts on and on, holds nobody up and misses nothing that counts", async () => {
+  const silent = await silentClient();
+  await using client = await EventClient.connect(service.url);
+  await create("orders", { disabled: true });
+  const isRest = isStatus("disabled");
+  // Each begins a run, which rests at once: two changes.
+  for (let n = 0; n < 150; n++) await api.command("orders", "Restart");
+  const { run_id } = await api.connector("orders");
+  await waitFor("the last change", () =>
+    client.events.some((event) => isRest(event) && event.data.run_id === run_id),
+  );
+  expect(Number(client.lastId.split("-")[1])).toBeGreaterThan(200);
+  let text = "";
+  silent.on("data", (chunk) => {
+    text += chunk.toString();
+  });
+  silent.resume();
+  await waitFor("the last change at who did not read", () => text.includes(`id: ${client.lastId}\n`));
+  silent.destroy();
+}, 60_000);
+
+test("samples, settings and replicas of a service that runs", async () => {
+  await create("orders", { disabled: true });
+  const { replicas, this: id } = await api.call<ReplicaList>("GET", "/api/v1/replicas");
+  expect(replicas).toMatchObject([{ id, connectors: 0 }]);
+  expect(id).toMatch(/-[0-9a-f]{6}$/);
+  const report = await api.call<ServiceReport>("GET", "/api/v1/service");
+  expect(report.state).toEqual({ kind: "Embedded" });
+  expect(report.threads.map(({ thread }) => thread)).toContain("main");
+  expect(Math.abs(Date.parse(report.started_at) - Date.now())).toBeLessThan(60_000);
+  const port = report.settings.find(({ name }) => name === "MILLRACE_PORT");
+  expect(port).toEqual({ name: "MILLRACE_PORT", value: String(service.port), source: "Flag", secret: false });
+  const samples = await api.call<SampleList>("GET", "/api/v1/samples?connector_id=orders");
+  expect(samples).toEqual({ step_seconds: 5, samples: [] });
+  expect((await api.request("GET", "/api/v1/samples?connector_id=none")).status).toBe(404);
 }, 60_000);
 
 test("clients that go away at any moment leave nothing behind", async () => {

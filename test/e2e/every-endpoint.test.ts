@@ -113,6 +113,24 @@ test("a connector's life, from its making to its end", async () => {
   expect(await server.query("select from pg_publication", "shop")).toEqual([]);
 });
 
+test("what happens, what was measured, and the service itself", async () => {
+  const { v1 } = client().api;
+  const events = await fetch(`${service.url}/api/v1/events`, {
+    headers: { authorization: `Bearer ${token}` },
+  });
+  expect(events.headers.get("content-type")).toBe("text/event-stream");
+  const reader = events.body!.getReader();
+  expect(new TextDecoder().decode((await reader.read()).value)).toStartWith("retry: 1000\nid: ");
+  await reader.cancel();
+  expect(seen(await v1.samples.get({ query: {} }))).toMatchObject({ status: 200, data: { step_seconds: 5 } });
+  expect(seen(await v1.samples.get({ query: { connector_id: "none" } })).status).toBe(404);
+  const { data } = seen(await v1.service.get());
+  const secret = data?.settings.find(({ name }) => name === "MILLRACE_API_TOKEN");
+  expect(secret).toEqual({ name: "MILLRACE_API_TOKEN", value: "***", source: "Environment", secret: true });
+  const replicas = seen(await v1.replicas.get());
+  expect(replicas.data?.replicas.map(({ id }) => id)).toEqual([replicas.data!.this]);
+});
+
 test("tasks of a connector", async () => {
   const { v1 } = client().api;
   const connector = v1.connectors({ connector_id: "tasks" });

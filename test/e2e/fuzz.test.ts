@@ -60,7 +60,10 @@ async function send(method: string, target: string, body?: string) {
     ...(body === undefined ? {} : { body }),
   });
   const contentType = response.headers.get("content-type");
-  return { status: response.status, contentType, text: await response.text() };
+  // A stream of events has no end.
+  const isEndless = contentType === "text/event-stream";
+  if (isEndless) await response.body?.cancel();
+  return { status: response.status, contentType, text: isEndless ? "" : await response.text() };
 }
 
 /** The example's servers are these ones, and its passwords are secrets. */
