@@ -260,6 +260,17 @@ describe("commands, history and removal", () => {
     expect((await api.call("DELETE", "/api/v1/connectors/mine")).status).toBe(404);
   });
 
+  test("where its tables stand", async () => {
+    const answer = await api.call("GET", "/api/v1/connectors/mine/tables");
+    expect(answer).toMatchObject({
+      status: 200,
+      body: { tables: [{ name: "orders", state: "Streaming" }, {}] },
+    });
+    const unknown = await api.call("GET", "/api/v1/connectors/nobody/tables");
+    expect(unknown).toMatchObject({ status: 404, body: { code: "connector_not_found" } });
+    expect((await api.call("GET", "/api/v1/connectors/mine/tables?schema=public")).status).toBe(400);
+  });
+
   test("history, oldest first", async () => {
     await api.call("POST", "/api/v1/connector/command/mine", { command: "Restart" });
     const answer = await api.call("GET", "/api/v1/connector/history/mine");

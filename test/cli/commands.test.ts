@@ -97,6 +97,8 @@ test("a connector is applied from a file, shown, stopped, started, replaced and 
     status: { state: { realtime: {} } },
   });
   expect(whole.out).not.toContain("planted");
+  expect((await millrace(["tables", "shop"])).out).toMatch(/^TABLE +STATE .*\npublic\.t +Streaming +0\n$/);
+  expect(await millrace(["tables", "nobody"])).toMatchObject({ code: 1, out: "" });
   expect((await millrace(["connectors", "stop", "shop"])).out).toBe("shop: stopped\n");
   await waitFor("the end of the run", async () =>
     (await millrace(["connectors", "get", "shop"])).out.includes("shutdown"),

@@ -78,6 +78,11 @@ test("a connector's life, from its making to its end", async () => {
   await waitFor("the stream", () => phase("realtime"));
   const rows = async () => (await life.get()).data?.status.progress?.snapshot.rows;
   await waitFor("the count of rows", async () => (await rows()) === 1);
+  const tables = async () => seen(await life.tables.get()).data?.tables;
+  await waitFor("the table", async () => (await tables())?.[0]?.state === "Streaming");
+  expect(await tables()).toEqual([
+    { schema: "public", name: "orders", state: "Streaming", rows_in: 0, history: false },
+  ]);
   const { data } = seen(await life.get());
   expect(data?.connector.source.postgres?.connection.password).toBe("***");
   expect(data?.status.progress?.snapshot).toMatchObject({ tables: 1, tables_done: 1, rows: 1 });
