@@ -13,6 +13,11 @@ export class EventParser {
   #event = "";
   #data: string[] = [];
 
+  /** Where to go on: also events without data, which are none, may name it. "": not known. */
+  get lastEventId(): string {
+    return this.#id;
+  }
+
   /** Takes what has arrived, and returns the events that are complete. */
   push(text: string): ServerEvent[] {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);

@@ -14,6 +14,8 @@ export interface EventStreamOptions {
   readonly signal: AbortSignal;
   readonly opened: () => void;
   readonly received: (event: ServerEvent) => void;
+  /** Where to go on. */
+  readonly passed: (lastEventId: string) => void;
 }
 
 /** Returns when the service ends the stream. Throws when it cannot be had, or has been silent for too long. */
@@ -23,6 +25,7 @@ export async function readEventStream({
   signal,
   opened,
   received,
+  passed,
 }: EventStreamOptions): Promise<void> {
   const silence = new AbortController();
   let timer = setTimeout(() => silence.abort(), silenceMs);
@@ -43,6 +46,7 @@ export async function readEventStream({
       clearTimeout(timer);
       timer = setTimeout(() => silence.abort(), silenceMs);
       for (const event of parser.push(decoder.decode(part.value, { stream: true }))) received(event);
+      if (parser.lastEventId) passed(parser.lastEventId);
     }
   } finally {
     clearTimeout(timer);

@@ -76,6 +76,9 @@ export class Live {
             void this.#reload();
           },
           received: (event) => this.#receive(event),
+          passed: (id) => {
+            this.#lastEventId = id;
+          },
         });
       } catch {
         // Polling shows whether the service answers at all.
@@ -112,7 +115,6 @@ export class Live {
   }
 
   #receive(event: ServerEvent): void {
-    this.#lastEventId = event.id || this.#lastEventId;
     if (this.#waiting) this.#waiting.push(event);
     else this.#apply(event);
   }

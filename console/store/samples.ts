@@ -73,10 +73,10 @@ export function withAnswer(known: SampledConnectors, { step_seconds, samples }: 
   return { stepSeconds: step_seconds, byId };
 }
 
-/** The end of the newest step, to ask from there on; null: there was none. */
+/** The end of the newest step, to ask from there on; null: there was none. `first_at` is the end of the first one. */
 export function lastStepEnd({ step_seconds, samples }: Answer): string | null {
   const ends = samples.map(
-    ({ first_at, rows_durable }) => Date.parse(first_at) + rows_durable.length * step_seconds * 1000,
+    ({ first_at, rows_durable }) => Date.parse(first_at) + (rows_durable.length - 1) * step_seconds * 1000,
   );
   return ends.length === 0 ? null : new Date(Math.max(...ends)).toISOString();
 }

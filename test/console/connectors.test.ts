@@ -145,7 +145,7 @@ describe("samples", () => {
   });
 
   test("tell where to go on", () => {
-    expect(lastStepEnd(answered([1, 2, 3], "2026-01-01T00:00:00.000Z"))).toBe("2026-01-01T00:00:15.000Z");
+    expect(lastStepEnd(answered([1, 2, 3], "2026-01-01T00:00:00.000Z"))).toBe("2026-01-01T00:00:10.000Z");
     expect(lastStepEnd({ step_seconds: 5, samples: [] })).toBeNull();
   });
 });

@@ -23,3 +23,9 @@ test("finds the same events however the text is cut", () => {
     }),
   );
 });
+
+test("knows where to go on before the first event", () => {
+  const parser = new EventParser();
+  expect(parser.push("retry: 1000\nid: boot-7\n\n")).toEqual([]);
+  expect(parser.lastEventId).toBe("boot-7");
+});
