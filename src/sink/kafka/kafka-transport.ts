@@ -18,14 +18,13 @@ import type {
 } from "../delivery/transport.ts";
 import { type CompiledTable, compileTable } from "../format/compiled-table.ts";
 import type { CheckpointStore } from "../sink.ts";
-import { KafkaStore } from "./checkpoint/kafka-store.ts";
+import { type KafkaRun, KafkaStore } from "./checkpoint/kafka-store.ts";
 import type { KafkaSettings } from "./kafka-settings.ts";
 import { MessageHeaders } from "./message-headers.ts";
 import { type BoundaryTopic, type KafkaTable, MessageWriter } from "./message-writer.ts";
 import { ProducerLog } from "./produce/producer-log.ts";
 import { ProducerSession } from "./produce/producer-session.ts";
 import type { SenderEvents } from "./produce/round-sender.ts";
-import type { RunMemory } from "./run-memory.ts";
 import { TableEncoding } from "./table-encoders.ts";
 import { TopicQueues } from "./topic-queues.ts";
 
@@ -34,7 +33,7 @@ export interface KafkaTools {
   readonly nowMs: () => number;
   readonly resolver: AddressResolver;
   /** What is counted. */
-  readonly counts: Omit<SenderEvents, "retrying"> & {
+  readonly counts: Omit<SenderEvents, "retrying" | "halved"> & {
     retried(): void;
   };
 }
@@ -44,10 +43,10 @@ const commitWithin = 0.5;
 /** Rows of a copy are counted so often. */
 const rowsPerCount = 512;
 
-/** `run`: names this run of the connector in what it leaves in Kafka. */
-export function kafkaTransport(settings: KafkaSettings, run: string, tools: KafkaTools): OpenTransport {
-  const memory = { hasCommitted: false, batchBytes: settings.log.batchBytes };
-  return (events, state) => new KafkaTransport(settings, run, memory, tools, events, state);
+/** `runId`: names this run of the connector in what it leaves in Kafka. */
+export function kafkaTransport(settings: KafkaSettings, runId: string, tools: KafkaTools): OpenTransport {
+  const run = { id: runId, hasCommitted: false };
+  return (events, state) => new KafkaTransport(settings, run, tools, events, state);
 }
 
 class KafkaTransport implements Transport {
@@ -64,8 +63,7 @@ class KafkaTransport implements Transport {
 
   constructor(
     private readonly settings: KafkaSettings,
-    run: string,
-    memory: RunMemory,
+    run: KafkaRun,
     tools: KafkaTools,
     events: TransportEvents,
     state: CheckpointStore,
@@ -74,31 +72,24 @@ class KafkaTransport implements Transport {
     const { messages, maxMessageBytes, log, sender } = settings;
     this.#session = new ProducerSession(
       settings,
-      memory,
       { ...tools, sleep, signal },
       {
         sent: (sent, bytes) => tools.counts.sent(sent, bytes),
         committed: (ms) => tools.counts.committed(ms),
+        halved: (bytes) => this.#log.limitBatches(bytes),
         retrying: (attempt, reason) => {
           if (attempt !== null) tools.counts.retried();
           events.retrying(attempt, reason);
         },
       },
     );
-    const { maxBytes, maxMessages } = log;
-    const bounds = {
-      ...{ maxBytes, maxMessages },
-      get batchBytes() {
-        return memory.batchBytes;
-      },
-    };
-    this.#log = new ProducerLog(bounds, this.#session, (error) => events.failed(error));
+    this.#log = new ProducerLog(log, this.#session, (error) => events.failed(error));
     this.#writer = new MessageWriter(this.#log, messages, maxMessageBytes);
     this.#encoding = new TableEncoding(settings, tools.resolver);
     this.#topics = new TopicQueues(settings, this.#session);
     this.commitWithinMs =
       sender.transactionalId === null ? null : settings.transactionTimeoutMs * commitWithin;
-    this.store = new KafkaStore(settings, run, memory, this.#session, this.#log, this.#topics, state);
+    this.store = new KafkaStore(settings, run, this.#session, this.#log, this.#topics, state);
   }
 
   get isOver(): boolean {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Connection } from "@platformatic/kafka";
+import { type Connection, ResponseError } from "@platformatic/kafka";
 import { sleep } from "../../../src/sink/delivery/order/sleep.ts";
 import { ByteWriter } from "../../../src/sink/format/values/byte-writer.ts";
 import type { Cluster } from "../../../src/sink/kafka/client/cluster.ts";
@@ -14,6 +14,8 @@ const noHeaders = plainHeaders([]);
 const taken = 0;
 const requestTimedOut = 7;
 const messageTooLarge = 10;
+const recordListTooLarge = 18;
+const unknownToAll = 12_345;
 
 /** So many messages of so many bytes, whose keys name the topic. */
 function batchOf(topic: string, messages: number, bytes: number): RecordBatch {
@@ -60,8 +62,7 @@ async function failureOf(
       ...{ signal: new AbortController().signal, nowMs: Date.now, monotonic: () => performance.now() },
       sleep,
     },
-    { batchBytes: 1_000_000 },
-    { retrying() {}, sent() {}, committed() {} },
+    { retrying() {}, sent() {}, halved() {}, committed() {} },
   );
   const round: Round = {
     ...{ batches, isCommit: false, after: null, bytes: 0, messages: 0 },
@@ -94,12 +95,30 @@ test.each([
   },
 );
 
-test("messages that are too large together are sent in halves until one alone is refused", async () => {
+test("an error that the client does not know is told by its number, and passes", async () => {
+  const queue = new PartitionQueue("orders", 0);
+  const failure = await failureOf({ orders: unknownToAll }, new Map([[queue, [batchOf("orders", 1, 10)]]]));
+  expect(failure).toMatchObject({
+    ...{ code: "sink_connection_lost", retry: "transient" },
+    message: "Kafka refused to take messages of orders: ERROR_12345, orders.",
+  });
+});
+
+test.each([unknownToAll, -321])("the client makes its own error of code %i", (code) => {
+  const refused = new ResponseError(0, 9, { "/responses/0": [code, null] }, {});
+  expect(kafkaFailure(refused, "make topic orders")).toMatchObject({
+    ...{ code: "sink_connection_lost", retry: "transient" },
+    message: `Kafka refused to make topic orders: ERROR_${code}, a code that millrace does not know.`,
+  });
+});
+
+// Seven halvings, and three retries.
+test.each([
+  ["MESSAGE_TOO_LARGE", messageTooLarge],
+  ["RECORD_LIST_TOO_LARGE", recordListTooLarge],
+])("messages that are %s together are sent in halves until one alone is refused", async (_, refusal) => {
   const narrow = new PartitionQueue("narrow", 0);
-  const failure = await failureOf(
-    { narrow: messageTooLarge },
-    new Map([[narrow, [batchOf("narrow", 100, 2_000)]]]),
-  );
+  const failure = await failureOf({ narrow: refusal }, new Map([[narrow, [batchOf("narrow", 100, 2_000)]]]));
   expect(failure).toMatchObject({
     message: expect.stringMatching(/^A message of 2\d\d\d bytes is larger than topic narrow takes/),
   });

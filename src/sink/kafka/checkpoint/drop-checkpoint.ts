@@ -24,11 +24,10 @@ export async function dropCheckpoint(
 ): Promise<void> {
   const settings = producingSettings(sink, connectorId);
   if (settings.sender.transactionalId === null) return;
-  const memory = { hasCommitted: false, batchBytes: settings.log.batchBytes };
   const tools = { monotonic: () => performance.now(), nowMs: Date.now, sleep, signal };
   const nothing = () => undefined;
-  const events = { retrying: nothing, sent: nothing, committed: nothing };
-  const session = new ProducerSession(settings, memory, tools, events);
+  const events = { retrying: nothing, sent: nothing, halved: nothing, committed: nothing };
+  const session = new ProducerSession(settings, tools, events);
   try {
     await bounded(signal, () => drop(session, settings));
   } catch (error) {

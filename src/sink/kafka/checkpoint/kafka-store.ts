@@ -13,7 +13,6 @@ import { plainHeaders } from "../message-headers.ts";
 import type { ProducerLog } from "../produce/producer-log.ts";
 import type { ProducerSession } from "../produce/producer-session.ts";
 import type { PartitionQueue } from "../produce/round.ts";
-import type { RunMemory } from "../run-memory.ts";
 import type { TopicQueues } from "../topic-queues.ts";
 import {
   checkpointTopic,
@@ -39,13 +38,20 @@ const markName = "committed_by_run";
 
 const encoder = new TextEncoder();
 
+/** A run of the connector, over all its sessions. */
+export interface KafkaRun {
+  /** Names it in what it leaves in Kafka. */
+  readonly id: string;
+  /** It has committed something: a record of another run says that somebody took over. */
+  hasCommitted: boolean;
+}
+
 export class KafkaStore implements CheckpointStore {
   #queue: PartitionQueue | null = null;
 
   constructor(
     private readonly settings: KafkaSettings,
-    private readonly run: string,
-    private readonly memory: RunMemory,
+    private readonly run: KafkaRun,
     private readonly session: ProducerSession,
     private readonly log: ProducerLog,
     private readonly topics: TopicQueues,
@@ -55,8 +61,8 @@ export class KafkaStore implements CheckpointStore {
   /** Begins the producer: what a dead run left is decided, and one that still lives is fenced. */
   async load(): Promise<SavedRecord | null> {
     const own = await this.state.load();
-    this.memory.hasCommitted ||= own?.text === this.#mark;
-    const { hasCommitted } = this.memory;
+    this.run.hasCommitted ||= own?.text === this.#mark;
+    const { hasCommitted } = this.run;
     // A run that took over is not fenced by the one that it has fenced.
     await this.session.begin(async (cluster) => {
       const layout = hasCommitted
@@ -77,15 +83,15 @@ export class KafkaStore implements CheckpointStore {
     for (const [table, part] of parts) this.#add(partKey(this.settings.checkpointKey, table), part);
     this.#add(this.settings.checkpointKey, text);
     await this.log.seal(true);
-    if (this.memory.hasCommitted) return;
-    this.memory.hasCommitted = true;
+    if (this.run.hasCommitted) return;
+    this.run.hasCommitted = true;
     // Where that fails, a run that has taken over is fenced by this one, as it would be by a new one.
     this.state.save(this.#mark).catch(() => undefined);
   }
 
   /** In the service's state: this run has committed, and a record of another run says that somebody has taken over. */
   get #mark(): string {
-    return JSON.stringify({ [markName]: this.run });
+    return JSON.stringify({ [markName]: this.run.id });
   }
 
   #partition(partitions: number): number {
@@ -99,12 +105,12 @@ export class KafkaStore implements CheckpointStore {
     const stored = await this.session.askAgain(`read the checkpoint from topic ${checkpointTopic}`, () =>
       readCheckpoint(cluster, partition, checkpointKey),
     );
-    if (this.memory.hasCommitted && stored && stored.run !== this.run) throw takenOver();
+    if (this.run.hasCommitted && stored && stored.run !== this.run.id) throw takenOver();
     return stored;
   }
 
   #add(key: string, text: string | null): void {
-    const headers = plainHeaders([[runHeader, this.run]]);
+    const headers = plainHeaders([[runHeader, this.run.id]]);
     this.log.add(this.#queue!, written(key), text === null ? null : written(text), headers);
   }
 

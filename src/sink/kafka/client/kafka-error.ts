@@ -1,8 +1,29 @@
 // What an error of the client or of a broker means for the sink: whether to try again, and which code and words the status has.
 
-import { GenericError, MultipleErrors } from "@platformatic/kafka";
+import { GenericError, MultipleErrors, protocolErrors, protocolErrorsCodesById } from "@platformatic/kafka";
 import type { ErrorCode } from "../../../errors/error-codes.ts";
 import { MillraceError } from "../../../errors/millrace-error.ts";
+
+const unknownError = /^ERROR_(-?\d+)$/;
+
+// The client cannot make its error of a code that it has no name for, as newer brokers may have: such a code is named for its number.
+Object.setPrototypeOf(
+  protocolErrorsCodesById,
+  new Proxy({}, { get: (_, code) => (/^-?\d+$/.test(String(code)) ? `ERROR_${String(code)}` : undefined) }),
+);
+Object.setPrototypeOf(
+  protocolErrors,
+  new Proxy(
+    {},
+    {
+      get: (_, id) => {
+        const code = unknownError.exec(String(id))?.[1];
+        const message = "a code that millrace does not know.";
+        return code === undefined ? undefined : { id, code: Number(code), message, canRetry: false };
+      },
+    },
+  ),
+);
 
 /** Names of Kafka's errors, as the protocol has them. https://kafka.apache.org/protocol#protocol_error_codes */
 const codes: Readonly<Record<string, ErrorCode>> = {
@@ -51,6 +72,10 @@ const lostCoordinator: ReadonlySet<string> = new Set([
   "COORDINATOR_NOT_AVAILABLE",
   "COORDINATOR_LOAD_IN_PROGRESS",
 ]);
+
+export function errorName(code: number): string {
+  return (protocolErrorsCodesById as Readonly<Record<number, string>>)[code]!;
+}
 
 /** A broker's error by its name in the protocol, and the broker's own words if it has any. */
 export interface BrokerError {
@@ -125,6 +150,7 @@ export function kafkaFailure(error: unknown, what: string): MillraceError {
   if (error instanceof MillraceError) return error;
   const [first] = brokerErrors(error);
   if (first) {
+    // What is not known may pass: the run connects anew, and what was not committed is sent again.
     const code = codes[first.id] ?? "sink_connection_lost";
     const remedy = remedies[first.id];
     const told = `Kafka refused to ${what}: ${first.id}, ${words(first.message)}${remedy ? ` ${remedy}` : ""}`;

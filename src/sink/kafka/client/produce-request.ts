@@ -1,7 +1,8 @@
 // Sends batches to the broker that leads their partitions (Produce, version 9). The client's own encoder makes an object for each message;
 // this one takes batches that are written already. https://kafka.apache.org/protocol#The_Messages_Produce
 
-import { type Connection, produceV9, protocolErrorsCodesById, Writer } from "@platformatic/kafka";
+import { type Connection, produceV9, Writer } from "@platformatic/kafka";
+import { errorName } from "./kafka-error.ts";
 
 export interface PartitionBatch {
   readonly topic: string;
@@ -40,7 +41,7 @@ export async function produce(
   return new Map(
     batches.map((batch) => {
       const code = told.get(`${batch.topic}/${batch.partition}`) ?? unknownServerError;
-      return [batch, code === 0 || code === duplicateSequence ? null : nameOf(code)];
+      return [batch, code === 0 || code === duplicateSequence ? null : errorName(code)];
     }),
   );
 }
@@ -85,7 +86,3 @@ function ask(
 const unknownServerError = -1;
 /** The broker has it already. */
 const duplicateSequence = 46;
-
-function nameOf(code: number): string {
-  return (protocolErrorsCodesById as Readonly<Record<number, string>>)[code] ?? `error ${code}`;
-}

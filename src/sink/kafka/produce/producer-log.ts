@@ -35,6 +35,7 @@ export class ProducerLog {
   #waiters: (() => void)[] = [];
   readonly #roundBytes: number;
   readonly #roundMessages: number;
+  #batchBytes: number;
 
   constructor(
     private readonly options: LogOptions,
@@ -42,6 +43,7 @@ export class ProducerLog {
     private readonly failed: (error: MillraceError) => void,
   ) {
     this.#roundBytes = Math.min(options.batchBytes, options.maxBytes / 2);
+    this.#batchBytes = options.batchBytes;
     this.#roundMessages = options.maxMessages / 2;
   }
 
@@ -52,6 +54,11 @@ export class ProducerLog {
   get hasCapacity(): boolean {
     const { maxBytes, maxMessages } = this.options;
     return this.#allBytes < maxBytes && this.#allMessages < maxMessages;
+  }
+
+  /** A broker takes less than is configured. */
+  limitBatches(bytes: number): void {
+    this.#batchBytes = Math.max(1, Math.min(this.#batchBytes, bytes));
   }
 
   /** Resolves when a quarter of the bounds is free, or when nothing is sent any more. */
@@ -68,7 +75,7 @@ export class ProducerLog {
   add(queue: PartitionQueue, key: ByteWriter | null, value: ByteWriter | null, headers: ByteWriter): void {
     let batch = queue.open;
     const bytes = (key?.length ?? 0) + (value?.length ?? 0) + headers.length;
-    if (batch && batch.bytes + bytes > this.options.batchBytes) {
+    if (batch && batch.bytes + bytes > this.#batchBytes) {
       queue.full.push(batch);
       batch = null;
     }

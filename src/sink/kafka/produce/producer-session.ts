@@ -6,7 +6,6 @@ import { saslOf, tlsOf } from "../client/kafka-connection.ts";
 import { isPassing, kafkaFailure } from "../client/kafka-error.ts";
 import { Topics } from "../client/topics.ts";
 import type { ProducingSettings } from "../kafka-settings.ts";
-import type { RunMemory } from "../run-memory.ts";
 import type { Round } from "./round.ts";
 import { RoundSender, type SenderEvents, type SenderOptions } from "./round-sender.ts";
 import { TransactionalProducer } from "./transactional-producer.ts";
@@ -33,7 +32,6 @@ export class ProducerSession {
 
   constructor(
     private readonly settings: ProducingSettings,
-    private readonly memory: RunMemory,
     private readonly tools: Tools,
     private readonly events: SenderEvents,
   ) {}
@@ -69,13 +67,7 @@ export class ProducerSession {
       operationTimeoutMs: settings.operationTimeoutMs,
       retrying: (attempt, reason) => this.events.retrying(attempt, reason),
     });
-    const sender = new RoundSender(
-      cluster,
-      producer,
-      { ...settings.sender, ...tools },
-      this.memory,
-      this.events,
-    );
+    const sender = new RoundSender(cluster, producer, { ...settings.sender, ...tools }, this.events);
     this.#begun = { cluster, producer, sender, topics: new Topics(cluster, sleep, monotonic, signal) };
     await cluster.topics([], true);
     await before(cluster);

@@ -10,7 +10,6 @@ import { isNetworkError, isPassing } from "../client/kafka-error.ts";
 import { type Acks, type PartitionBatch, produce } from "../client/produce-request.ts";
 import type { Compression, RecordBatch } from "../client/record-batch.ts";
 import { topicSetting } from "../client/topics.ts";
-import type { RunMemory } from "../run-memory.ts";
 import type { PartitionQueue, Round } from "./round.ts";
 import type { TransactionalProducer } from "./transactional-producer.ts";
 
@@ -35,6 +34,8 @@ export interface SenderEvents {
   retrying(attempt: number | null, reason: string): void;
   /** Brokers have taken so many messages, in so many bytes as they were sent. */
   sent(messages: number, bytes: number): void;
+  /** A broker takes no larger batches than about so many bytes. */
+  halved(bytes: number): void;
   /** A transaction took so long to be committed. */
   committed(ms: number): void;
 }
@@ -47,6 +48,7 @@ const toldTopics = 3;
 /** What of a key is told. */
 const toldKeyBytes = 200;
 const maxSequence = 0x8000_0000;
+const tooLarge: ReadonlySet<string> = new Set(["MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"]);
 
 type Waiting = Map<PartitionQueue, RecordBatch[]>;
 
@@ -69,7 +71,6 @@ export class RoundSender {
     private readonly cluster: Cluster,
     private readonly producer: TransactionalProducer,
     private readonly options: SenderOptions,
-    private readonly memory: Pick<RunMemory, "batchBytes">,
     private readonly events: SenderEvents,
   ) {}
 
@@ -135,7 +136,7 @@ export class RoundSender {
         for (const [queue, batch] of request) {
           const verdict = verdicts.get(batch) ?? null;
           if (verdict === null) this.#taken(queue, batch, waiting);
-          else if (verdict === "MESSAGE_TOO_LARGE" && this.#halve(queue, waiting)) continue;
+          else if (tooLarge.has(verdict) && this.#halve(queue, waiting)) continue;
           else if (refused === null || isPassing(refused)) refused = new RefusedBatch(verdict, queue);
         }
         for (const { bytes } of request.values()) {
@@ -210,7 +211,7 @@ export class RoundSender {
   #halve(queue: PartitionQueue, waiting: Waiting): boolean {
     const [batch, ...rest] = waiting.get(queue)!;
     if (batch!.count < 2) return false;
-    this.memory.batchBytes = Math.max(1, Math.min(this.memory.batchBytes, batch!.bytes >> 1));
+    this.events.halved(batch!.bytes >> 1);
     waiting.set(queue, [...batch!.halves(), ...rest]);
     return true;
   }
